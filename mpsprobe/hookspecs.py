@@ -1,0 +1,88 @@
+"""Every hook: when it is called, how often, what comes back, what happens to an exception.
+
+All hooks share these rules. They are called at most once a process, the first time that their
+answer is needed; they return declarations, never the heavy objects; they depend on no order among
+plugins. An exception in a hook costs that plugin's answer only: it is told on standard error with
+the distribution's name, and the command goes on. A name that two plugins declare belongs to
+neither: using it is an error that names both distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mpsprobe.declarations import (
+        CommandDeclaration,
+        DeviceDeclaration,
+        Diagnosis,
+        ExporterDeclaration,
+        ProbeDeclaration,
+        ScannerDeclaration,
+        WorkloadDeclaration,
+    )
+
+PROJECT = "mpsprobe"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
+    """Named workloads. Called when a workload is looked up or listed."""
+
+
+@hookspec
+def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
+    """A workload for a name of an open name space (a Hub id, a folder, ``file.py:function``).
+
+    Called once for each name that no plugin declared, with the name as the user typed it. Return
+    ``None`` for a name that is not yours; raise ``WorkloadError`` for one that is yours and wrong:
+    that error reaches the user. The first answer wins only if it is the only one.
+    """
+
+
+@hookspec
+def mpsprobe_devices() -> Iterable[DeviceDeclaration]:
+    """Devices. Called when a device is chosen or listed."""
+
+
+@hookspec
+def mpsprobe_probes() -> Iterable[ProbeDeclaration]:
+    """Probes. Called when a profile is planned or probes are listed."""
+
+
+@hookspec
+def mpsprobe_scanners() -> Iterable[ScannerDeclaration]:
+    """Scanners. Called when a coverage report is planned."""
+
+
+@hookspec
+def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
+    """Exporters. Called when an output format is chosen or listed."""
+
+
+@hookspec
+def mpsprobe_commands() -> Iterable[CommandDeclaration]:
+    """Commands of the CLI. Called at start-up, for ``--help`` and for any command that core lacks."""
+
+
+@hookspec
+def mpsprobe_diagnose(environment: Mapping[str, Any]) -> Iterable[Diagnosis]:
+    """Findings for ``mpsprobe doctor``, about ``environment`` (the fields of ``schemas.Environment``)."""
+
+
+@hookspec
+def mpsprobe_before_run(workload: str, phase: str) -> None:
+    """Called before a workload is built, with its name and phase. What it returns is ignored."""
+
+
+@hookspec
+def mpsprobe_after_run(workload: str, phase: str, report: Mapping[str, Any]) -> None:
+    """Called after a run with the finished report as plain data. What it returns is ignored."""

@@ -1,0 +1,150 @@
+"""What the heavy half of a plugin looks like. Structural: nothing needs to inherit from these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user asked of a run. ``None`` means: as the workload is used in practice.
+
+    Attributes:
+        phase: ``inference`` or ``training``.
+        dtype: of parameters and floating-point inputs: ``float32``, ``float16`` or ``bfloat16``.
+        batch_size: samples in one step.
+        seq_len: tokens, frames or whatever the workload's sequences are made of.
+        weights: load real weights instead of making random ones.
+        trust_remote_code: allow a checkpoint to bring its own Python code.
+        autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
+        grad_accum: forward and backward passes for each optimizer step.
+        clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
+    """
+
+    phase: str = "inference"
+    dtype: str = "float32"
+    batch_size: int | None = None
+    seq_len: int | None = None
+    weights: bool = False
+    trust_remote_code: bool = False
+    autocast: str | None = None
+    grad_accum: int = 1
+    clip_norm: float = 1.0
+
+
+@dataclass(slots=True)
+class TorchRun:
+    """A torch workload, built: a model, its inputs, and how one step of it goes.
+
+    Attributes:
+        model: a ``torch.nn.Module`` in the mode (``train``/``eval``) and dtype that the options ask for.
+        args, kwargs: what the model is called with. In training they make ``loss`` possible
+            (labels are among them where the model takes them).
+        architecture: the model's class name, for the report.
+        call: runs the model once; ``model(*args, **kwargs)`` unless told otherwise (``generate`` for some).
+        loss: the scalar to call ``backward`` on, from what ``call`` returned.
+        optimizer: makes the optimizer; ``None`` for AdamW as Hugging Face's Trainer makes it.
+        batch_size, seq_len: what the inputs really have; ``None`` where there is no such thing.
+        notes: what a reader of the report should know (for example an assumption about the inputs).
+    """
+
+    model: Any
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    architecture: str = ""
+    call: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any] | None = None
+    loss: Callable[[Any], Any] | None = None
+    optimizer: Callable[[Any], Any] | None = None
+    batch_size: int | None = None
+    seq_len: int | None = None
+    notes: Sequence[str] = ()
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """Something to run.
+
+    ``build`` makes the model and its inputs on torch's default device and nowhere else: the caller
+    sets the device (``with torch.device(…)`` or a mode of its own) and moves what it gets. So one
+    workload serves the virtual MPS device, which builds 70 billion parameters without memory, and
+    a real one. A workload of another framework returns that framework's own object from ``build``.
+    """
+
+    name: str
+    framework: str
+
+    def build(self, options: RunOptions) -> Any:
+        """Model and inputs for ``options``; for ``framework == "torch"`` a ``TorchRun``.
+
+        Raises:
+            WorkloadError: it cannot be built; the message says what to do.
+            UsageError: an option that this workload cannot honour.
+        """
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Facts for ``mpsprobe workloads show``, JSON-serialisable, found without building."""
+        ...
+
+
+class Progress(Protocol):
+    """How long work tells where it is; the CLI draws it on a terminal, and nothing elsewhere."""
+
+    def start(self, total: int | None, what: str) -> None: ...
+
+    def advance(self, what: str | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Scanner(Protocol):
+    """Turns a workload into a coverage report."""
+
+    def scan(
+        self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
+    ) -> Report: ...
+
+
+class Exporter(Protocol):
+    """Turns a report into something else."""
+
+    def render(self, report: Report) -> str | bytes:
+        """The whole output. Text for a terminal or a file, bytes where ``binary`` was declared."""
+        ...
+
+
+class Device(Protocol):
+    """What runs a workload (from `mpsprobe-devices`)."""
+
+    name: str
+
+    def unavailable(self) -> str | None:
+        """Why it cannot be used here, or ``None``."""
+        ...
+
+    def synchronize(self) -> None: ...
+
+
+class Probe(Protocol):
+    """What measures during a run (from `mpsprobe-devices`)."""
+
+    name: str
+
+    def start(self, device: Device) -> None: ...
+
+    def stop(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A probe that could not run, and why: data, never a zero."""
+
+    probe: str
+    reason: str
+
+

@@ -1,0 +1,37 @@
+"""The data that leaves mpsprobe, as pydantic models. Units are in field names (``_bytes``, ``_ns``)."""
+
+from mpsprobe.schemas.coverage import (
+    CoverageReport,
+    CoverageSummary,
+    DataDependence,
+    MatrixCell,
+    MatrixReport,
+    OperatorFinding,
+    RunFailure,
+    TableProvenance,
+    Target,
+    Unjudged,
+    Verdict,
+)
+from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.report import Report, UnknownReport, read_report
+from mpsprobe.schemas.workload import WorkloadInfo
+
+__all__ = [
+    "CoverageReport",
+    "CoverageSummary",
+    "DataDependence",
+    "Environment",
+    "MatrixCell",
+    "MatrixReport",
+    "OperatorFinding",
+    "Report",
+    "RunFailure",
+    "TableProvenance",
+    "Target",
+    "UnknownReport",
+    "Unjudged",
+    "Verdict",
+    "WorkloadInfo",
+    "read_report",
+]

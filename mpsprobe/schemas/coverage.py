@@ -1,0 +1,140 @@
+"""What MPS does with each operator of a workload: one release, or many at once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.workload import WorkloadInfo
+
+Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
+Method = Literal["predicted", "observed"]
+
+
+class TableProvenance(Record):
+    """From which file a kernel table was built."""
+
+    wheel: str
+    sha256: str
+
+
+class Target(Record):
+    """What was judged. ``table`` is ``None`` when the live dispatcher was asked (a build with MPS)."""
+
+    backend: Literal["mps"] = "mps"
+    torch: str
+    macos_minimum: str | None = None
+    table: TableProvenance | None = None
+    torchvision: str | None = None
+
+
+class CoverageSummary(Record):
+    """Counts. Composite operators are not in them: what they are made of is."""
+
+    calls: int = Field(ge=0)
+    operators: int = Field(ge=0)
+    calls_by_verdict: dict[Verdict, int]
+    operators_by_verdict: dict[Verdict, int]
+    native_since: str | None = Field(
+        default=None,
+        description="First release from which every operator that was called here has a native kernel.",
+    )
+    parameters_bytes: int | None = None
+
+
+class OperatorFinding(Record):
+    """One operator under one verdict.
+
+    ``calls`` and both ``_bytes`` are totals over the run. ``shapes`` holds the shapes of the tensor
+    arguments, as the distinct combinations that occurred, most frequent first. ``native_since`` is
+    the first release from which the operator has had a native kernel without a gap up to the newest.
+    """
+
+    operator: str
+    verdict: Verdict
+    calls: int = Field(ge=1)
+    phases: dict[str, int]
+    dtypes: list[str]
+    shapes: list[str] = []
+    modules: list[str] = []
+    call_sites: list[str] = []
+    native_since: str | None = None
+    input_bytes: int = Field(default=0, ge=0)
+    output_bytes: int = Field(default=0, ge=0)
+    reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
+    advice: str | None = Field(default=None, description="What the user can do about it.")
+
+
+class Unjudged(Record):
+    """An operator that no table covers, or something that could not be followed."""
+
+    operator: str
+    reason: str
+    calls: int = 1
+    call_sites: list[str] = []
+
+
+class DataDependence(Record):
+    """A place where the model's control flow read a value that a prediction cannot know."""
+
+    operator: str
+    assumed: str
+    calls: int = 1
+    call_sites: list[str] = []
+
+
+class RunFailure(Record):
+    """The exception that ended the run; the operators before it are in the report."""
+
+    phase: str
+    error: str
+    message: str
+    module: str | None = None
+    call_site: str | None = None
+
+
+class CoverageReport(Record):
+    """What one torch release does with one workload."""
+
+    kind: Literal["coverage"] = "coverage"
+    schema_version: Literal[1] = 1
+    method: Method
+    workload: WorkloadInfo
+    target: Target
+    environment: Environment
+    summary: CoverageSummary
+    operators: list[OperatorFinding]
+    not_judged: list[Unjudged] = []
+    data_dependence: list[DataDependence] = []
+    failure: RunFailure | None = None
+
+
+class MatrixCell(Record):
+    """One release in a matrix: counts, and the verdict of each operator that is not native."""
+
+    target: Target
+    summary: CoverageSummary
+    findings: dict[str, Verdict] = {}
+    failure: RunFailure | None = None
+
+
+class MatrixReport(Record):
+    """One workload on many releases, oldest first.
+
+    ``native_since`` is the first release from which the whole workload is native without a gap up
+    to the newest, found by tracing each release rather than from the operators of one.
+    """
+
+    kind: Literal["coverage-matrix"] = "coverage-matrix"
+    schema_version: Literal[1] = 1
+    method: Method
+    workload: WorkloadInfo
+    environment: Environment
+    native_since: str | None
+    releases: list[MatrixCell]
+    operators: list[OperatorFinding] = Field(description="The findings of the newest release.")
+    not_judged: list[Unjudged] = []
+    data_dependence: list[DataDependence] = []

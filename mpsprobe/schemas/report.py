@@ -1,0 +1,61 @@
+"""The report: what everything before produces and everything after reads. Opens without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mpsprobe.errors import ReportError
+from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
+from mpsprobe.schemas.record import Record
+from mpsprobe.suggestions import printable
+
+
+class UnknownReport(Record):
+    """A report of a kind that no schema here describes (a newer version's, a plugin's): kept verbatim."""
+
+    kind: str
+    schema_version: int
+
+
+Report = CoverageReport | MatrixReport | UnknownReport
+
+KINDS: dict[str, type[CoverageReport] | type[MatrixReport]] = {"coverage": CoverageReport, "coverage-matrix": MatrixReport}
+
+
+def parse_report(text: str | bytes, source: str = "report") -> Report:
+    """A report from its JSON text; ``source`` names it in errors.
+
+    Raises:
+        ReportError: it is not JSON, not a report, or breaks its schema.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ReportError(
+            f"{source} is not JSON: {printable(str(error))}", "A report is what '--format json' or '-o' wrote."
+        ) from error
+    if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
+        raise ReportError(f"{source} is not a report: it has no 'kind'", "A report is what '--format json' or '-o' wrote.")
+    known = KINDS.get(data["kind"]) if data.get("schema_version") == 1 else None
+    try:
+        return (known or UnknownReport).model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ReportError(f"{source} is damaged at '{printable(where)}': {first['msg']}", "Make it anew.") from error
+
+
+def read_report(path: Path) -> Report:
+    """The report in the file ``path``.
+
+    Raises:
+        ReportError: it cannot be read, or is not a report.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ReportError(f"cannot read {printable(str(path))}: {error.strerror}") from error
+    return parse_report(text, printable(str(path)))

@@ -1,0 +1,37 @@
+"""Nearest names for a name that nothing answers to, and names made safe to print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SHOWN_CHARACTERS = 200
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names nearest to ``name``, best first; empty when none is near.
+
+    A name that only differs in case, or that contains or begins the other, counts as near:
+    ``bert`` finds ``bert-base``.
+    """
+    import difflib
+
+    asked = name[:SHOWN_CHARACTERS].lower()
+    candidates = sorted(set(known))
+    lowered: dict[str, str] = {}
+    for candidate in candidates:
+        lowered.setdefault(candidate.lower(), candidate)
+    found = [lowered[match] for match in difflib.get_close_matches(asked, list(lowered), n=count, cutoff=0.6)]
+    if len(asked) >= 3:
+        contained = [c for low, c in lowered.items() if asked in low or (len(low) >= 3 and low in asked)]
+        found += sorted(contained, key=lambda c: (not c.lower().startswith(asked), len(c)))
+    return list(dict.fromkeys(found))[:count]
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, without control characters, at most 200 characters long.
+
+    Names come from the command line, from files and from the Hub; one with a newline or an
+    escape sequence in it must not draw on the user's terminal.
+    """
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return clean if len(clean) <= SHOWN_CHARACTERS else clean[: SHOWN_CHARACTERS - 1] + "…"

@@ -1,0 +1,33 @@
+"""What this distribution offers. Declares only: torch and pydantic stay out of here."""
+
+from __future__ import annotations
+
+from mpsprobe import hookimpl
+from mpsprobe.declarations import CommandDeclaration, ScannerDeclaration
+
+
+@hookimpl
+def mpsprobe_scanners() -> list[ScannerDeclaration]:
+    return [
+        ScannerDeclaration(
+            name="coverage",
+            target="mpsprobe_coverage.scanner.scan:CoverageScanner",
+            summary="Judges each operator call against the kernel table of a torch release.",
+        )
+    ]
+
+
+@hookimpl
+def mpsprobe_commands() -> list[CommandDeclaration]:
+    return [
+        CommandDeclaration(
+            name="coverage",
+            target="mpsprobe_coverage.commands.coverage:coverage",
+            summary="Which operators of a workload have no MPS kernel, where, and which release fixes them.",
+        ),
+        CommandDeclaration(
+            name="kernels",
+            target="mpsprobe_coverage.commands.kernels:kernels",
+            summary="Which kernels each torch release registers for MPS.",
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""What a report becomes: a table on the terminal, JSON, Markdown, CSV."""
