@@ -146,5 +146,3 @@ class Unavailable:
 
     probe: str
     reason: str
-
-

@@ -22,7 +22,11 @@ class UnknownReport(Record):
 
 Report = CoverageReport | MatrixReport | UnknownReport
 
-KINDS: dict[str, type[CoverageReport] | type[MatrixReport]] = {"coverage": CoverageReport, "coverage-matrix": MatrixReport}
+KINDS: dict[str, type[CoverageReport] | type[MatrixReport]] = {
+    "coverage": CoverageReport,
+    "coverage-matrix": MatrixReport,
+}
+HOW_MADE = "A report is what '--format json' or '-o' wrote."
 
 
 def parse_report(text: str | bytes, source: str = "report") -> Report:
@@ -34,11 +38,9 @@ def parse_report(text: str | bytes, source: str = "report") -> Report:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ReportError(
-            f"{source} is not JSON: {printable(str(error))}", "A report is what '--format json' or '-o' wrote."
-        ) from error
+        raise ReportError(f"{source} is not JSON: {printable(str(error))}", HOW_MADE) from error
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
-        raise ReportError(f"{source} is not a report: it has no 'kind'", "A report is what '--format json' or '-o' wrote.")
+        raise ReportError(f"{source} is not a report: it has no 'kind'", HOW_MADE)
     known = KINDS.get(data["kind"]) if data.get("schema_version") == 1 else None
     try:
         return (known or UnknownReport).model_validate(data)
