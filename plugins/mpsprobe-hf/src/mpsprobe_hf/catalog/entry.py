@@ -1,0 +1,102 @@
+"""What a named workload is made of, as data: sizes of the model, shapes of its inputs, what it is trained with.
+
+Nothing here imports torch or transformers: listing and describing workloads has to be instant.
+``mpsprobe_hf.tensors`` turns fields into tensors, ``mpsprobe_hf.construct`` makes the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Dimension = int | str
+"""Elements along one axis, or ``"batch"`` or ``"seq"`` for what the user may choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input of a model.
+
+    Attributes:
+        name: the keyword argument of ``forward``.
+        kind: what is in it; a function of that name in ``mpsprobe_hf.tensors``.
+        shape: its dimensions.
+        high: for whole numbers, one more than the largest (a vocabulary size, a number of classes).
+        settings: what else the kind takes.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[Dimension, ...]
+    high: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A model class and what it is called with.
+
+    Attributes:
+        model_class: its name in ``transformers.models.<model_type>``.
+        inputs: the keyword arguments of ``forward``, labels included where it is trained with them.
+        parameters: how many a model of the published size has, each shared one counted once.
+        loss: ``output`` for ``output.loss``; else a function of that name in ``mpsprobe_hf.losses``.
+        requires: distributions that this architecture needs beside transformers.
+        notes: what a reader of a report should know about this architecture or its inputs.
+    """
+
+    model_class: str
+    inputs: tuple[Field, ...]
+    parameters: int
+    loss: str = "output"
+    requires: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A named workload.
+
+    Attributes:
+        name: what the user types.
+        family: ``text``, ``vision``, ``audio``, ``multimodal``, ``series`` or ``table``.
+        summary: one line.
+        checkpoint: the published model that has these sizes.
+        model_type: the folder of ``transformers.models`` it lives in.
+        config_class: its configuration class there.
+        config: the values of the checkpoint's configuration that shape the model, in full where
+            they differ from the class's defaults.
+        inference, training: the architecture for each phase; ``None`` where it cannot be trained.
+        batch_size: of one step, by phase.
+        seq_len: default sequence length, ``None`` for a workload without sequences.
+        shortest, longest: limits of ``seq_len``; ``longest`` 0 for none.
+        seq_unit: what sequences are made of.
+    """
+
+    name: str
+    family: str
+    summary: str
+    checkpoint: str
+    model_type: str
+    config_class: str
+    config: Mapping[str, Any]
+    inference: Architecture
+    training: Architecture | None
+    batch_size: Mapping[str, int] = field(default_factory=lambda: {"inference": 1, "training": 8})
+    seq_len: int | None = None
+    shortest: int = 1
+    longest: int = 0
+    seq_unit: str = "tokens"
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that this workload has an architecture for."""
+        return ("inference",) if self.training is None else ("inference", "training")
+
+    def architecture(self, phase: str) -> Architecture:
+        """The architecture of ``phase``, which must be one of ``phases``."""
+        chosen = self.inference if phase == "inference" else self.training
+        if chosen is None:
+            raise KeyError(phase)
+        return chosen

@@ -1,0 +1,71 @@
+"""A transformers model from its class and configuration, as ``from_pretrained`` would leave it but for the numbers.
+
+The model is made on torch's default device. Where that turns parameters into meta tensors there is
+nothing to initialise, and initialising is most of the time that a large model takes to make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool) -> Any:
+    """A model with random weights, in ``train`` or ``eval`` mode.
+
+    Args:
+        model_class: a subclass of ``transformers.PreTrainedModel``.
+        config: its configuration; its ``dtype`` is set.
+        dtype: of the parameters; those that the model class keeps in float32 stay so.
+        training: which mode.
+    """
+    torch_dtype: torch.dtype = getattr(torch, dtype)
+    config.dtype = torch_dtype
+    with default_dtype(torch_dtype):
+        if parameters_are_meta():
+            from transformers.initialization import no_init_weights
+
+            with no_init_weights():
+                model = model_class(config)
+            model.tie_weights()
+        else:
+            model = model_class(config)
+    keep_in_float32(model, torch_dtype)
+    return model.train(training)
+
+
+def parameters_are_meta() -> bool:
+    """Whether a parameter made now has no data."""
+    return torch.nn.Linear(1, 1, bias=False).weight.is_meta
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Floating-point tensors that do not say their dtype get ``dtype``, as in ``from_pretrained``."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def keep_in_float32(model: Any, dtype: torch.dtype) -> None:
+    """Return to float32 the parameters that ``from_pretrained`` keeps there (T5's ``wo`` in float16).
+
+    A model class lists them in ``_keep_in_fp32_modules`` for float16 and in
+    ``_keep_in_fp32_modules_strict`` for bfloat16 too.
+    """
+    kept = set(getattr(model, "_keep_in_fp32_modules_strict", None) or ())
+    if dtype == torch.float16:
+        kept |= set(getattr(model, "_keep_in_fp32_modules", None) or ())
+    if not kept or dtype == torch.float32:
+        return
+    pattern = re.compile("|".join(rf"(?:^|\.){re.escape(name)}(?:\.|$)" for name in sorted(kept)))
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.is_floating_point() and pattern.search(name):
+            tensor.data = tensor.data.to(torch.float32)

@@ -1,0 +1,125 @@
+"""A named workload: the catalog's entry, brought to life by ``build``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_hf.catalog import entries
+from mpsprobe_hf.catalog.entry import Architecture, Entry
+from mpsprobe_hf.sizes import choose_sizes, shape_of
+
+
+class NamedWorkload:
+    """A workload of the catalog. Satisfies ``mpsprobe.protocols.Workload``."""
+
+    framework = "torch"
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.name = entry.name
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """The model in its published size with random weights, and one batch, on torch's default device."""
+        entry = self.entry
+        if options.weights:
+            raise UsageError(
+                f"the workload '{entry.name}' is made with random weights",
+                f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights",
+            )
+        if options.phase not in entry.phases:
+            raise UsageError(
+                f"the workload '{entry.name}' has no {options.phase} phase", "Leave out --phase, or choose inference."
+            )
+        architecture = entry.architecture(options.phase)
+        sizes = choose_sizes(entry, options)
+        check_installed(entry, architecture)
+        config_class, model_class = load_classes(entry, architecture)
+
+        import torch
+
+        from mpsprobe_hf.construct import construct
+        from mpsprobe_hf.losses import LOSSES
+        from mpsprobe_hf.tensors import make
+
+        training = options.phase == "training"
+        config = config_class(**copy.deepcopy(dict(entry.config)))
+        model = construct(model_class, config, options.dtype, training=training)
+        dtype: torch.dtype = getattr(torch, options.dtype)
+        inputs = {field.name: make(field, sizes, dtype) for field in architecture.inputs}
+        return TorchRun(
+            model=model,
+            kwargs=inputs,
+            architecture=architecture.model_class,
+            loss=LOSSES[architecture.loss] if training else None,
+            batch_size=sizes["batch"],
+            seq_len=sizes.get("seq"),
+            notes=architecture.notes,
+        )
+
+    def describe(self) -> Mapping[str, Any]:
+        """Sizes of the published model and the inputs of one step, for each phase."""
+        entry = self.entry
+        return {
+            "checkpoint": entry.checkpoint,
+            "model_type": entry.model_type,
+            "family": entry.family,
+            "config": {"class": entry.config_class, **copy.deepcopy(dict(entry.config))},
+            "seq_len": None
+            if entry.seq_len is None
+            else {"default": entry.seq_len, "longest": entry.longest or None, "unit": entry.seq_unit},
+            "phases": {phase: _describe(entry, phase) for phase in entry.phases},
+        }
+
+
+def _describe(entry: Entry, phase: str) -> dict[str, Any]:
+    architecture = entry.architecture(phase)
+    sizes = choose_sizes(entry, RunOptions(phase=phase))
+    return {
+        "architecture": architecture.model_class,
+        "parameters": architecture.parameters,
+        "batch_size": sizes["batch"],
+        "inputs": {
+            field.name: {"kind": field.kind, "shape": list(shape_of(field, sizes))} for field in architecture.inputs
+        },
+        "loss": architecture.loss if phase == "training" else None,
+        "requires": list(architecture.requires),
+        "notes": list(architecture.notes),
+    }
+
+
+def named(name: str) -> NamedWorkload:
+    """The workload that the catalog has under ``name``."""
+    found = entries()
+    if name not in found:
+        raise UnknownName("workload", name, found)
+    return NamedWorkload(found[name])
+
+
+def check_installed(entry: Entry, architecture: Architecture) -> None:
+    """Raise ``MissingPackage`` for the first distribution that is needed and not there."""
+    import importlib.util
+
+    for distribution in architecture.requires:
+        if importlib.util.find_spec(distribution.replace("-", "_")) is None:
+            raise MissingPackage(f"the workload '{entry.name}' ({architecture.model_class})", distribution)
+
+
+def load_classes(entry: Entry, architecture: Architecture) -> tuple[type[Any], type[Any]]:
+    """The configuration class and the model class; only the modules that hold them are imported."""
+    import importlib
+
+    where = f"transformers.models.{entry.model_type}"
+    try:
+        configuration = importlib.import_module(f"{where}.configuration_{entry.model_type}")
+        modeling = importlib.import_module(f"{where}.modeling_{entry.model_type}")
+        return getattr(configuration, entry.config_class), getattr(modeling, architecture.model_class)
+    except (ImportError, AttributeError) as error:
+        raise WorkloadError(
+            f"the workload '{entry.name}' needs {architecture.model_class}, "
+            f"which the installed transformers does not have: {error}",
+            "Install a newer one: pip install --upgrade transformers",
+        ) from error
