@@ -18,7 +18,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDeclaration:
-    """Something to run. ``target`` is a callable without arguments that returns a ``Workload``.
+    """Something to run. ``target`` is a callable that takes the name and returns a ``Workload``.
 
     Args:
         name: what the user types: lower case, digits, ``-`` and ``.``.
@@ -41,7 +41,11 @@ class WorkloadDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class ScannerDeclaration:
-    """What turns a workload into a coverage report. ``target`` resolves to a ``Scanner``."""
+    """What turns a workload into a coverage report.
+
+    ``target`` resolves to a ``Scanner``, or to a class of them that is made without arguments; so
+    do the targets of exporters, devices and probes.
+    """
 
     name: str
     target: str

@@ -102,6 +102,7 @@ class Progress(Protocol):
     def stop(self) -> None: ...
 
 
+@runtime_checkable
 class Scanner(Protocol):
     """Turns a workload into a coverage report."""
 
@@ -110,6 +111,7 @@ class Scanner(Protocol):
     ) -> Report: ...
 
 
+@runtime_checkable
 class Exporter(Protocol):
     """Turns a report into something else."""
 

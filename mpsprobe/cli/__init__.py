@@ -1,0 +1,3 @@
+"""The command line: one file per command of the core, and the group that finds those of plugins."""
+
+from __future__ import annotations

@@ -1,0 +1,43 @@
+"""``mpsprobe export REPORT --to NAME -o PATH``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from mpsprobe.errors import UsageError
+from mpsprobe.output import check_writable, deliver
+from mpsprobe.registry import get_registry
+from mpsprobe.suggestions import printable
+
+
+@click.command()
+@click.argument("report")
+@click.option("--to", "to_name", metavar="NAME", help="An exporter; by default found from the extension of -o.")
+@click.option("-o", "--output", metavar="PATH", help="The file to write; standard output without it, or for '-'.")
+def export(report: str, to_name: str | None, output: str | None) -> None:
+    """Turn REPORT, which '--format json' or '-o' wrote ('-' for standard input), into another format."""
+    registry = get_registry()
+    to_file = output is not None and output != "-"
+    name = to_name or (registry.exporter_for(output) if output is not None and to_file else None)
+    if name is None:
+        known = ", ".join(registry.exporters()) or "none: pip install mpsprobe-exporters"
+        raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
+    declaration = registry.exporter_declaration(name)
+    exporter = registry.exporter(name)
+    if output is not None and to_file:
+        check_writable(output)
+
+    from mpsprobe.schemas.report import parse_report, read_report
+
+    if report == "-":
+        parsed = parse_report(sys.stdin.buffer.read(), "standard input")
+    else:
+        from pathlib import Path
+
+        parsed = read_report(Path(report))
+    if parsed.kind not in declaration.kinds:
+        wanted = ", ".join(declaration.kinds)
+        raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{printable(parsed.kind)}'")
+    deliver(exporter.render(parsed), output)

@@ -1,0 +1,175 @@
+"""The group ``mpsprobe``: commands are found by their declarations and imported when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+from mpsprobe import __version__
+from mpsprobe.errors import MissingPackage, PluginError, UnknownName, UsageError
+from mpsprobe.registry import Registry, blocked_by_environment, get_registry, use_registry
+from mpsprobe.suggestions import nearest, printable
+
+# Where a command comes from when nothing installed has it.
+DISTRIBUTIONS = {
+    "coverage": "mpsprobe-coverage",
+    "kernels": "mpsprobe-coverage",
+    "profile": "mpsprobe-devices",
+    "run": "mpsprobe-devices",
+}
+BLOCKED, STRICT, REGISTRY = "mpsprobe.blocked", "mpsprobe.strict", "mpsprobe.registry"
+
+_debug = False
+
+
+def debug_wanted() -> bool:
+    """Whether ``--debug`` was given to the command line that runs."""
+    return _debug
+
+
+def registry_of(context: click.Context) -> Registry:
+    """The registry with the command line's switches; made at the first question, after they were read."""
+    meta = context.meta
+    if REGISTRY not in meta:
+        blocked = blocked_by_environment() | meta.get(BLOCKED, set()) | _blocked_by_settings(context.find_root())
+        meta[REGISTRY] = Registry(blocked=blocked, strict=meta.get(STRICT, False))
+        use_registry(meta[REGISTRY])
+    return get_registry()
+
+
+class CommandGroup(click.Group):
+    """Lists commands from their declarations; a command's module is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(registry_of(ctx).commands())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        registry = registry_of(ctx)
+        try:
+            command: click.Command = registry.command(cmd_name)
+        except UnknownName as error:
+            raise _missing(cmd_name, registry) or error from None
+        apply_settings(command, cmd_name, ctx.default_map)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = registry_of(ctx).commands()
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, commands[name].summary) for name in sorted(commands)])
+
+
+def _blocked_by_settings(root: click.Context) -> set[str]:
+    """``disable-plugins`` of pyproject.toml; refuses other keys of the top table that are no flags of the group."""
+    settings = root.default_map or {}
+    known = {"disable_plugins"} | {str(parameter.name) for parameter in root.command.params}
+    for key, value in settings.items():
+        if key not in known and not isinstance(value, dict):  # a table may be of a plugin that is not installed
+            raise _unknown_setting(key, key, known - {"version", "plugin_switches"})
+    names = settings.get("disable_plugins", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageError("pyproject.toml: tool.mpsprobe.disable-plugins should be a list of names")
+    return set(names)
+
+
+def _missing(name: str, registry: Registry) -> Exception | None:
+    """The error for a command of a plugin that is not there, or did not load."""
+    distribution = DISTRIBUTIONS.get(name)
+    if distribution is None:
+        return None
+    shown = f"the command '{name}'"
+    for plugin in registry.plugins():
+        if plugin.found.distribution == distribution and plugin.status != "ok":
+            return PluginError(f"{shown} is in {plugin.owner}, which is {plugin.status}: {plugin.reason}")
+    return MissingPackage(shown, distribution)
+
+
+def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any] | None) -> None:
+    """Make the table of ``command`` in pyproject.toml fit its flags.
+
+    Raises:
+        UsageError: it has a key that is no flag of the command.
+    """
+    table = (settings or {}).get(name)
+    if not isinstance(table, dict):
+        return
+    flags = {parameter.name: parameter for parameter in command.params if isinstance(parameter, click.Option)}
+    inner = set(command.commands) if isinstance(command, click.Group) else set()
+    for key, value in table.items():
+        if isinstance(value, dict):
+            if isinstance(command, click.Group) and key in inner:
+                apply_settings(command.commands[key], key, table)
+                continue
+            raise _unknown_setting(f"{name}.{key}", key, inner)
+        flag = flags.get(key)
+        if flag is None:
+            raise _unknown_setting(f"{name}.{key}", key, (str(one) for one in flags))
+        if isinstance(value, list) and not (flag.multiple or flag.nargs != 1):
+            raise UsageError(f"pyproject.toml: tool.mpsprobe.{printable(name)}.{key} takes one value, not a list")
+        if flag.multiple and not isinstance(value, list):
+            table[key] = [value]
+
+
+def _unknown_setting(where: str, key: str, known: Iterable[str]) -> UsageError:
+    near = nearest(key, known, count=1)
+    hint = f"Did you mean '{near[0].replace('_', '-')}'?" if near else None
+    return UsageError(f"pyproject.toml: unknown setting tool.mpsprobe.{printable(where)}", hint)
+
+
+def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
+    for value in values:
+        prefix, _colon, name = value.partition(":")
+        if prefix != "no" or not name:
+            raise click.BadParameter(f"'{printable(value)}' is not of the form no:NAME", param_hint="-p")
+        ctx.meta.setdefault(BLOCKED, set()).add(name)
+
+
+def _remember_strict(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[STRICT] = value
+
+
+def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
+    global _debug
+    _debug = value
+
+
+@click.command(
+    cls=CommandGroup,
+    context_settings={"auto_envvar_prefix": "MPSPROBE", "help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
+@click.version_option(__version__, "-V", "--version", prog_name="mpsprobe")
+@click.option(
+    "-p",
+    "plugin_switches",
+    metavar="no:NAME",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    allow_from_autoenv=False,
+    callback=_remember_blocked,
+    help="Do not load the plugin NAME (of 'plugins list'); may be repeated.",
+)
+@click.option(
+    "--strict-plugins",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember_strict,
+    help="A plugin that fails ends the command instead of being left out.",
+)
+@click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember_debug,
+    help="Show the traceback of an error.",
+)
+def main_group() -> None:
+    """What a PyTorch model meets on Apple silicon, told before you own the Mac.
+
+    Flags can also be given as variables (MPSPROBE_COVERAGE_DTYPE for coverage --dtype) and in
+    [tool.mpsprobe] of the nearest pyproject.toml, in this order of precedence.
+    """

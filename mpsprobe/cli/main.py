@@ -1,0 +1,118 @@
+"""The process: arguments in, exit code out, and nothing on standard error that the user cannot use.
+
+Exit codes: 0 clean, 1 findings (only by ``--fail-on``), 2 wrong use or failure, 130 after Ctrl-C,
+141 when the reader of standard output closed the pipe (128 plus the number of the signal, as
+shells count). Everything is imported inside ``main``, where Ctrl-C is already quiet.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+READER_GONE = 141
+FAILED = 2
+DRAWN = "…✓│─"  # what tables and messages are made of beside ASCII
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``mpsprobe`` with ``arguments`` (default: the process's own) and return its exit code."""
+    code = FAILED
+    try:
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except OSError as error:
+        code = _flush_failed(error)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    import click
+
+    from mpsprobe.cli.group import debug_wanted, main_group
+    from mpsprobe.errors import MpsprobeError
+    from mpsprobe.output import ReaderGone, is_reader_gone
+    from mpsprobe.registry import use_registry
+    from mpsprobe.settings import read_settings
+
+    _make_printable()
+    use_registry(None)  # a second call in one process (a test, a notebook) has its own switches
+    try:
+        if "_MPSPROBE_COMPLETE" in os.environ:
+            from click.shell_completion import shell_complete
+
+            return shell_complete(main_group, {}, "mpsprobe", "_MPSPROBE_COMPLETE", os.environ["_MPSPROBE_COMPLETE"])
+        settings = read_settings()
+        with main_group.make_context("mpsprobe", arguments, default_map=settings) as context:
+            main_group.invoke(context)
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
+    except (click.Abort, EOFError):  # Ctrl-C or the end of the input at a question
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return FAILED
+    except MpsprobeError as error:
+        if debug_wanted():
+            _show_traceback()
+        _explain(error.message, error.hint)
+        return error.exit_code
+    except (ReaderGone, OSError) as error:
+        if is_reader_gone(error):
+            raise BrokenPipeError from error
+        return _unexpected(error)
+    except Exception as error:  # noqa: BLE001 - the last place where it can be told in a sentence
+        return _unexpected(error)
+    return 0
+
+
+def _unexpected(error: Exception) -> int:
+    from mpsprobe.cli.group import debug_wanted
+    from mpsprobe.loading import describe
+
+    if debug_wanted():
+        _show_traceback()
+    _explain(f"unexpected {describe(error)}", "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.")
+    return FAILED
+
+
+def _explain(message: str, hint: str | None) -> None:
+    import click
+
+    click.echo(f"Error: {message}" + (f"\n{hint}" if hint else ""), err=True)
+
+
+def _show_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
+
+
+def _make_printable() -> None:
+    """No output fails because of a character: a pipe on Windows may still be in a one-byte code page."""
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        try:
+            DRAWN.encode(stream.encoding)
+            stream.reconfigure(errors="replace")
+        except (LookupError, UnicodeEncodeError):
+            chosen = "PYTHONIOENCODING" in os.environ
+            stream.reconfigure(encoding=None if chosen else "utf-8", errors="replace")
+
+
+def _flush_failed(error: OSError) -> int:
+    """The exit code when standard output took no more; the interpreter's own flush must not complain again."""
+    from mpsprobe.output import discard_stdout, is_reader_gone
+
+    discard_stdout()
+    if is_reader_gone(error):
+        return READER_GONE
+    _explain(f"cannot write to standard output: {error.strerror}", None)
+    return FAILED

@@ -1,0 +1,27 @@
+"""The commands of the core, declared as any plugin declares its own."""
+
+from __future__ import annotations
+
+from mpsprobe import hookimpl
+from mpsprobe.declarations import CommandDeclaration
+
+
+@hookimpl
+def mpsprobe_commands() -> list[CommandDeclaration]:
+    return [
+        CommandDeclaration(
+            name="export",
+            target="mpsprobe.cli.export:export",
+            summary="Turn a report into another format; needs neither torch nor the plugin that measured.",
+        ),
+        CommandDeclaration(
+            name="plugins",
+            target="mpsprobe.cli.plugins:plugins",
+            summary="Which plugins are installed, what they contribute, and what is wrong with them.",
+        ),
+        CommandDeclaration(
+            name="workloads",
+            target="mpsprobe.cli.workloads:workloads",
+            summary="Which models can be named, and what each one is.",
+        ),
+    ]

@@ -1,0 +1,77 @@
+"""``mpsprobe workloads list | show NAME``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.output import write_stdout
+from mpsprobe.registry import get_registry
+
+if TYPE_CHECKING:
+    from mpsprobe.declarations import WorkloadDeclaration
+    from mpsprobe.loading import Plugin
+
+
+@click.group()
+def workloads() -> None:
+    """Which models can be named, and what each one is.
+
+    Beside the names, plugins may take a model type (hf:TYPE), a checkpoint folder, a Hub id or a
+    function of yours (path/to/file.py:function).
+    """
+
+
+def _plain(declaration: WorkloadDeclaration, owner: Plugin | None) -> dict[str, Any]:
+    """A declaration for JSON, with who made it."""
+    return {
+        "name": declaration.name,
+        "family": declaration.family,
+        "framework": declaration.framework,
+        "phases": list(declaration.phases),
+        "requires": list(declaration.requires),
+        "summary": declaration.summary,
+        "distribution": owner.found.distribution if owner else None,
+    }
+
+
+@workloads.command("list", params=[format_option()])
+def list_command(format_name: str) -> None:
+    """Every named workload, by family."""
+    registry = get_registry()
+    found = registry.workloads().values()
+    if format_name == "json":
+        write_stdout(json.dumps([_plain(one, registry.owner("workload", one.name)) for one in found], indent=2))
+        return
+    if not found:
+        click.echo("No plugin that is installed has workloads: pip install mpsprobe-hf", err=True)
+        return
+    families: dict[str, list[WorkloadDeclaration]] = {}
+    for one in found:
+        families.setdefault(one.family, []).append(one)
+    rows = [("  " + one.name, one.summary) for family in families.values() for one in family]
+    lines = iter(aligned(rows).split("\n"))
+    blocks = ["\n".join([family, *(next(lines) for _ in members)]) for family, members in families.items()]
+    write_stdout("\n\n".join(blocks))
+
+
+@workloads.command("show", params=[click.Argument(["name"]), format_option()])
+def show_command(name: str, format_name: str) -> None:
+    """What the workload NAME is: architecture, sizes, inputs."""
+    registry = get_registry()
+    facts = {**_plain(*registry.workload_and_owner(name)), **registry.workload(name).describe()}
+    if format_name == "json":
+        write_stdout(json.dumps(facts, indent=2, default=str))
+    else:
+        write_stdout(aligned([(key, _shown(value)) for key, value in facts.items() if value not in (None, [], {}, "")]))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={one}" for key, one in value.items())
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,42 @@
+"""Where a report was made, found without importing what is looked at."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+
+from mpsprobe import __version__
+from mpsprobe.schemas.environment import Environment
+
+
+def collect_environment() -> Environment:
+    """Versions of what is installed; torch is not imported for it (that would take 1.5 seconds)."""
+    torch, _, build = (_version("torch") or "").partition("+")
+    return Environment(
+        mpsprobe=__version__,
+        python=platform.python_version(),
+        platform=platform_name(),
+        torch=torch or None,
+        torch_build=build or None,
+        transformers=_version("transformers"),
+        torchvision=_version("torchvision"),
+    )
+
+
+def platform_name() -> str:
+    """System and processor: ``linux-x86_64``, ``macos-14.5-arm64``, ``windows-amd64``.
+
+    macOS has its release in it, because kernels depend on it.
+    """
+    machine = platform.machine().lower() or "unknown"
+    if sys.platform == "darwin":
+        return f"macos-{platform.mac_ver()[0] or 'unknown'}-{machine}"
+    return f"{platform.system().lower() or 'unknown'}-{machine}"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

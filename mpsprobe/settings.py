@@ -1,0 +1,84 @@
+"""Settings from ``[tool.mpsprobe]`` in the nearest ``pyproject.toml``, the last but one in precedence.
+
+Flags come first, then ``MPSPROBE_*`` variables (``MPSPROBE_COVERAGE_DTYPE`` for ``coverage --dtype``),
+then this file, then defaults. A table named like a command holds that command's flags::
+
+    [tool.mpsprobe]
+    strict-plugins = true
+    [tool.mpsprobe.coverage]
+    phase = "training"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mpsprobe.errors import UsageError
+from mpsprobe.suggestions import printable
+
+FILE_NAME = "pyproject.toml"
+
+
+def nearest_pyproject(start: Path) -> Path | None:
+    """The ``pyproject.toml`` in ``start`` or the nearest folder above it; ``None`` where there is none."""
+    for folder in (start, *start.parents):
+        candidate = folder / FILE_NAME
+        try:
+            if candidate.is_file():
+                return candidate
+        except OSError:  # a folder that may not be looked into holds no settings for us
+            continue
+    return None
+
+
+def read_settings(start: Path | None = None) -> dict[str, Any]:
+    """What ``[tool.mpsprobe]`` says, as click's ``default_map``: flags with ``_`` for ``-``, tables by command.
+
+    Raises:
+        UsageError: the file has such a table and cannot be read, or a value no flag could take.
+    """
+    try:
+        path = nearest_pyproject(start or Path.cwd())
+    except OSError:  # the current folder was deleted
+        return {}
+    if path is None:
+        return {}
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {printable(str(path))}: {error.strerror}") from error
+    if b"mpsprobe" not in content:  # most files; parsing TOML costs more than the rest of the start-up
+        return {}
+    table = _own_table(content, path)
+    return {_parameter(key, value): _checked(value, f"tool.mpsprobe.{key}", path) for key, value in table.items()}
+
+
+def _own_table(content: bytes, path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{printable(str(path))} is not valid TOML: {printable(str(error))}") from error
+    tool = document.get("tool")
+    table = tool.get("mpsprobe", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise UsageError(f"{printable(str(path))}: [tool.mpsprobe] is not a table")
+    return table
+
+
+def _parameter(key: str, value: Any) -> str:
+    """Commands keep their dashes; flags are written as click names their parameters."""
+    return key if isinstance(value, dict) else key.replace("-", "_")
+
+
+def _checked(value: Any, where: str, path: Path) -> Any:
+    if isinstance(value, dict):
+        return {_parameter(key, one): _checked(one, f"{where}.{key}", path) for key, one in value.items()}
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, (str, int, float, bool)) for item in items):
+        problem = "should be text, a number, true or false, or a list of these"
+        raise UsageError(f"{printable(str(path))}: {printable(where)} {problem}")
+    return value
