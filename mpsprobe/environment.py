@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import sys
 
 from mpsprobe import __version__
 from mpsprobe.schemas.environment import Environment
@@ -30,7 +29,7 @@ def platform_name() -> str:
     macOS has its release in it, because kernels depend on it.
     """
     machine = platform.machine().lower() or "unknown"
-    if sys.platform == "darwin":
+    if platform.system() == "Darwin":
         return f"macos-{platform.mac_ver()[0] or 'unknown'}-{machine}"
     return f"{platform.system().lower() or 'unknown'}-{machine}"
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe import loading
 from mpsprobe.catalogue import KINDS, Catalogue, checked
-from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.declarations import WorkloadDeclaration, resolve
 from mpsprobe.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe.loading import Plugin
-from mpsprobe.protocols import Exporter, Scanner, Workload
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import CommandDeclaration, ExporterDeclaration, ScannerDeclaration
+    from mpsprobe.protocols import Exporter, Scanner, Workload
 
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
 OPEN_NAMES = (
@@ -110,6 +110,8 @@ class Registry:
             MissingPackage: a distribution that it needs is not installed.
             PluginError: two plugins claim it, or its plugin broke a rule.
         """
+        from mpsprobe.protocols import Workload
+
         declaration, plugin = self.workload_and_owner(name)
         for requirement in declaration.requires:
             if not _installed(requirement):
@@ -138,6 +140,8 @@ class Registry:
 
     def scanner(self, name: str) -> Scanner:
         """The scanner called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Scanner
+
         entry = self._entry("scanner", name)
         made: Scanner = self._made(f"the scanner '{name}'", entry.declaration.target, entry.plugin, Scanner, _instance)
         return made
@@ -159,6 +163,8 @@ class Registry:
 
     def exporter(self, name: str) -> Exporter:
         """The exporter called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Exporter
+
         entry = self._entry("exporter", name)
         made: Exporter = self._made(
             f"the exporter '{name}'", entry.declaration.target, entry.plugin, Exporter, _instance
@@ -173,11 +179,10 @@ class Registry:
     def exporter_for(self, path: str | PurePath) -> str | None:
         """The name of the exporter that writes files like ``path``, by its extension; ``None`` for none or several."""
         file_name = PurePath(path).name.lower()
-        able = {
-            n: one.extension.lower() for n, one in self.exporters().items() if file_name.endswith(one.extension.lower())
-        }
-        longest = max(map(len, able.values()), default=0)
-        names = [name for name, extension in able.items() if len(extension) == longest]
+        extensions = {name: one.extension.lower() for name, one in self.exporters().items() if one.extension}
+        fitting = {name: extension for name, extension in extensions.items() if file_name.endswith(extension)}
+        longest = max(map(len, fitting.values()), default=0)
+        names = [name for name, extension in fitting.items() if len(extension) == longest]
         return names[0] if len(names) == 1 else None
 
     def command(self, name: str) -> Any:
@@ -272,8 +277,6 @@ class Registry:
 
     def _made(self, what: str, target: str, plugin: Plugin, expected: type, make: Callable[[Any], Any]) -> Any:
         """Resolve ``target`` and make the object; whatever fails is the plugin's and is told so."""
-        from mpsprobe.declarations import resolve
-
         try:
             made = make(resolve(target))
         except MpsprobeError:
@@ -287,10 +290,10 @@ class Registry:
         return made
 
     def _refuse(self, what: str, plugin: Plugin, problem: str, cause: Exception | None) -> NoReturn:
-        repair = f"pip install --upgrade {plugin.found.distribution}" if isinstance(cause, ImportError) else None
-        hint = (
-            f"Install what it needs: {repair}" if repair else f"This is for the authors of {plugin.found.distribution}."
-        )
+        distribution = plugin.found.distribution
+        hint = f"This is for the authors of {distribution}."
+        if isinstance(cause, ImportError):
+            hint = f"Install what it needs: pip install --upgrade {distribution}"
         raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause
 
 
