@@ -1,0 +1,21 @@
+"""Help for the tests of mpsprobe and of its plugins: sample reports, fakes, the installed command."""
+
+from __future__ import annotations
+
+from mpsprobe.testing.commands import CommandResult, run_cli
+from mpsprobe.testing.fakes import FakeProgress, FakeScanner, FakeWorkload
+from mpsprobe.testing.packages import install_plugin
+from mpsprobe.testing.reports import sample_coverage_report, sample_matrix_report, sample_reports, sample_unknown_report
+
+__all__ = [
+    "CommandResult",
+    "FakeProgress",
+    "FakeScanner",
+    "FakeWorkload",
+    "install_plugin",
+    "run_cli",
+    "sample_coverage_report",
+    "sample_matrix_report",
+    "sample_reports",
+    "sample_unknown_report",
+]

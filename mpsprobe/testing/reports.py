@@ -1,0 +1,159 @@
+"""Sample reports for the tests of exporters: small, fixed, and with every field filled at least once."""
+
+from __future__ import annotations
+
+from mpsprobe.schemas import (
+    CoverageReport,
+    CoverageSummary,
+    DataDependence,
+    Environment,
+    MatrixCell,
+    MatrixReport,
+    OperatorFinding,
+    Report,
+    RunFailure,
+    TableProvenance,
+    Target,
+    Unjudged,
+    UnknownReport,
+    WorkloadInfo,
+)
+
+ENVIRONMENT = Environment(
+    mpsprobe="0.1.0",
+    python="3.11.7",
+    platform="linux-x86_64",
+    torch="2.13.0",
+    torch_build="cpu",
+    transformers="5.23.0",
+)
+WORKLOAD = WorkloadInfo(
+    name="sample",
+    architecture="SampleModel",
+    phase="training",
+    dtype="float32",
+    parameters=109_482_240,
+    batch_size=2,
+    seq_len=128,
+    optimizer="AdamW",
+    notes=["labels are random"],
+)
+# Cells with '|', newlines and a comma in quotes are what breaks a careless table or CSV writer.
+OPERATORS = [
+    OperatorFinding(
+        operator="aten::linear",
+        verdict="native",
+        calls=73,
+        phases={"forward": 73},
+        dtypes=["float32"],
+        shapes=["[2, 128, 768] [768, 768]"],
+        modules=["encoder.layer.0.attention.self.query", "encoder.layer.0.attention.self.key"],
+        call_sites=["torch/nn/modules/linear.py:134"],
+        native_since="2.0.0",
+        input_bytes=172_000_000,
+        output_bytes=57_000_000,
+    ),
+    OperatorFinding(
+        operator="aten::_linalg_svd.U",
+        verdict="fallback",
+        calls=2,
+        phases={"forward": 1, "backward": 1},
+        dtypes=["float32", "float16"],
+        modules=["head"],
+        call_sites=["model.py:12"],
+        native_since="2.14.0",
+        input_bytes=4096,
+        output_bytes=8192,
+        reason="registered to run on the CPU",
+        advice='Use torch 2.14.0, or "full_matrices=False, driver=None" | smaller input.',
+    ),
+    OperatorFinding(
+        operator="aten::_ctc_loss",
+        verdict="missing",
+        calls=1,
+        phases={"forward": 1},
+        dtypes=["float32", "int64"],
+        modules=[""],
+        call_sites=["loss.py:7"],
+        reason="no kernel in this release;\nno later one has it either",
+        advice="PYTORCH_ENABLE_MPS_FALLBACK=1 runs it on the CPU.",
+    ),
+    OperatorFinding(
+        operator="aten::add.Tensor",
+        verdict="unsupported",
+        calls=1,
+        phases={"optimizer": 1},
+        dtypes=["float64"],
+        reason="MPS has no float64",
+    ),
+]
+SUMMARY = CoverageSummary(
+    calls=77,
+    operators=4,
+    calls_by_verdict={"native": 73, "fallback": 2, "missing": 1, "unsupported": 1},
+    operators_by_verdict={"native": 1, "fallback": 1, "missing": 1, "unsupported": 1},
+    parameters_bytes=437_928_960,
+)
+UNJUDGED = [Unjudged(operator="mylib::fused", reason="no table covers its library", calls=3, call_sites=["ops.py:3"])]
+DATA_DEPENDENCE = [DataDependence(operator="aten::_local_scalar_dense", assumed="1.0", call_sites=["model.py:20"])]
+FAILURE = RunFailure(
+    phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"
+)
+
+
+def _target(torch: str) -> Target:
+    wheel = f"torch-{torch}-cp311-none-macosx_11_0_arm64.whl"
+    return Target(torch=torch, macos_minimum="14.0", table=TableProvenance(wheel=wheel, sha256="5" * 64))
+
+
+def sample_coverage_report() -> CoverageReport:
+    """A training step with one operator under each of four verdicts, one not judged, ended by an exception."""
+    return CoverageReport(
+        method="predicted",
+        workload=WORKLOAD,
+        target=_target("2.13.0"),
+        environment=ENVIRONMENT,
+        summary=SUMMARY,
+        operators=OPERATORS,
+        not_judged=UNJUDGED,
+        data_dependence=DATA_DEPENDENCE,
+        failure=FAILURE,
+    )
+
+
+def sample_matrix_report() -> MatrixReport:
+    """Three releases: one that failed, one with findings, one that is wholly native."""
+    clean = CoverageSummary(
+        calls=77,
+        operators=4,
+        calls_by_verdict={"native": 77},
+        operators_by_verdict={"native": 4},
+        native_since="2.14.0",
+    )
+    findings = {one.operator: one.verdict for one in OPERATORS if one.verdict != "native"}
+    return MatrixReport(
+        method="predicted",
+        workload=WORKLOAD,
+        environment=ENVIRONMENT,
+        native_since="2.14.0",
+        releases=[
+            MatrixCell(target=_target("1.12.0"), summary=SUMMARY, findings=findings, failure=FAILURE),
+            MatrixCell(target=_target("2.13.0"), summary=SUMMARY, findings=findings),
+            MatrixCell(target=_target("2.14.0"), summary=clean),
+        ],
+        operators=[one.model_copy(update={"verdict": "native", "reason": None, "advice": None}) for one in OPERATORS],
+        not_judged=UNJUDGED,
+        data_dependence=DATA_DEPENDENCE,
+    )
+
+
+def sample_unknown_report() -> UnknownReport:
+    """A report of a kind that only some plugin knows, with sections that are kept verbatim."""
+    sections = {"kind": "weather", "schema_version": 7, "sections": [{"sunny": True, "degrees_celsius": 21.5}]}
+    return UnknownReport.model_validate(sections)
+
+
+def sample_reports() -> dict[str, Report]:
+    """Every sample by its kind."""
+    reports: list[Report] = [sample_coverage_report(), sample_matrix_report(), sample_unknown_report()]
+    return {report.kind: report for report in reports}
