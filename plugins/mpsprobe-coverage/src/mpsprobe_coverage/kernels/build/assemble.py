@@ -1,0 +1,80 @@
+"""One wheel → one kernel table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from mpsprobe.errors import TableError
+from mpsprobe_coverage.kernels.build import python_sources
+from mpsprobe_coverage.kernels.build.declared import declared_kernels, parse_native_functions
+from mpsprobe_coverage.kernels.build.registrations import Registrations, read_library
+from mpsprobe_coverage.kernels.build.wheel import Wheel
+from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
+
+NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
+MPS_PACKAGE = "torch/backends/mps/__init__.py"
+FOREACH = "torch/utils/_foreach_utils.py"
+
+
+def build_table(path: Path) -> KernelTable:
+    """The kernel table of the wheel at ``path``. Takes about 2 s, most of it for unpacking and the checksum.
+
+    Raises:
+        TableError: the wheel is foreign, truncated or corrupted, or registers nothing for MPS.
+    """
+    with Wheel(path) as wheel, tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+        library = Path(folder) / "library"
+        wheel.extract_library(library)
+        found = read_library(library)
+        if wheel.library == "torch" and not found.kernels.get(MPS):  # torchvision has had MPS kernels since 0.16
+            raise TableError(f"the library in '{path.name}' registers nothing for MPS")
+        version = python_sources.parse(wheel.text(f"{wheel.library}/version.py"), "version.py")
+        python: set[str] = set()
+        only_in_binary: dict[str, tuple[str, ...]] = {}
+        only_declared: dict[str, tuple[str, ...]] = {}
+        markers = set(found.markers)
+        if wheel.library == "torch":
+            python = python_sources.registered_from_python(python_sources.parse(wheel.text(MPS_PACKAGE), MPS_PACKAGE))
+            if wheel.has(FOREACH):  # since 2.1; before it only CUDA had these kernels
+                markers |= python_sources.optimizer_markers(python_sources.parse(wheel.text(FOREACH), FOREACH))
+            declared = declared_kernels(parse_native_functions(wheel.text(NATIVE_FUNCTIONS)))
+            only_in_binary, only_declared = _disagreements(found, declared)
+        return KernelTable(
+            release=wheel.release,
+            library=wheel.library,
+            wheel=path.name,
+            sha256=wheel.sha256(),
+            commit=python_sources.commit(version),
+            macos_minimum=found.macos_minimum,
+            requires_torch=wheel.requires_torch,
+            labels=_labels(found, python),
+            markers=frozenset(markers),
+            only_in_binary=only_in_binary,
+            only_declared=only_declared,
+        )
+
+
+def _labels(found: Registrations, python: set[str]) -> dict[str, frozenset[str]]:
+    labels: defaultdict[str, set[str]] = defaultdict(set)
+    groups = {**found.kernels, DEFINED: found.defined}
+    groups |= {MPS_FALLBACK: found.fallback, MPS_ERROR: found.error, MPS_PYTHON: python}
+    for label, operators in groups.items():
+        for operator in operators:
+            labels[operator].add(label)
+    return {operator: frozenset(labels[operator]) for operator in sorted(labels)}
+
+
+def _disagreements(
+    found: Registrations, declared: dict[str, set[str]]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Operators of aten, by key of MPS, that only one of the two sources has; fallbacks and error stubs are never declared."""
+    in_binary, in_file = {}, {}
+    for key in sorted({*declared, *(key for key in found.kernels if key.endswith("MPS") and "Auto" not in key)}):
+        binary = {o for o in found.kernels.get(key, set()) if o.startswith("aten::")} - found.fallback - found.error
+        if only := binary - declared.get(key, set()):
+            in_binary[key] = tuple(sorted(only))
+        if only := declared.get(key, set()) - binary:
+            in_file[key] = tuple(sorted(only))
+    return in_binary, in_file

@@ -1,0 +1,142 @@
+"""A macOS arm64 wheel of torch or torchvision, opened as the zip file that it is.
+
+Only members with known names are read, into memory or into a file that the caller names, each up to a size limit: nothing
+in the wheel says where something is written, and nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+import zlib
+from email.parser import HeaderParser
+from pathlib import Path
+from types import TracebackType
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
+
+from mpsprobe.errors import TableError
+from mpsprobe.suggestions import printable
+
+LARGEST_TEXT = 16 << 20  # bytes; native_functions.yaml has 0.6 MB
+LARGEST_LIBRARY = 2 << 30  # bytes; libtorch_cpu.dylib of 2.15.0 has 0.42 GB
+LIBRARIES = {"torch": r"torch/lib/libtorch_cpu\.dylib", "torchvision": r"torchvision/_C(\.[\w-]+)?\.so"}
+READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+
+
+class Wheel:
+    """An open wheel; a context manager.
+
+    Attributes:
+        library: ``torch`` or ``torchvision``.
+        release: its version, without a local part.
+        requires_torch: the torch releases that its metadata asks for (``==2.13.0``); empty for torch itself.
+
+    Raises:
+        TableError: the file is no wheel, is broken, or is another one than a macOS arm64 wheel of these two.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._shown = printable(path.name)
+        try:
+            name, version, _, tags = parse_wheel_filename(path.name)
+        except InvalidWheelFilename as error:
+            raise TableError(f"'{self._shown}' is not the file name of a wheel") from error
+        if name not in LIBRARIES or not any(re.fullmatch(r"macosx_\d+_\d+_arm64", t.platform) for t in tags):
+            raise TableError(
+                f"'{self._shown}' is not a macOS arm64 wheel of torch or torchvision",
+                "Only what Mac users install has MPS kernels: its name ends with 'macosx_…_arm64.whl'.",
+            )
+        self.library: str = str(name)
+        self.release = version.public
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (*READ_ERRORS,) as error:
+            raise TableError(f"'{self._shown}' cannot be read: {error}", "Download the wheel again.") from error
+        try:
+            self._members = {info.filename: info for info in self._zip.infolist()}
+            self.requires_torch = self._check_metadata(version)
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> Wheel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+
+    def _check_metadata(self, version: Version) -> str:
+        metadata = [m for m in self._members if re.fullmatch(rf"{self.library}-[^/]+\.dist-info/METADATA", m)]
+        if len(metadata) != 1:
+            raise TableError(f"'{self._shown}' has no metadata of {self.library}: it is another wheel, renamed")
+        fields = HeaderParser().parsestr(self.text(metadata[0]))
+        if (fields["Name"], fields["Version"]) != (self.library, str(version)):
+            raise TableError(f"'{self._shown}' contains {fields['Name']} {fields['Version']}")
+        for requirement in fields.get_all("Requires-Dist", []):
+            try:
+                parsed = Requirement(requirement)
+            except InvalidRequirement as error:
+                raise TableError(f"'{self._shown}' has broken metadata: {printable(requirement)}") from error
+            if parsed.name == "torch":
+                return str(parsed.specifier)
+        return ""
+
+    def sha256(self) -> str:
+        """Of the whole file, in hexadecimal."""
+        digest = hashlib.sha256()
+        with self.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def has(self, member: str) -> bool:
+        return member in self._members
+
+    def text(self, member: str) -> str:
+        """A text member. Raises ``TableError`` when it is absent, too large, broken or not UTF-8."""
+        info = self._member(member, LARGEST_TEXT)
+        try:
+            with self._zip.open(info) as source:
+                return source.read(LARGEST_TEXT).decode("utf-8")
+        except READ_ERRORS as error:
+            raise self._unreadable(member, error) from error
+
+    def extract_library(self, target: Path) -> None:
+        """Write the library that registers the kernels to ``target``.
+
+        Raises:
+            TableError: the wheel has none, or it is too large or broken.
+        """
+        pattern = re.compile(LIBRARIES[self.library])
+        found = [member for member in self._members if pattern.fullmatch(member)]
+        if len(found) != 1:
+            raise TableError(f"'{self._shown}' has no library with kernels (or several): {LIBRARIES[self.library]}")
+        info = self._member(found[0], LARGEST_LIBRARY)
+        written = 0
+        try:
+            with self._zip.open(info) as source, target.open("wb") as file:
+                while chunk := source.read(1 << 20):
+                    written += len(chunk)
+                    if written > LARGEST_LIBRARY:
+                        raise TableError(f"{found[0]} in '{self._shown}' is larger than it says")
+                    file.write(chunk)
+        except READ_ERRORS as error:
+            raise self._unreadable(found[0], error) from error
+
+    def _member(self, member: str, limit: int) -> zipfile.ZipInfo:
+        info = self._members.get(member)
+        if info is None:
+            raise TableError(f"'{self._shown}' lacks {member}")
+        if info.file_size > limit:
+            raise TableError(f"{member} in '{self._shown}' is too large: {info.file_size} bytes")
+        return info
+
+    def _unreadable(self, member: str, error: Exception) -> TableError:
+        return TableError(f"{member} in '{self._shown}' cannot be read: {error}", "Download the wheel again.")

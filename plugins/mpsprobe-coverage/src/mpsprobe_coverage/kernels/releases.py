@@ -1,0 +1,93 @@
+"""Which releases have a kernel table, and what a user may call them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.suggestions import printable
+
+FIRST_WITH_MPS = Version("1.12")
+SUFFIX = ".table"
+LONGEST_VERSION = 40  # characters; packaging's parser is not asked about more
+
+
+def data_folder() -> Traversable:
+    """Where the data files lie."""
+    return files("mpsprobe_coverage.kernels") / "data"
+
+
+@functools.cache
+def library_releases(library: str) -> tuple[str, ...]:
+    """The releases of ``library`` (``torch`` or ``torchvision``) with a table, oldest first."""
+    prefix = f"{library}-"
+    names = (entry.name for entry in data_folder().iterdir())
+    found = [n.removeprefix(prefix).removesuffix(SUFFIX) for n in names if n.startswith(prefix) and n.endswith(SUFFIX)]
+    return tuple(sorted(found, key=Version))
+
+
+def torch_releases() -> tuple[str, ...]:
+    """The torch releases with a table, oldest first."""
+    return library_releases("torch")
+
+
+def latest() -> str:
+    """The newest torch release with a table."""
+    return torch_releases()[-1]
+
+
+def resolve_release(text: str) -> str:
+    """The torch release that ``text`` means.
+
+    ``2.13.0``, ``v2.13.0``, ``2.13.0+cpu``, ``2.13`` (its newest patch) and ``latest`` are understood.
+
+    Raises:
+        UnknownName: there is no such release, or no table of it; carries the nearest ones.
+        UsageError: a release from before MPS.
+    """
+    asked = text.strip()
+    if asked.lower() == "latest":
+        return latest()
+    known = torch_releases()
+    if len(asked) > LONGEST_VERSION:
+        raise UnknownName("torch release", text, known)
+    try:
+        version = Version(asked)
+    except InvalidVersion:
+        raise UnknownName("torch release", text, known, _known_hint()) from None
+    if version.public in known:
+        return version.public
+    if version.release < FIRST_WITH_MPS.release:
+        raise UsageError(
+            f"torch {printable(asked)} has no MPS backend: MPS came with 1.12",
+            f"Ask for a release from {known[0]} to {known[-1]}.",
+        )
+    if re.fullmatch(r"v?\d+\.\d+", asked, re.IGNORECASE):
+        patches = [release for release in known if Version(release).release[:2] == version.release[:2]]
+        if patches:
+            return patches[-1]
+    raise UnknownName("torch release", text, known, _known_hint())
+
+
+def _known_hint() -> str:
+    known = torch_releases()
+    return f"Kernel tables are there for {known[0]} to {known[-1]}: mpsprobe kernels list --torch all"
+
+
+@functools.cache
+def torchvision_for(torch_release: str) -> str | None:
+    """The newest torchvision release made for ``torch_release``; ``None`` when there is none with a table."""
+    from mpsprobe_coverage.kernels.store import load_table
+
+    fitting = None
+    for release in library_releases("torchvision"):
+        required = SpecifierSet(load_table(release, "torchvision").requires_torch)
+        if torch_release in required:
+            fitting = release
+    return fitting
