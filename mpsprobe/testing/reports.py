@@ -16,6 +16,7 @@ from mpsprobe.schemas import (
     Target,
     Unjudged,
     UnknownReport,
+    Verdict,
     WorkloadInfo,
 )
 
@@ -130,7 +131,7 @@ def sample_matrix_report() -> MatrixReport:
         operators_by_verdict={"native": 4},
         native_since="2.14.0",
     )
-    findings = {one.operator: one.verdict for one in OPERATORS if one.verdict != "native"}
+    findings: dict[str, Verdict] = {one.operator: one.verdict for one in OPERATORS if one.verdict != "native"}
     return MatrixReport(
         method="predicted",
         workload=WORKLOAD,

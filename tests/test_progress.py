@@ -1,0 +1,57 @@
+"""Progress: silent where nobody looks, gone when the work is done."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from mpsprobe.progress import SilentProgress, TerminalProgress, make_progress
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_nothing_is_drawn_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with make_progress() as progress:
+        progress.start(2, "tables")
+        progress.advance("more")
+    assert type(progress) is SilentProgress
+    assert stream.getvalue() == ""
+
+
+def test_a_process_without_standard_error_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert type(make_progress()) is SilentProgress
+
+
+@pytest.mark.parametrize("total", [3, None])
+def test_a_terminal_shows_what_is_done(monkeypatch: pytest.MonkeyPatch, total: int | None) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with make_progress() as progress:
+        progress.advance("too early is harmless")
+        progress.start(total, "kernel [tables]")
+        progress.advance("torch 2.9.0")
+    progress.stop()
+    assert isinstance(progress, TerminalProgress)
+    assert "torch 2.9.0" in stream.getvalue()
+
+
+def test_an_error_takes_the_line_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with pytest.raises(ZeroDivisionError), make_progress() as progress:
+        progress.start(1, "work")
+        raise ZeroDivisionError
+    hide, show = "\x1b[?25l", "\x1b[?25h"
+    assert stream.getvalue().count(hide) == stream.getvalue().count(show) == 1
