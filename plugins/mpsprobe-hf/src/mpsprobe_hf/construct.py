@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 
 
-def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool) -> Any:
+def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool, untied: Iterable[str] = ()) -> Any:
     """A model with random weights, in ``train`` or ``eval`` mode.
 
     Args:
@@ -22,10 +22,11 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
         config: its configuration; its ``dtype`` is set.
         dtype: of the parameters; those that the model class keeps in float32 stay so.
         training: which mode.
+        untied: modules that get a ``weight`` of their own where the class ties it to another's.
     """
     torch_dtype: torch.dtype = getattr(torch, dtype)
     config.dtype = torch_dtype
-    with default_dtype(torch_dtype):
+    with default_dtype(torch_dtype), quiet():
         if parameters_are_meta():
             from transformers.initialization import no_init_weights
 
@@ -34,8 +35,27 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
             model.tie_weights()
         else:
             model = model_class(config)
+    for name in untied:
+        module = model.get_submodule(name)
+        module.weight = torch.nn.Parameter(module.weight.detach().clone())
+    if getattr(model, "loss_type", "") is None:
+        # The loss that the library falls back to; said here, it does not warn about it.
+        model.loss_type = "ForCausalLM"
     keep_in_float32(model, torch_dtype)
     return model.train(training)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings from transformers: published configurations earn some, and nobody can act on them."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def parameters_are_meta() -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_hf.catalog.entry import Entry, Field
+from mpsprobe_hf.catalog.entry import Dimension, Entry, Field
 
 LARGEST = 2**31 - 1
 """Elements along one axis that Metal kernels can index; nothing useful is larger."""
@@ -41,6 +43,13 @@ def check_positive(what: str, value: int) -> None:
         raise UsageError(f"the {what} is {value}", f"It must be from 1 to {LARGEST}.")
 
 
-def shape_of(field: Field, sizes: dict[str, int]) -> tuple[int, ...]:
+def shape_of(field: Field, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The dimensions of ``field`` with ``batch`` and ``seq`` filled in."""
-    return tuple(sizes[d] if isinstance(d, str) else d for d in field.shape)
+    return tuple(_elements(dimension, sizes) for dimension in field.shape)
+
+
+def _elements(dimension: Dimension, sizes: Mapping[str, int]) -> int:
+    if isinstance(dimension, int):
+        return dimension
+    factor, _, name = dimension.rpartition("*")
+    return int(factor or 1) * sizes[name]

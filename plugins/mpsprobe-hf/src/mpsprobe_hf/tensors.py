@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from mpsprobe_hf.catalog.entry import Field
+from mpsprobe_hf.sizes import shape_of
 
 IGNORED_LABEL = -100
 """What ``torch.nn.functional.cross_entropy`` leaves out by default."""
@@ -28,31 +29,42 @@ def make(field: Field, sizes: Mapping[str, int], dtype: torch.dtype) -> Any:
         sizes: ``batch`` and ``seq``.
         dtype: of floating-point inputs.
     """
-    shape = tuple(sizes[d] if isinstance(d, str) else d for d in field.shape)
-    return KINDS[field.kind](field, shape, dtype)
+    return KINDS[field.kind](field, shape_of(field, sizes), dtype)
 
 
 def integers(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Whole numbers spread over ``0 … high - 1``, int64."""
+    """Whole numbers spread over ``low … high - 1``, int64; ``settings["low"]`` is 0 unless told otherwise."""
     count = math.prod(shape)
+    low = field.settings.get("low", 0)
     # 7919 is a prime: neighbouring positions get ids that lie far apart, as those of a text do.
-    return ((torch.arange(count) * 7919 + 101) % max(field.high, 1)).reshape(shape)
+    spread: torch.Tensor = (torch.arange(count) * 7919 + 101) % (field.high - low) + low
+    return spread.reshape(shape)
 
 
 def tokens(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Token ids; ``settings["lead"]`` is ``(id, count)`` of a token that stands first, such as an image's."""
+    """Token ids, the padding token where there is padding.
+
+    Settings: ``pad``, the padding token; ``lead``, ``(id, count)`` of a token that stands first,
+    such as an image's, and nowhere else; those of ``padding_mask``.
+    """
     ids = integers(field, shape, dtype)
+    if "pad" in field.settings:
+        ids = torch.where(padding_mask(field, shape, dtype) == 1, ids, field.settings["pad"])
     if "lead" in field.settings:
         token, count = field.settings["lead"]
-        ids = torch.where(ids == token, torch.zeros_like(ids), ids)
-        ids[..., 1 : 1 + count] = token
+        ids = torch.where(ids == token, 0, ids)
+        ids[:, :count] = token
     return ids
 
 
 def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """1 for a token, 0 for padding: the first row is full, the last about half."""
+    """1 for a token, 0 for padding: the first row is full, the last about half.
+
+    Settings: ``left``, pad before the text; ``keep``, tokens at the front that every row has.
+    """
     batch, length = shape
-    lengths = length - torch.arange(batch).unsqueeze(1) * (length // 2) // batch
+    keep = field.settings.get("keep", 0)
+    lengths = length - torch.arange(batch).unsqueeze(1) * max(length - keep, 0) // (2 * batch)
     positions = torch.arange(length).unsqueeze(0)
     if field.settings.get("left"):
         positions = length - 1 - positions
@@ -69,10 +81,76 @@ def floats(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Te
     return torch.sin(torch.arange(math.prod(shape), dtype=torch.float32) * 12.9898).reshape(shape).to(dtype)
 
 
+def ones(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Ones, int64: a mask of images that all have the same size."""
+    return torch.ones(shape, dtype=torch.int64)
+
+
+def observed(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Ones, floating point: every value of the series was seen."""
+    return torch.ones(shape, dtype=dtype)
+
+
+def flags(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """True everywhere."""
+    return torch.ones(shape, dtype=torch.bool)
+
+
+def constant(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    """``settings["value"]``, not a tensor."""
+    return field.settings["value"]
+
+
+def columns(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """TAPAS's token types ``(batch, seq, columns)``: ``settings["highs"]`` has one limit for each column."""
+    parts = [integers(Field(field.name, "integers", shape[:-1], high), shape[:-1], dtype) for high in _highs(field)]
+    return torch.stack(parts, dim=-1)
+
+
+def _highs(field: Field) -> tuple[int, ...]:
+    return tuple(field.settings["highs"])
+
+
+def series(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[torch.Tensor]:
+    """One series for each sample: a list of tensors of shape ``shape[1:]``."""
+    return list(floats(field, shape, dtype))
+
+
+def boxes(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[dict[str, torch.Tensor]]:
+    """Targets of object detection for ``(batch, objects)``: classes, and boxes as centre, width and height in 0 … 1."""
+    batch, objects = shape
+    box = torch.full((objects, 4), 0.25, dtype=dtype)
+    box[:, :2] += torch.arange(objects, dtype=dtype).unsqueeze(1) / (4 * objects)
+    labels = integers(field, (objects,), dtype)
+    return [{"class_labels": labels.clone(), "boxes": box.clone()} for _ in range(batch)]
+
+
+def class_lists(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[torch.Tensor]:
+    """One tensor of classes for each sample, ``(objects,)``."""
+    return list(integers(field, shape, dtype))
+
+
+def mask_lists(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[torch.Tensor]:
+    """One tensor of binary masks for each sample, ``(objects, height, width)``; object i covers the i-th band."""
+    batch, objects, height, width = shape
+    rows: torch.Tensor = torch.arange(height).reshape(1, height, 1) * objects // height
+    mask = (rows == torch.arange(objects).reshape(objects, 1, 1)).expand(objects, height, width).to(dtype)
+    return [mask.clone() for _ in range(batch)]
+
+
 KINDS: dict[str, Maker] = {
     "integers": integers,
     "tokens": tokens,
     "padding_mask": padding_mask,
     "token_labels": token_labels,
     "floats": floats,
+    "ones": ones,
+    "observed": observed,
+    "flags": flags,
+    "constant": constant,
+    "columns": columns,
+    "series": series,
+    "boxes": boxes,
+    "class_lists": class_lists,
+    "mask_lists": mask_lists,
 }

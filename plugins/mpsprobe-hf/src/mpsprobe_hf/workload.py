@@ -41,19 +41,22 @@ class NamedWorkload:
 
         import torch
 
-        from mpsprobe_hf.construct import construct
+        from mpsprobe_hf.calls import CALLS
+        from mpsprobe_hf.construct import construct, quiet
         from mpsprobe_hf.losses import LOSSES
         from mpsprobe_hf.tensors import make
 
         training = options.phase == "training"
-        config = config_class(**copy.deepcopy(dict(entry.config)))
-        model = construct(model_class, config, options.dtype, training=training)
+        with quiet():
+            config = config_class(**copy.deepcopy(dict(entry.config)))
+        model = construct(model_class, config, options.dtype, training=training, untied=entry.untied)
         dtype: torch.dtype = getattr(torch, options.dtype)
         inputs = {field.name: make(field, sizes, dtype) for field in architecture.inputs}
         return TorchRun(
             model=model,
             kwargs=inputs,
             architecture=architecture.model_class,
+            call=CALLS[architecture.call] if architecture.call else None,
             loss=LOSSES[architecture.loss] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),

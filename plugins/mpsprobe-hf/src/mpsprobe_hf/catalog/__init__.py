@@ -10,7 +10,18 @@ from mpsprobe_hf.catalog.entry import Entry
 @cache
 def entries() -> dict[str, Entry]:
     """The catalog, by name."""
-    from mpsprobe_hf.catalog import decoders, encoders, vision
+    from mpsprobe_hf.catalog import (
+        audio,
+        decoders,
+        encoders,
+        experts,
+        multimodal,
+        segmentation,
+        seq2seq,
+        series,
+        tables,
+        vision,
+    )
 
-    tables = (encoders.ENTRIES, decoders.ENTRIES, vision.ENTRIES)
-    return {entry.name: entry for table in tables for entry in table}
+    modules = (encoders, decoders, experts, seq2seq, vision, segmentation, audio, multimodal, series, tables)
+    return {entry.name: entry for table in modules for entry in table.ENTRIES}

@@ -20,6 +20,8 @@ def decoder(
     parameters: int,
     summary: str,
     longest: int,
+    pad: int = 0,
+    seq_len: int = 128,
 ) -> Entry:
     """A causal language model; prompts are padded on the left, training texts on the right.
 
@@ -32,8 +34,11 @@ def decoder(
         parameters: head included.
         summary: one line.
         longest: tokens; 0 where nothing limits them.
+        pad: the id of the padding token, or of the one that users pad with.
+        seq_len: default.
     """
-    ids = tokens(config["vocab_size"])
+    ids = tokens(config["vocab_size"], pad=pad)
+    left = tokens(config["vocab_size"], pad=pad, left=True)
     return Entry(
         name=name,
         family="text",
@@ -42,9 +47,9 @@ def decoder(
         model_type=model_type,
         config_class=config_class,
         config=config,
-        inference=Architecture(model_class, (ids, padding_mask(left=True)), parameters),
+        inference=Architecture(model_class, (left, padding_mask(left=True)), parameters),
         training=Architecture(model_class, (ids, padding_mask(), token_labels(config["vocab_size"])), parameters),
-        seq_len=128,
+        seq_len=seq_len,
         longest=longest,
     )
 
@@ -60,6 +65,19 @@ ENTRIES = (
         parameters=124_439_808,
         summary="GPT-2, the smallest: decoder of 12 layers",
         longest=1024,
+        pad=50256,
+    ),
+    decoder(
+        "gpt2-xl",
+        "openai-community/gpt2-xl",
+        "GPT2LMHeadModel",
+        {"vocab_size": 50257, "n_positions": 1024, "n_embd": 1600, "n_layer": 48, "n_head": 25},
+        model_type="gpt2",
+        config_class="GPT2Config",
+        parameters=1_557_611_200,
+        summary="GPT-2, the largest: decoder of 48 layers",
+        longest=1024,
+        pad=50256,
     ),
     decoder(
         "llama-3-8b",
@@ -82,6 +100,7 @@ ENTRIES = (
         parameters=8_030_261_248,
         summary="Llama 3, 8 billion parameters: decoder of 32 layers",
         longest=8192,
+        pad=128001,
     ),
     decoder(
         "llama-3-70b",
@@ -104,5 +123,98 @@ ENTRIES = (
         parameters=70_553_706_496,
         summary="Llama 3, 70 billion parameters: decoder of 80 layers",
         longest=8192,
+        pad=128001,
+    ),
+    decoder(
+        "qwen2.5-7b",
+        "Qwen/Qwen2.5-7B",
+        "Qwen2ForCausalLM",
+        {
+            "vocab_size": 152064,
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+            "max_position_embeddings": 131072,
+            "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
+            "use_sliding_window": False,
+        },
+        model_type="qwen2",
+        config_class="Qwen2Config",
+        parameters=7_615_616_512,
+        summary="Qwen 2.5, 7 billion parameters: decoder of 28 layers",
+        longest=131072,
+        pad=151643,
+    ),
+    decoder(
+        "mistral-7b",
+        "mistralai/Mistral-7B-v0.1",
+        "MistralForCausalLM",
+        {
+            "vocab_size": 32000,
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "max_position_embeddings": 32768,
+            "rms_norm_eps": 1e-5,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            "sliding_window": 4096,
+        },
+        model_type="mistral",
+        config_class="MistralConfig",
+        parameters=7_241_732_096,
+        summary="Mistral 7B v0.1: decoder of 32 layers with a sliding window",
+        longest=32768,
+        pad=2,
+    ),
+    decoder(
+        "gemma-2-9b",
+        "google/gemma-2-9b",
+        "Gemma2ForCausalLM",
+        {
+            "vocab_size": 256000,
+            "hidden_size": 3584,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 42,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 8,
+            "head_dim": 256,
+            "query_pre_attn_scalar": 256,
+            "max_position_embeddings": 8192,
+            "sliding_window": 4096,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        model_type="gemma2",
+        config_class="Gemma2Config",
+        parameters=9_241_705_984,
+        summary="Gemma 2, 9 billion parameters: decoder of 42 layers with soft caps",
+        longest=8192,
+    ),
+    decoder(
+        "phi-3",
+        "microsoft/Phi-3-mini-4k-instruct",
+        "Phi3ForCausalLM",
+        {
+            "vocab_size": 32064,
+            "hidden_size": 3072,
+            "intermediate_size": 8192,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 32,
+            "max_position_embeddings": 4096,
+            "original_max_position_embeddings": 4096,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            "sliding_window": 2047,
+        },
+        model_type="phi3",
+        config_class="Phi3Config",
+        parameters=3_821_079_552,
+        summary="Phi-3 mini, 4k context: decoder of 32 layers",
+        longest=4096,
+        pad=32000,
     ),
 )

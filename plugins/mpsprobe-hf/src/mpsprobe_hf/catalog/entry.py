@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Dimension = int | str
-"""Elements along one axis, or ``"batch"`` or ``"seq"`` for what the user may choose."""
+"""Elements along one axis; ``"batch"``, ``"seq"`` or a multiple (``"4*batch"``) where the user may choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Architecture:
         inputs: the keyword arguments of ``forward``, labels included where it is trained with them.
         parameters: how many a model of the published size has, each shared one counted once.
         loss: ``output`` for ``output.loss``; else a function of that name in ``mpsprobe_hf.losses``.
+        call: empty for ``model(**inputs)``; else a function of that name in ``mpsprobe_hf.calls``.
         requires: distributions that this architecture needs beside transformers.
         notes: what a reader of a report should know about this architecture or its inputs.
     """
@@ -50,6 +51,7 @@ class Architecture:
     inputs: tuple[Field, ...]
     parameters: int
     loss: str = "output"
+    call: str = ""
     requires: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -72,6 +74,7 @@ class Entry:
         seq_len: default sequence length, ``None`` for a workload without sequences.
         shortest, longest: limits of ``seq_len``; ``longest`` 0 for none.
         seq_unit: what sequences are made of.
+        untied: modules whose ``weight`` is their own although the model class ties it to another.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Entry:
     shortest: int = 1
     longest: int = 0
     seq_unit: str = "tokens"
+    untied: tuple[str, ...] = ()
 
     @property
     def phases(self) -> tuple[str, ...]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mpsprobe_hf.catalog.entry import Field
 
+EVERY_LAYER = ("trained without layer dropout (0.1 in the checkpoint), so that every layer runs in every step",)
 
-def tokens(vocabulary: int, name: str = "input_ids", **settings: object) -> Field:
+
+def tokens(vocabulary: int, name: str = "input_ids", **settings: Any) -> Field:
     """Token ids, int64 ``(batch, seq)``."""
     return Field(name, "tokens", ("batch", "seq"), vocabulary, settings)
 
