@@ -24,8 +24,8 @@ class Reference:
 def references(instructions: Sequence[int], address: int) -> Iterator[Reference]:
     """The addresses that ``instructions``, the first of which lies at ``address``, make or call.
 
-    A page that ``adrp`` puts in a register stays known until another ``adrp`` or ``adr`` sets that register: compilers keep
-    it for several additions, in straight-line code such as static initialisers.
+    A page that ``adrp`` puts in a register stays known until another ``adrp`` or ``adr`` sets that register:
+    compilers keep it for several additions, in straight-line code such as static initialisers.
     """
     pages: dict[int, int] = {}
     for index, word in enumerate(instructions):

@@ -69,7 +69,10 @@ def _labels(found: Registrations, python: set[str]) -> dict[str, frozenset[str]]
 def _disagreements(
     found: Registrations, declared: dict[str, set[str]]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Operators of aten, by key of MPS, that only one of the two sources has; fallbacks and error stubs are never declared."""
+    """Operators of aten, by key of MPS, that only one of the two sources has.
+
+    Fallbacks and error stubs are never declared, so they are no disagreement.
+    """
     in_binary, in_file = {}, {}
     for key in sorted({*declared, *(key for key in found.kernels if key.endswith("MPS") and "Auto" not in key)}):
         binary = {o for o in found.kernels.get(key, set()) if o.startswith("aten::")} - found.fallback - found.error

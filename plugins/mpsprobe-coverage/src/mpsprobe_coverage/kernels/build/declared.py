@@ -1,7 +1,7 @@
 """The second source: the operators that a release's native_functions.yaml declares for MPS.
 
-A small reader of the form that this one file has had since 1.12 (a list of flat mappings, ``dispatch`` one level deeper);
-anything that does not have this form is an error, not a guess.
+A small reader of the form that this one file has had since 1.12: a list of flat mappings, ``dispatch`` one level
+deeper. Anything that does not have this form is an error, not a guess.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DISPATCH = re.compile(r"    ([\w, ]+): ?(\S.*)$")
 
 @dataclass(slots=True)
 class DeclaredOperator:
-    """One entry: its dispatch keys, and the operator that it takes its kernels from when it is ``structured_delegate``."""
+    """One entry: its dispatch keys, and the operator that ``structured_delegate`` says it takes its kernels from."""
 
     name: str
     keys: set[str] = field(default_factory=set)

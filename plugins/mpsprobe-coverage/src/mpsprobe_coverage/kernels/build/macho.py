@@ -1,7 +1,7 @@
 """Reads what a table needs from an arm64 Mach-O library: sections, symbols, C strings.
 
-Our own reader instead of a general one: it maps the file (a libtorch_cpu.dylib has 400 MB), touches a few per cent of it,
-and checks every offset against the file, so that a truncated or corrupted library is an error and never a crash.
+Our own reader instead of a general one: it maps the file (a libtorch_cpu.dylib has 400 MB), touches a few per cent of
+it, and checks every offset against the file, so that a truncated or corrupted library is an error and never a crash.
 Structure names are those of Apple's <mach-o/loader.h> and <mach-o/nlist.h>.
 """
 
@@ -181,6 +181,10 @@ class MachO:
             if end - address > LARGEST_FUNCTION:
                 raise self._broken("a function does not end")
             yield symbol, address, end
+
+    def has_symbol(self, part: bytes) -> bool:
+        """Whether the name of any symbol contains ``part``."""
+        return part in self._names
 
     def code(self, address: int, end: int) -> tuple[int, ...]:
         """The instructions from ``address`` up to ``end``, 32 bits each."""

@@ -1,9 +1,9 @@
 """Facts about a release that are no registrations: each is a name and the messages in the binary that show it.
 
-To add one, add a line; ``mpsprobe kernels build`` finds it from then on. A marker is set when one of its strings is part
-of a C string of libtorch_cpu.dylib. The messages were read in the wheels from 1.12.0 to 2.15.0. A message that a release
-lacks says nothing by itself: from 2.12 on the ones about macOS 14 are gone because the backend needs macOS 14 anyway
-(``KernelTable.macos_minimum``).
+To add one, add a line; ``mpsprobe kernels build`` finds it from then on. A marker is set when one of its strings is
+part of a C string of libtorch_cpu.dylib. The messages were read in the wheels from 1.12.0 to 2.15.0. A message that a
+release lacks says nothing by itself: the ones about macOS 14 go away with the release whose backend needs macOS 14
+anyway (``KernelTable.macos_minimum``).
 """
 
 from __future__ import annotations

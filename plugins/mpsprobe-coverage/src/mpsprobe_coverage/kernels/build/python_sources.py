@@ -7,8 +7,6 @@ import ast
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels.build.markers import OPTIMIZER_MARKERS
 
-VERSION_FILE = "version.py"
-
 
 def parse(source: str, name: str) -> ast.Module:
     """The syntax tree of ``source``. Raises ``TableError`` when it is not Python."""
@@ -22,7 +20,8 @@ def commit(version_file: ast.Module) -> str | None:
     """``git_version`` of a version.py."""
     for node in version_file.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            if any(isinstance(t, ast.Name) and t.id == "git_version" for t in node.targets):
+            names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            if "git_version" in names:
                 return str(node.value.value)
     return None
 

@@ -1,8 +1,9 @@
 """What a library registers with PyTorch's dispatcher, read from the code of its static initialisers.
 
-``TORCH_LIBRARY_IMPL(aten, MPS, m)`` makes a function ``TORCH_LIBRARY_IMPL_init_aten_MPS_<n>``; each ``m.impl("name", …)``
-in it loads the address of the name. ``TORCH_LIBRARY(aten, m)`` and ``TORCH_LIBRARY_FRAGMENT`` hold the schemas in the same
-way (torch/library.h). Read for 32 releases, 1.12.0 to 2.15.0: the form did not change, only the number of functions did.
+``TORCH_LIBRARY_IMPL(aten, MPS, m)`` makes a function ``TORCH_LIBRARY_IMPL_init_aten_MPS_<n>``; each
+``m.impl("name", …)`` in it loads the address of the name. ``TORCH_LIBRARY(aten, m)`` and ``TORCH_LIBRARY_FRAGMENT``
+hold the schemas in the same way (torch/library.h). In all of torch 1.12.0 to 2.15.0 the form is this one; only the
+number of functions changed. torchvision uses PyTorch's stable ABI since 0.29: see ``stable_registrations``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels.build.arm64 import references
 from mpsprobe_coverage.kernels.build.macho import MachO
 from mpsprobe_coverage.kernels.build.markers import MARKER_STRINGS
+from mpsprobe_coverage.kernels.build.stable_registrations import read_stable
 
 COMPOSITE_KEYS = (
     "CompositeImplicitAutograd",
@@ -74,6 +76,13 @@ def read_library(path: Path) -> Registrations:
                 _read_kernels(library, initialiser, found)
             else:
                 _read_schemas(library, initialiser, found)
+        for registration in read_stable(library):
+            if registration.key is None:
+                _add_schema(registration.text, registration.namespace, found)
+            elif _is_wanted(registration.key):
+                operator = _operator(registration.text, registration.namespace)
+                if operator is not None:
+                    found.kernels.setdefault(registration.key, set()).add(operator)
         _read_strings(library, found)
     return found
 
@@ -95,7 +104,7 @@ def _initialisers(library: MachO) -> Iterator[_Initialiser]:
             yield _Initialiser(kind, numbered[1], "", address, end)
             continue
         namespace, _, key = numbered[1].rpartition("_")
-        if namespace != "_" and (key.endswith("MPS") or key in COMPOSITE_KEYS):  # "_" is a fallback for every operator
+        if namespace != "_" and _is_wanted(key):  # "_" is a fallback for every operator
             yield _Initialiser(kind, namespace, key, address, end)
 
 
@@ -126,9 +135,18 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
 def _read_schemas(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
     for reference in references(library.code(initialiser.address, initialiser.end), initialiser.address):
         text = library.string_at(reference.address) if reference.register is not None else None
-        match = SCHEMA.match(text) if text else None
-        if match is not None:
-            found.defined.add(f"{match['namespace'] or initialiser.namespace}::{match['name']}")
+        if text is not None:
+            _add_schema(text, initialiser.namespace, found)
+
+
+def _is_wanted(key: str) -> bool:
+    return key.endswith("MPS") or key in COMPOSITE_KEYS
+
+
+def _add_schema(text: str, namespace: str, found: Registrations) -> None:
+    match = SCHEMA.match(text)
+    if match is not None:
+        found.defined.add(f"{match['namespace'] or namespace}::{match['name']}")
 
 
 def _operator(text: str, namespace: str) -> str | None:

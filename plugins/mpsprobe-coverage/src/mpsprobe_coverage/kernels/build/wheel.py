@@ -1,7 +1,7 @@
 """A macOS arm64 wheel of torch or torchvision, opened as the zip file that it is.
 
-Only members with known names are read, into memory or into a file that the caller names, each up to a size limit: nothing
-in the wheel says where something is written, and nothing of it is imported.
+Only members with known names are read, into memory or into a file that the caller names, each up to a size limit:
+nothing in the wheel says where something is written, and nothing of it is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpsprobe.suggestions import printable
 
 LARGEST_TEXT = 16 << 20  # bytes; native_functions.yaml has 0.6 MB
 LARGEST_LIBRARY = 2 << 30  # bytes; libtorch_cpu.dylib of 2.15.0 has 0.42 GB
-LIBRARIES = {"torch": r"torch/lib/libtorch_cpu\.dylib", "torchvision": r"torchvision/_C(\.[\w-]+)?\.so"}
+LIBRARIES = {"torch": r"torch/lib/libtorch_cpu\.dylib", "torchvision": r"torchvision/_C(_stable)?(\.[\w-]+)?\.so"}
 READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
 
 
@@ -117,7 +117,7 @@ class Wheel:
         pattern = re.compile(LIBRARIES[self.library])
         found = [member for member in self._members if pattern.fullmatch(member)]
         if len(found) != 1:
-            raise TableError(f"'{self._shown}' has no library with kernels (or several): {LIBRARIES[self.library]}")
+            raise TableError(f"'{self._shown}' has no library of {self.library}, or several")
         info = self._member(found[0], LARGEST_LIBRARY)
         written = 0
         try:
