@@ -1,0 +1,122 @@
+"""GitHub-flavoured Markdown: what one pastes into an issue, a pull request or a job summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import answer, release_grid
+from mpsprobe_exporters.advice import advice
+from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.module_names import fold_names
+from mpsprobe_exporters.plain_text import byte_size, call_site, shortened
+from mpsprobe_exporters.reading import known
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
+    from mpsprobe.schemas.report import Report
+
+    AnyReport = CoverageReport | MatrixReport
+
+MOST_PLACES = 4
+# Above this, the native operators are folded away behind a line to click on.
+MOST_OPEN_ROWS = 12
+
+
+class MarkdownExporter:
+    """The short answer, the operators, and what to do about each finding."""
+
+    def render(self, report: Report) -> str:
+        """The document.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        read = known(report, "markdown")
+        blocks = [*_opening(read)]
+        blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
+        blocks += _closing(read)
+        return "\n\n".join(blocks) + "\n"
+
+
+def _opening(report: AnyReport) -> Iterator[str]:
+    for failure in answer.failures(report):
+        yield f"**{prose(failure)}**"
+    short = answer.short_answer(report)
+    yield f"**{prose(short[0].upper() + short[1:])}.**"
+    yield f"{prose(answer.workload_line(report.workload))}. {prose(answer.method_line(report))}."
+    notes = [f"- {prose(note)}" for note in report.workload.notes]
+    if notes:
+        yield "\n".join(notes)
+
+
+def _coverage(report: CoverageReport) -> Iterator[str]:
+    found, natives = answer.findings(report), answer.natives(report)
+    if found:
+        header = ("operator", "verdict", "calls", "phases", "dtypes", "where", "bytes", "native since")
+        yield "\n".join(table(header, (_finding_row(one) for one in found), right=(2, 6)))
+    if natives:
+        native_rows = table(
+            ("native operator", "calls", "dtypes", "native since"), map(_native_row, natives), right=(1,)
+        )
+        if len(natives) > MOST_OPEN_ROWS:
+            summary = f"<details><summary>{len(natives)} native operators</summary>"
+            yield "\n\n".join((summary, "\n".join(native_rows), "</details>"))
+        else:
+            yield "\n".join(native_rows)
+    yield from _advice(found, report.target.torch)
+
+
+def _finding_row(one: OperatorFinding) -> tuple[str, ...]:
+    phases = ", ".join(f"{prose(phase, 40)} {calls:,}" for phase, calls in one.phases.items())
+    traffic = byte_size(one.input_bytes + one.output_bytes)
+    dtypes = ", ".join(prose(dtype, 40) for dtype in one.dtypes)
+    since = prose(one.native_since or "no release yet", 40)
+    return (code(one.operator), f"**{one.verdict}**", f"{one.calls:,}", phases, dtypes, _where(one), traffic, since)
+
+
+def _native_row(one: OperatorFinding) -> tuple[str, ...]:
+    dtypes = ", ".join(prose(dtype, 40) for dtype in one.dtypes)
+    return (code(one.operator), f"{one.calls:,}", dtypes, prose(one.native_since or "", 40))
+
+
+def _where(one: OperatorFinding) -> str:
+    modules = [code(name) for name in fold_names(one.modules)]
+    sites = [code(site) for site in dict.fromkeys(map(call_site, one.call_sites))]
+    places = ", ".join(shortened(modules, MOST_PLACES)), ", ".join(shortened(sites, MOST_PLACES))
+    return " · ".join(place for place in places if place)
+
+
+def _advice(found: list[OperatorFinding], release: str) -> Iterator[str]:
+    if not found:
+        return
+    yield "### What to do"
+    lines = []
+    for one in found:
+        reason = f" {prose(one.reason, 1000)}" if one.reason else ""
+        lines.append(f"- {code(one.operator)} ({one.verdict}):{reason} {prose(advice(one, release))}")
+    yield "\n".join(lines)
+
+
+def _matrix(report: MatrixReport) -> Iterator[str]:
+    columns = release_grid.columns(report)
+    operators = release_grid.operators(report)
+    if columns:
+        header = ("operator", *(prose(column.title, 40) for column in columns))
+        rows = [("native operators", *(release_grid.native_count(column.cell) for column in columns))]
+        for operator in operators:
+            cells = (release_grid.verdict_at(column.cell, operator) for column in columns)
+            rows.append((code(operator), *cells))
+        yield "\n".join(table(header, rows))
+        yield ". ".join(release_grid.legends(report)) + "."
+    if report.releases:
+        yield from _advice(answer.findings(report), report.releases[-1].target.torch)
+
+
+def _closing(report: AnyReport) -> Iterator[str]:
+    if report.not_judged:
+        yield f"### {answer.NOT_JUDGED}"
+        yield "\n".join(f"- {prose(answer.unjudged_line(one))}" for one in report.not_judged)
+    if report.data_dependence:
+        yield f"### {answer.DATA_DEPENDENCE}"
+        yield "\n".join(f"- {prose(answer.dependence_line(one))}" for one in report.data_dependence)

@@ -1,0 +1,70 @@
+"""Long lists of module names, folded: ``encoder.layer.{0..11}.attention.self.query`` stands for twelve of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+ROOT = "(model)"
+# A number that is written as `str(int(text))` writes it, so that folding can be undone.
+NUMBER = re.compile(r"(?<![0-9])(0|[1-9][0-9]{0,8})(?![0-9])")
+
+
+def fold_names(names: Iterable[str]) -> list[str]:
+    """Patterns that stand for exactly ``names``, in the order of first appearance.
+
+    ``{0..3}`` stands for 0, 1, 2 and 3; ``{0,2,5..7}`` for 0, 2, 5, 6 and 7. Names that differ in
+    more than one number are folded where that says exactly the same (``{0..1}.conv{1..2}`` stands
+    for all four combinations). A name that has a brace in it is left as it is. The empty name,
+    which PyTorch gives the model itself, becomes ``(model)``.
+    """
+    order: dict[str, int] = {}
+    for name in names:
+        order.setdefault(name, len(order))
+    families: dict[tuple[str, ...], list[tuple[tuple[int, ...], int]]] = {}
+    for name, position in order.items():
+        parts = [name] if "{" in name or "}" in name else NUMBER.split(name)
+        numbers = tuple(int(part) for part in parts[1::2])
+        families.setdefault(tuple(parts[0::2]), []).append((numbers, position))
+    folded: list[tuple[int, str]] = []
+    for texts, members in families.items():
+        for slots, position in _merged(members):
+            pieces = [texts[0]]
+            for slot, text in zip(slots, texts[1:], strict=True):
+                pieces += [_slot(slot), text]
+            folded.append((position, "".join(pieces) or ROOT))
+    return [pattern for _, pattern in sorted(folded)]
+
+
+def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[tuple[frozenset[int], ...], int]]:
+    """Boxes (one set of numbers for each slot) that cover exactly the members, last slot merged first."""
+    boxes = {tuple(frozenset({number}) for number in numbers): position for numbers, position in members}
+    width = len(members[0][0])
+    for slot in reversed(range(width)):
+        groups: dict[tuple[frozenset[int], ...], tuple[frozenset[int], int]] = {}
+        for box, position in boxes.items():
+            rest = box[:slot] + box[slot + 1 :]
+            numbers, first = groups.get(rest, (frozenset(), position))
+            groups[rest] = (numbers | box[slot], min(first, position))
+        boxes = {(*rest[:slot], numbers, *rest[slot:]): first for rest, (numbers, first) in groups.items()}
+    return list(boxes.items())
+
+
+def _slot(numbers: frozenset[int]) -> str:
+    """``7``, ``{0..11}`` or ``{0,2,5..7}``."""
+    ordered = sorted(numbers)
+    if len(ordered) == 1:
+        return str(ordered[0])
+    runs: list[list[int]] = []
+    for number in ordered:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return "{" + ",".join(_run(run) for run in runs) + "}"
+
+
+def _run(run: list[int]) -> str:
+    if len(run) == 1:
+        return str(run[0])
+    return f"{run[0]},{run[1]}" if len(run) == 2 else f"{run[0]}..{run[-1]}"

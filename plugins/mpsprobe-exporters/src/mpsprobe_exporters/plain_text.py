@@ -1,0 +1,71 @@
+"""Strings of a report made fit to show: one line, no control characters, a bounded length; amounts in words."""
+
+from __future__ import annotations
+
+import re
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+LONGEST = 300
+
+
+def one_line(text: str, longest: int | None = LONGEST) -> str:
+    """``text`` on one line, with nothing in it that moves the cursor or turns the writing direction.
+
+    Runs of white space become one space; what ``str.isprintable`` refuses (escape sequences,
+    marks of direction, lone surrogates) becomes U+FFFD. Longer texts lose their middle.
+
+    Args:
+        text: anything.
+        longest: most characters of the result; ``None`` for all of them.
+    """
+    joined = re.sub(r"[\s\x1c-\x1f\x85]+", " ", text).strip()
+    clean = "".join(c if c.isprintable() else REPLACEMENT for c in joined)
+    if longest is None or len(clean) <= longest:
+        return clean
+    head = longest * 2 // 3
+    return clean[:head] + "…" + clean[len(clean) - (longest - head - 1) :]
+
+
+def call_site(text: str) -> str:
+    """``modeling_bert.py:164`` for ``/…/bert/modeling_bert.py:164``; folders are cut on any system's separator."""
+    clean = one_line(text)
+    return re.split(r"[/\\]", clean)[-1] or clean
+
+
+def byte_size(count: int) -> str:
+    """``0 B``, ``812 B``, ``1.5 kB``, ``25.2 MB``: powers of 1000, three digits at most before the point."""
+    if count < 1000:
+        return f"{count} B"
+    size = float(count)
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
+        size /= 1000
+        if size < 999.95 or unit == "PB":
+            break
+    return f"{size:.1f} {unit}"
+
+
+def quantity(count: int) -> str:
+    """A large count in short: ``812``, ``45.1 k``, ``109.5 M``, ``70.6 B`` (billion)."""
+    if count < 1000:
+        return str(count)
+    size = float(count)
+    for unit in ("k", "M", "B", "T"):
+        size /= 1000
+        if size < 999.95 or unit == "T":
+            break
+    return f"{size:.1f} {unit}"
+
+
+def plural(count: int, singular: str, several: str | None = None) -> str:
+    """``1 operator``, ``2 operators``; thousands are separated by commas."""
+    return f"{count:,} {singular if count == 1 else several or singular + 's'}"
+
+
+def listed(items: list[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else ""
+
+
+def shortened(items: list[str], most: int) -> list[str]:
+    """The first ``most`` items; when there are more, the last entry says how many."""
+    return items if len(items) <= most else [*items[:most], f"and {len(items) - most:,} more"]

@@ -1,0 +1,29 @@
+"""Which reports an exporter of operators can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpsprobe.errors import ReportError
+from mpsprobe_exporters.plain_text import one_line
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, MatrixReport
+    from mpsprobe.schemas.report import Report
+
+
+def known(report: Report, exporter: str) -> CoverageReport | MatrixReport:
+    """``report``, when its schema is known here.
+
+    Raises:
+        ReportError: it is of another kind, or of a newer version.
+    """
+    from mpsprobe.schemas import CoverageReport, MatrixReport
+
+    if isinstance(report, (CoverageReport, MatrixReport)):
+        return report
+    raise ReportError(
+        f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
+        f"version {report.schema_version}",
+        "Upgrade mpsprobe and its plugins, or write it as json, which keeps it as it is.",
+    )

@@ -1,0 +1,87 @@
+"""A matrix report folded: neighbouring releases that say the same, and each operator's history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from mpsprobe_exporters.answer import FINDINGS
+from mpsprobe_exporters.plain_text import one_line
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import MatrixCell, MatrixReport
+
+T = TypeVar("T")
+NATIVE = "·"
+NOT_REACHED = "?"
+LEGEND = "· native, or not called there"
+STOPPED_LEGEND = "? the run stopped before it could tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Neighbouring releases of which everything shown is equal; ``title`` is ``2.0.0`` or ``2.0.0-2.3.1``."""
+
+    title: str
+    cell: MatrixCell
+
+
+def columns(report: MatrixReport) -> list[Column]:
+    """The releases, oldest first, equal neighbours as one."""
+    return [Column(_range(run), run[0]) for run in _runs(report.releases, _shown)]
+
+
+def operators(report: MatrixReport) -> list[str]:
+    """The operators that are not native in some release; those that are not in the newest come first."""
+    last_seen: dict[str, tuple[int, int]] = {}
+    for index, cell in enumerate(report.releases):
+        for operator, verdict in cell.findings.items():
+            last_seen[operator] = (index, _severity(verdict))
+    return sorted(last_seen, key=lambda operator: (-last_seen[operator][0], last_seen[operator][1], operator))
+
+
+def verdict_at(cell: MatrixCell, operator: str) -> str:
+    """What to show for ``operator`` in a release: a verdict, ``·`` or ``?``."""
+    return cell.findings.get(operator, NOT_REACHED if cell.failure else NATIVE)
+
+
+def history(report: MatrixReport, operator: str) -> list[tuple[str, str]]:
+    """The verdicts of one operator as (range of releases, verdict), oldest first."""
+    runs = _runs(report.releases, lambda cell: verdict_at(cell, operator))
+    return [(_range(run), verdict_at(run[0], operator)) for run in runs]
+
+
+def native_count(cell: MatrixCell) -> str:
+    """``61 of 63``: the native operators of one release."""
+    return f"{cell.summary.operators_by_verdict.get('native', 0)} of {cell.summary.operators}"
+
+
+def legends(report: MatrixReport) -> list[str]:
+    """What the signs in a matrix mean, those that occur."""
+    stopped = any(cell.failure for cell in report.releases)
+    return [LEGEND, STOPPED_LEGEND] if stopped else [LEGEND]
+
+
+def _severity(verdict: str) -> int:
+    return FINDINGS.index(verdict) if verdict in FINDINGS else len(FINDINGS)
+
+
+def _shown(cell: MatrixCell) -> tuple[object, ...]:
+    """Everything about a release that a matrix shows."""
+    return (native_count(cell), sorted(cell.findings.items()), cell.failure is not None)
+
+
+def _runs(cells: list[MatrixCell], key: Callable[[MatrixCell], T]) -> list[list[MatrixCell]]:
+    runs: list[list[MatrixCell]] = []
+    for cell in cells:
+        if runs and key(runs[-1][0]) == key(cell):
+            runs[-1].append(cell)
+        else:
+            runs.append([cell])
+    return runs
+
+
+def _range(run: list[MatrixCell]) -> str:
+    first, last = one_line(run[0].target.torch), one_line(run[-1].target.torch)
+    return first if len(run) == 1 else f"{first}-{last}"

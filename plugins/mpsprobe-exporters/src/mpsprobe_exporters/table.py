@@ -1,0 +1,54 @@
+"""The report on a terminal: the short answer, the operators, what to do about each finding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from mpsprobe_exporters.reading import known
+from mpsprobe_exporters.screen import Screen, on_terminal
+from mpsprobe_exporters.table_body import body
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
+
+FILE_COLUMNS = 100
+
+
+class TableExporter:
+    """Draws with rich, as text.
+
+    Args:
+        width: columns to draw in; by default 100, so that a file looks the same wherever it was made.
+        color: whether to write colours, as ANSI sequences.
+        ascii_only: whether to keep to ASCII, for a terminal that shows nothing else.
+    """
+
+    def __init__(self, width: int | None = None, color: bool = False, ascii_only: bool = False) -> None:
+        self._screen = Screen(width or FILE_COLUMNS, color, "ascii" if ascii_only else "utf-8")
+
+    def render(self, report: Report) -> str:
+        """The text for a file: no colours unless asked for.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        return _drawn(report, self._screen)
+
+    def render_for_terminal(self, report: Report) -> str:
+        """The text for standard output: as wide, as coloured and in such characters as it can show.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        return _drawn(report, on_terminal())
+
+
+def _drawn(report: Report, screen: Screen) -> str:
+    read = known(report, "table")
+    console: Console = screen.console()
+    with console.capture() as capture:
+        for block in body(read, screen):
+            console.print(block, soft_wrap=False)
+    return screen.encodable("\n".join(line.rstrip() for line in capture.get().splitlines())) + "\n"
