@@ -113,7 +113,12 @@ class Scanner(Protocol):
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Turns a report into something else."""
+    """Turns a report into something else.
+
+    An exporter may also have ``render_for_terminal(report) -> str``, which is called instead of
+    ``render`` when the output goes to standard output: there it may look how wide and how colourful
+    that is. What ``render`` returns must not depend on the terminal.
+    """
 
     def render(self, report: Report) -> str | bytes:
         """The whole output. Text for a terminal or a file, bytes where ``binary`` was declared."""

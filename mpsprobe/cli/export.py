@@ -7,9 +7,8 @@ import sys
 import click
 
 from mpsprobe.errors import UsageError
-from mpsprobe.output import check_writable, deliver
+from mpsprobe.output import check_writable, deliver, rendered
 from mpsprobe.registry import get_registry
-from mpsprobe.suggestions import printable
 
 
 @click.command()
@@ -24,8 +23,7 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
     if name is None:
         known = ", ".join(registry.exporters()) or "none: pip install mpsprobe-exporters"
         raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
-    declaration = registry.exporter_declaration(name)
-    exporter = registry.exporter(name)
+    registry.exporter(name)  # an unknown one is told before the report is read
     if output is not None and to_file:
         check_writable(output)
 
@@ -37,7 +35,4 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
         from pathlib import Path
 
         parsed = read_report(Path(report))
-    if parsed.kind not in declaration.kinds:
-        wanted = ", ".join(declaration.kinds)
-        raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{printable(parsed.kind)}'")
-    deliver(exporter.render(parsed), output)
+    deliver(registry.render(name, parsed), output)
