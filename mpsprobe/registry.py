@@ -23,6 +23,7 @@ from mpsprobe.suggestions import printable
 if TYPE_CHECKING:
     from mpsprobe.declarations import CommandDeclaration, ExporterDeclaration, ScannerDeclaration
     from mpsprobe.protocols import Exporter, Scanner, Workload
+    from mpsprobe.schemas.report import Report
 
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
 OPEN_NAMES = (
@@ -184,6 +185,29 @@ class Registry:
         longest = max(map(len, fitting.values()), default=0)
         names = [name for name, extension in fitting.items() if len(extension) == longest]
         return names[0] if len(names) == 1 else None
+
+    def render(self, name: str, report: Report) -> str | bytes:
+        """``report`` as the exporter called ``name`` writes it.
+
+        Raises:
+            UsageError: it does not read reports of that kind, or there is no such exporter.
+            PluginError: it failed; so raises ``exporter`` too.
+        """
+        declaration = self.exporter_declaration(name)
+        if report.kind not in declaration.kinds:
+            wanted, shown = ", ".join(declaration.kinds), printable(report.kind)
+            raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{shown}'")
+        exporter, plugin = self.exporter(name), self._entry("exporter", name).plugin
+        what = f"the exporter '{name}'"
+        try:
+            rendered: object = exporter.render(report)
+        except MpsprobeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message
+            self._refuse(what, plugin, f"failed: {loading.describe(error)}", error)
+        if not isinstance(rendered, (str, bytes)):
+            self._refuse(what, plugin, f"rendered a {type(rendered).__name__}, neither text nor bytes", None)
+        return rendered
 
     def command(self, name: str) -> Any:
         """The ``click.Command`` called ``name``. Raises as ``workload``."""

@@ -114,7 +114,8 @@ def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any
 def _unknown_setting(where: str, key: str, known: Iterable[str]) -> UsageError:
     near = nearest(key, known, count=1)
     hint = f"Did you mean '{near[0].replace('_', '-')}'?" if near else None
-    return UsageError(f"pyproject.toml: unknown setting tool.mpsprobe.{printable(where)}", hint)
+    shown = printable(where.replace("_", "-"))
+    return UsageError(f"pyproject.toml: unknown setting tool.mpsprobe.{shown}", hint)
 
 
 def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:

@@ -1,0 +1,183 @@
+"""The process: exit codes, and what a user sees when something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import mpsprobe
+from mpsprobe.testing import install_plugin, run_cli
+from mpsprobe.testing.commands import command_environment, command_path
+
+COMMAND = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import CommandDeclaration
+
+@hookimpl
+def mpsprobe_commands():
+    return [CommandDeclaration("probe-me", "probe_me_command:command", "A command made for a test.")]
+"""
+BODY = """
+import signal, time
+import click
+from mpsprobe.errors import WorkloadError
+from mpsprobe.output import write_stdout
+
+@click.command()
+@click.option("--times", type=int, default=1)
+@click.option("--words", multiple=True)
+@click.option("--fail")
+def command(times, words, fail):
+    if fail == "own":
+        raise WorkloadError("no such thing", "Do this.")
+    if fail == "bug":
+        raise ZeroDivisionError("by zero")
+    if fail == "findings":
+        click.get_current_context().exit(1)
+    if fail == "interrupt":
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(60)
+    for _ in range(times):
+        write_stdout(" ".join(words) or "line")
+    return 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plugin whose command can fail in several ways."""
+    install_plugin(tmp_path, "probe-me", COMMAND, modules={"probe_me_command.py": BODY})
+    return tmp_path
+
+
+def test_version() -> None:
+    result = run_cli("--version")
+    assert (result.code, result.stdout) == (0, f"mpsprobe, version {mpsprobe.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("fail", "code", "stderr"),
+    [
+        ("own", 2, "Error: no such thing\nDo this.\n"),
+        (
+            "bug",
+            2,
+            "Error: unexpected ZeroDivisionError: by zero\n"
+            "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.\n",
+        ),
+        ("findings", 1, ""),
+        ("none", 0, ""),
+    ],
+)
+def test_exit_codes_and_messages(folder: Path, fail: str, code: int, stderr: str) -> None:
+    result = run_cli("probe-me", "--fail", fail, plugin_folders=[folder], cwd=folder)
+    assert (result.code, result.stderr) == (code, stderr)
+    assert result.stdout == ("line\n" if fail == "none" else "")
+
+
+@pytest.mark.parametrize("how", ["flag", "variable"])
+@pytest.mark.parametrize("fail", ["own", "bug"])
+def test_debug_shows_where(folder: Path, how: str, fail: str) -> None:
+    arguments = ["--debug"] if how == "flag" else []
+    variables = {"MPSPROBE_DEBUG": "1"} if how == "variable" else {}
+    result = run_cli(*arguments, "probe-me", "--fail", fail, plugin_folders=[folder], variables=variables)
+    assert result.code == 2
+    assert "Traceback" in result.stderr
+    assert "probe_me_command.py" in result.stderr
+
+
+def _settings(folder: Path, text: str) -> None:
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
+def test_flags_come_before_variables_before_the_file_before_defaults(folder: Path) -> None:
+    def lines(*arguments: str, **variables: str) -> int:
+        result = run_cli("probe-me", *arguments, plugin_folders=[folder], cwd=folder, variables=variables)
+        assert result.code == 0, result.stderr
+        return len(result.stdout.splitlines())
+
+    assert lines() == 1
+    _settings(folder, "[tool.mpsprobe.probe-me]\ntimes = 2\nwords = 'one'")
+    assert lines() == 2
+    assert lines(MPSPROBE_PROBE_ME_TIMES="3") == 3
+    assert lines("--times", "4", MPSPROBE_PROBE_ME_TIMES="3") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[tool.mpsprobe.probe-me]\ntime = 2", "unknown setting tool.mpsprobe.probe-me.time\nDid you mean 'times'?"),
+        ("[tool.mpsprobe.probe-me]\ntimes = [2]", "tool.mpsprobe.probe-me.times takes one value"),
+        ("[tool.mpsprobe.probe-me]\ntimes = 'many'", "'many' is not a valid integer"),
+        ("[tool.mpsprobe.probe-me.inner]\nx = 1", "unknown setting tool.mpsprobe.probe-me.inner"),
+        ("[tool.mpsprobe]\nstrict-plugin = true", "tool.mpsprobe.strict-plugin\nDid you mean 'strict-plugins'?"),
+        ("[tool.mpsprobe]\ndisable-plugins = 'x'", "should be a list of names"),
+        ("[tool.mpsprobe", "is not valid TOML"),
+    ],
+)
+def test_a_wrong_setting_is_a_clear_error(folder: Path, text: str, problem: str) -> None:
+    _settings(folder, text)
+    result = run_cli("probe-me", plugin_folders=[folder], cwd=folder)
+    assert result.code == 2
+    assert problem in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_table_of_a_plugin_that_is_not_there_is_no_concern(folder: Path) -> None:
+    _settings(folder, "[tool.mpsprobe.not-installed]\nx = 1\n")
+    assert run_cli("probe-me", plugin_folders=[folder], cwd=folder).code == 0
+
+
+def test_ctrl_c_is_quiet(folder: Path) -> None:
+    result = run_cli("probe-me", "--fail", "interrupt", plugin_folders=[folder])
+    assert (result.code, result.stdout, result.stderr.strip()) == (130, "", "")
+
+
+@pytest.mark.parametrize("times", [1, 100_000])
+def test_a_closed_pipe_is_quiet(folder: Path, times: int) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = [command_path(), "probe-me", "--times", str(times)]
+    environment = command_environment(plugin_folders=[folder])
+    try:
+        finished = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
+    finally:
+        os.close(writing)
+    assert (finished.returncode, finished.stderr) == (141, b"")
+
+
+def test_help_into_a_closed_pipe_is_quiet() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = [command_path(), "--help"]
+    environment = command_environment()
+    try:
+        finished = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
+    finally:
+        os.close(writing)
+    assert (finished.returncode, finished.stderr) == (141, b"")
+
+
+def test_a_full_disk_behind_standard_output_is_told(folder: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():  # a device of Linux only; elsewhere the error is made by a closed stream
+        full = folder / "probe_me_plugin.py"
+    with full.open("r" if full.is_file() else "w") as stdout:
+        arguments = [command_path(), "probe-me"]
+        environment = command_environment(plugin_folders=[folder])
+        finished = subprocess.run(arguments, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(b"Error: cannot write to standard output")
+    assert b"Exception ignored" not in finished.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_no_character_breaks_the_output(folder: Path, encoding: str) -> None:
+    arguments = [command_path(), "probe-me", "--words", "✓ 日本"]
+    environment = command_environment({"PYTHONIOENCODING": encoding}, plugin_folders=[folder])
+    finished = subprocess.run(arguments, capture_output=True, env=environment, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.strip() == "✓ 日本".encode(encoding, "replace")

@@ -1,0 +1,71 @@
+"""``mpsprobe workloads list`` and ``show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.testing import install_plugin, run_cli
+
+# The distributions of this repository stay out: these tests are about the command.
+ONLY = ["-p", "no:hf", "-p", "no:coverage", "-p", "no:exporters"]
+PLUGIN = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import WorkloadDeclaration
+
+@hookimpl
+def mpsprobe_workloads():
+    target = "mpsprobe.testing:FakeWorkload"
+    return [
+        WorkloadDeclaration("net-a", target, "The first.", family="text"),
+        WorkloadDeclaration("picture", target, "Another.", family="vision", phases=("inference",)),
+        WorkloadDeclaration("net-bcd", target, "The second.", family="text"),
+    ]
+
+@hookimpl
+def mpsprobe_resolve_workload(name):
+    if name.startswith("fake:"):
+        return WorkloadDeclaration(name, "mpsprobe.testing:FakeWorkload", "Anything.")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plugin that has three workloads and an open name space."""
+    install_plugin(tmp_path, "nets", PLUGIN)
+    return tmp_path
+
+
+def test_list_groups_by_family(folder: Path) -> None:
+    result = run_cli(*ONLY, "workloads", "list", plugin_folders=[folder])
+    assert result.code == 0
+    assert result.stdout == ("text\n  net-a    The first.\n  net-bcd  The second.\n\nvision\n  picture  Another.\n")
+
+
+def test_list_as_json(folder: Path) -> None:
+    found = run_cli(*ONLY, "workloads", "list", "--format", "json", plugin_folders=[folder]).json()
+    assert [one["name"] for one in found] == ["net-a", "picture", "net-bcd"]
+    assert found[1]["phases"] == ["inference"]
+    assert found[1]["distribution"] == "nets"
+
+
+@pytest.mark.parametrize("name", ["net-a", "fake:Some Model"])
+def test_show(folder: Path, name: str) -> None:
+    found = run_cli(*ONLY, "workloads", "show", name, "--format", "json", plugin_folders=[folder]).json()
+    assert found["name"] == name
+    assert found["architecture"] == "Fake"
+    text = run_cli(*ONLY, "workloads", "show", name, plugin_folders=[folder])
+    assert f"name          {name}" in text.stdout
+
+
+def test_an_unknown_name_gets_the_nearest_ones_and_what_else_is_possible(folder: Path) -> None:
+    result = run_cli(*ONLY, "workloads", "show", "net-x", plugin_folders=[folder])
+    assert result.code == 2
+    assert "unknown workload 'net-x'; did you mean 'net-a'" in result.stderr
+
+
+def test_without_workloads_it_says_what_to_install() -> None:
+    result = run_cli("workloads", "list", variables={"MPSPROBE_DISABLE_PLUGINS": "*"})
+    assert (result.code, result.stdout) == (0, "")
+    assert "pip install mpsprobe-hf" in result.stderr

@@ -1,0 +1,146 @@
+"""Writing files: all of it or nothing, and no traces."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpsprobe.errors import OutputError
+from mpsprobe.output import check_writable, deliver, is_reader_gone, write_atomically, write_stdout
+
+
+@pytest.mark.parametrize("data", ["text ✓\r\nnext\n", b"\x00\xff", ""])
+def test_a_new_file_holds_just_the_data(tmp_path: Path, data: str | bytes) -> None:
+    path = tmp_path / "report.json"
+    check_writable(path)
+    assert list(tmp_path.iterdir()) == []
+    write_atomically(path, data)
+    assert path.read_bytes() == (data if isinstance(data, bytes) else data.encode())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@given(st.text())
+def test_any_text_can_be_written(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("text") / "x"
+    write_atomically(str(path), text)
+    assert path.read_bytes().decode() == text
+
+
+def test_permissions_are_kept_and_new_files_get_the_usual_ones(tmp_path: Path) -> None:
+    kept, new, usual = tmp_path / "kept", tmp_path / "new", tmp_path / "usual"
+    kept.touch()
+    kept.chmod(0o640)
+    usual.touch()
+    write_atomically(kept, "x")
+    write_atomically(new, "x")
+    if sys.platform != "win32":  # which knows read-only and nothing else
+        assert kept.stat().st_mode & 0o777 == 0o640
+    assert new.stat().st_mode == usual.stat().st_mode
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    try:
+        link.symlink_to(target)
+    except OSError:  # Windows without the right to make links: the plain file is then the whole truth
+        link = target
+    write_atomically(link, "new")
+    assert target.read_text() == "new"
+    assert link.is_symlink() == (link != target)
+
+
+def _wrong_places(folder: Path) -> dict[str, str | Path]:
+    (folder / "file").write_text("old")
+    return {
+        "it is a folder": folder,
+        "its folder does not exist": folder / "none" / "x",
+        "its folder does not exist ": folder / "file" / "x",
+        "cannot write to": folder / ("x" * 5000),
+        "cannot write to ": str(folder / "nul\0character"),
+        "it is a folder ": "",
+    }
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_a_wrong_place_is_told_in_words(tmp_path: Path, index: int) -> None:
+    problem, place = list(_wrong_places(tmp_path).items())[index]
+    for write in (check_writable, lambda path: write_atomically(path, "new")):
+        with pytest.raises(OutputError, match=problem.strip()) as caught:
+            write(place)
+        assert caught.value.message.isprintable()
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def _may_write_anywhere(folder: Path) -> bool:
+    """Whether this user is not held by permissions (root, some file systems)."""
+    return os.access(folder, os.W_OK)
+
+
+def test_a_protected_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    path.write_text("old")
+    path.chmod(0o444)
+    if _may_write_anywhere(path):
+        write_atomically(path, "new")
+        assert path.read_text() == "new"
+        return
+    for write in (check_writable, lambda path: write_atomically(path, "new")):
+        with pytest.raises(OutputError, match="write-protected"):
+            write(path)
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_whatever_interrupts_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, step: str
+) -> None:
+    path = tmp_path / "report"
+    path.write_text("old")
+
+    def fail(*_: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(os if step == "fsync" else Path, step, fail)
+    expected = OutputError if isinstance(failure, OSError) else KeyboardInterrupt
+    with pytest.raises(expected):
+        write_atomically(path, "new")
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_delivery_to_a_file_or_to_standard_output(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    deliver("text", tmp_path / "x")
+    assert capsysbinary.readouterr().out == b""
+    deliver("text", None)
+    deliver("text\n", "-")
+    deliver(b"\x00\x01", "-")
+    assert capsysbinary.readouterr().out.replace(b"\r\n", b"\n") == b"text\ntext\n\x00\x01"
+
+
+def test_bytes_do_not_garble_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(OutputError, match="binary"):
+        deliver(b"\x00", None)
+
+
+def test_a_process_without_standard_output_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    write_stdout("nobody reads this")
+
+
+def test_a_closed_pipe_is_told_apart_from_other_failures() -> None:
+    assert is_reader_gone(BrokenPipeError())
+    assert is_reader_gone(OSError(errno.EPIPE, "x"))
+    assert not is_reader_gone(OSError(errno.ENOSPC, "x"))
+    assert not is_reader_gone(ValueError())
