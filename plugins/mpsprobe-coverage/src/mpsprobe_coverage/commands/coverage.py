@@ -1,0 +1,131 @@
+"""``mpsprobe coverage WORKLOAD``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from mpsprobe.declarations import DTYPES, PHASES
+from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.output import check_writable, deliver
+from mpsprobe.progress import make_progress
+from mpsprobe.protocols import RunOptions
+from mpsprobe.registry import get_registry
+from mpsprobe_coverage.commands.options import Named, Positive, VerdictList, releases
+
+METHODS = ("auto", "predicted", "observed")
+
+
+@click.command()
+@click.argument("workload")
+@click.option("--phase", type=Named("phase", PHASES), default="inference", show_default=True, help="What to run.")
+@click.option(
+    "--torch",
+    "torch_release",
+    metavar="VERSION|installed|latest|all",
+    default="installed",
+    show_default=True,
+    help="The torch release to judge; several with commas, or every one that is known.",
+)
+@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
+@click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
+@click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
+@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
+@click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
+@click.option(
+    "--clip-norm", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
+)
+@click.option(
+    "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
+)
+@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+@click.option("--method", type=Named("method", METHODS), default="auto", show_default=True, help="How to find out.")
+@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@click.option(
+    "--fail-on", type=VerdictList(), metavar="VERDICT,…", help="Exit with 1 when an operator has one of these verdicts."
+)
+def coverage(
+    workload: str,
+    phase: str,
+    torch_release: str,
+    dtype: str,
+    batch_size: int | None,
+    seq_len: int | None,
+    autocast: str | None,
+    grad_accum: int,
+    clip_norm: float,
+    weights: bool,
+    trust_remote_code: bool,
+    method: str,
+    format_name: str | None,
+    output: str | None,
+    fail_on: tuple[str, ...] | None,
+) -> None:
+    """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
+
+    WORKLOAD is a name ('mpsprobe workloads list'), hf:TYPE for any transformers model type, a checkpoint
+    folder, a Hub id, or path/to/file.py:function returning a model and its inputs. Nothing is downloaded
+    for a name, and no Mac is needed.
+
+    \b
+    mpsprobe coverage bert-base
+    mpsprobe coverage llama-3-8b --phase training --torch 2.6.0
+    mpsprobe coverage whisper-tiny --torch all
+    mpsprobe coverage my_model.py:make --fail-on missing,unsupported
+    """
+    if method == "observed":
+        raise UsageError(
+            "--method observed is not there yet: it will record real fallbacks on a Mac",
+            "Use --method predicted (the default), which needs no Mac.",
+        )
+    if phase == "inference" and grad_accum != 1:
+        raise UsageError("--grad-accum makes sense with --phase training only")
+    to_file = output is not None and output != "-"
+    if to_file:
+        assert output is not None
+        check_writable(output)
+    registry = get_registry()
+    name = (
+        format_name
+        or (registry.exporter_for(output) if to_file and output else None)
+        or ("json" if to_file else "table")
+    )
+    registry.exporter(name)  # an unknown one is told before the long work
+    targets = releases(torch_release)
+
+    from mpsprobe_coverage.scanner.targets import check_host
+
+    check_host()
+    found = registry.workload(workload)
+    options = RunOptions(
+        phase=phase,
+        dtype=dtype,
+        batch_size=batch_size,
+        seq_len=seq_len,
+        weights=weights,
+        trust_remote_code=trust_remote_code,
+        autocast=autocast,
+        grad_accum=grad_accum,
+        clip_norm=clip_norm,
+    )
+    report = registry.scanner_for(found.framework).scan(found, options, targets, make_progress())
+    deliver(registry.render(name, report, terminal=not to_file), output)
+    sys.exit(exit_code(report, fail_on or ()))
+
+
+def exit_code(report: object, fail_on: tuple[str, ...]) -> int:
+    """0 clean, 1 for a verdict in ``fail_on``, 2 when the workload did not run to its end."""
+    cells = getattr(report, "releases", None) or [report]
+    for cell in cells:
+        if cell.failure is not None:
+            message = f"the run stopped: {cell.failure.error}: {cell.failure.message}"
+            raise_after_report(message)
+    seen = {verdict for cell in cells for verdict in cell.summary.operators_by_verdict}
+    return 1 if seen.intersection(fail_on) else 0
+
+
+def raise_after_report(message: str) -> None:
+    """The report is out already; the error line says that it is not whole."""
+    raise MpsprobeError(message, "The report has the operators that were judged before.")

@@ -1,0 +1,82 @@
+"""Values of this plugin's options, with errors that name the nearest right value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mpsprobe.errors import UnknownName, UsageError
+
+FAILING = ("missing", "fallback", "unsupported", "unknown")
+
+
+class Named(click.ParamType):
+    """One of a few names."""
+
+    def __init__(self, kind: str, names: Sequence[str]) -> None:
+        self.name = kind
+        self.names = tuple(names)
+
+    def get_metavar(self, *_args: Any, **_kwargs: Any) -> str:
+        return "|".join(self.names)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.names:
+            raise UnknownName(self.name, str(value), self.names, "There are: " + ", ".join(self.names) + ".")
+        return str(value)
+
+
+class Positive(click.ParamType):
+    """A whole number from 1."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            number = 0
+        if not 1 <= number < 2**31:
+            option = param.opts[0] if param is not None and param.opts else "the value"
+            raise UsageError(f"{option} takes a whole number from 1, not '{str(value)[:40]}'")
+        return number
+
+
+class VerdictList(click.ParamType):
+    """Verdicts with commas between them."""
+
+    name = "verdicts"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        for name in names:
+            if name not in FAILING:
+                raise UnknownName("verdict", name, FAILING, "There are: " + ", ".join(FAILING) + ".")
+        if not names:
+            raise UsageError("--fail-on needs at least one verdict", "There are: " + ", ".join(FAILING) + ".")
+        return names
+
+
+def releases(text: str) -> list[str]:
+    """``--torch`` as exact releases, oldest first; ``installed`` stays as it is.
+
+    Raises:
+        UsageError: an unknown release, or one from before MPS.
+    """
+    from mpsprobe_coverage.kernels.releases import resolve_release, torch_releases
+
+    if text == "all":
+        return list(torch_releases())
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UsageError("--torch needs a release", "For example 2.6.0, installed, latest or all.")
+    if "installed" in parts:
+        if len(parts) > 1:
+            raise UsageError("--torch installed stands alone", "Name the releases by number to compare several.")
+        return ["installed"]
+    known = list(torch_releases())
+    return sorted({resolve_release(part) for part in parts}, key=known.index)

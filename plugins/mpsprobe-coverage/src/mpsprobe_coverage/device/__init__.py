@@ -1,0 +1,5 @@
+"""The virtual MPS device: PyTorch's real dispatcher and autograd, with a Mac's kernel table in it."""
+
+from mpsprobe_coverage.device.virtual import VirtualDevice
+
+__all__ = ["VirtualDevice"]

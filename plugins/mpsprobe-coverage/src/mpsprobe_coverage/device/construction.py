@@ -1,0 +1,96 @@
+"""Building a model without its weights, and with everything small that its control flow may read.
+
+``torch.device("meta")`` alone loses too much: position ids, masks and tables of indices are data that
+models look at. Here what parameters are made of (``empty``, ``rand``, ``randn`` …) goes to meta, and
+every other factory runs on the CPU as long as what it makes is small.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
+from torch.utils._pytree import tree_map
+
+from mpsprobe_coverage.device.tensor import CPU, META, parse_to
+
+_WITHOUT_VALUES = {
+    torch.empty, torch.empty_strided, torch.empty_permuted, torch.rand, torch.randn, torch.normal,
+    torch.empty_like, torch.rand_like, torch.randn_like,
+}  # fmt: skip
+_MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
+_DATA_IN = {torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer}
+
+
+class Construction(TorchFunctionMode):
+    """While on, factories make meta tensors (weights) or small real ones (everything else).
+
+    Args:
+        limit: largest real tensor, in elements.
+        weights: keep everything real on the CPU; real weights were asked for.
+    """
+
+    def __init__(self, limit: int, weights: bool = False) -> None:
+        super().__init__()
+        self.limit = limit
+        self.weights = weights
+        self._factories = _device_constructors()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in _MOVES:
+            return self._move(func, args, kwargs)
+        if func in self._factories:
+            return self._make(func, args, kwargs)
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError:
+            # A weight on meta met a small real tensor: the result has no values either.
+            moved_args, moved_kwargs = tree_map(_to_meta, (args, kwargs))
+            if not _mixes_devices((args, kwargs)):
+                raise
+            return func(*moved_args, **moved_kwargs)
+
+    def _make(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        asked = kwargs.get("device")
+        if asked is not None and torch.device(asked).type not in ("mps", "cpu"):
+            return func(*args, **kwargs)
+        if self.weights or func in _DATA_IN:
+            return func(
+                *args, **{**kwargs, "device": CPU} if func not in (torch.from_numpy, torch.frombuffer) else kwargs
+            )
+        on_meta = func(
+            *args,
+            **{**kwargs, "device": META, "generator": None} if "generator" in kwargs else {**kwargs, "device": META},
+        )
+        if func in _WITHOUT_VALUES or on_meta.numel() > self.limit:
+            return on_meta
+        return func(*args, **{**kwargs, "device": CPU})
+
+    def _move(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A move to a device changes nothing here: the model is moved when it is built."""
+        tensor, rest = args[0], args[1:]
+        if func is not torch.Tensor.to:
+            return tensor
+        device, options = parse_to(rest, kwargs)
+        if device is not None and device.type == "meta":
+            options["device"] = device
+        return func(tensor, **options) if options else tensor
+
+
+def _to_meta(value: Any) -> Any:
+    return value.to("meta") if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() else value
+
+
+def _mixes_devices(values: Any) -> bool:
+    devices = set()
+
+    def note(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            devices.add(value.device.type)
+        return value
+
+    tree_map(note, values)
+    return devices == {"cpu", "meta"}

@@ -1,0 +1,36 @@
+"""Dtypes that a release refuses wherever they turn up.
+
+MPS has no 64-bit floating point in any release: "Cannot convert a MPS Tensor to float64 dtype as the
+MPS framework doesn't support float64" stands in every libtorch from 1.12 to 2.15. bfloat16 is refused by
+the releases whose library says "BFloat16 is not supported on MPS" (the marker ``bfloat16_refused``).
+What single kernels refuse is not judged here.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from mpsprobe_coverage.device.tensor import TensorSpec
+from mpsprobe_coverage.kernels.table import KernelTable
+
+_NEVER = {
+    torch.float64: "a float64 tensor: MPS has no 64-bit floating point",
+    torch.complex128: "a complex128 tensor: MPS has no 64-bit floating point",
+}
+
+
+class DtypeRules:
+    """The refusals of one release."""
+
+    def __init__(self, table: KernelTable) -> None:
+        self._refused = dict(_NEVER)
+        if "bfloat16_refused" in table.markers:
+            self._refused[torch.bfloat16] = f"a bfloat16 tensor: torch {table.release} refuses bfloat16 on MPS"
+
+    def refusal(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> str | None:
+        """Why this call cannot be on MPS because of a dtype, or None."""
+        for spec in outputs or inputs:
+            reason = self._refused.get(spec.dtype)
+            if reason is not None:
+                return reason
+        return None

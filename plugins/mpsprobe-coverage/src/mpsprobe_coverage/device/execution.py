@@ -1,0 +1,241 @@
+"""Running an operator without data: what comes out has a spec, and sometimes a real small value.
+
+Specs come from PyTorch's own meta kernels (or a reference of ours for operators that only MPS has),
+run once for each distinct combination of input specs and arguments and remembered: a meta kernel
+costs 100 to 800 µs, and a transformer repeats a layer dozens of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from mpsprobe_coverage.device.plan import Plan
+from mpsprobe_coverage.device.references import REFERENCES
+from mpsprobe_coverage.device.tensor import (
+    CPU,
+    META,
+    TensorSpec,
+    VirtualTensor,
+    reshape_in_place,
+    spec_of,
+    virtual_tensor,
+)
+
+MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
+_plain = (int, float, bool, str, complex)
+
+
+class Outcome:
+    """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
+
+    __slots__ = ("flat", "outputs", "reshaped")
+
+    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...]) -> None:
+        self.outputs = outputs
+        self.reshaped = reshaped
+        self.flat = tuple(_specs_in(outputs))
+
+
+class Execution:
+    """Runs operators on virtual tensors. ``shadow_limit`` is the largest real value kept, in elements."""
+
+    def __init__(self, shadow_limit: int) -> None:
+        self.shadow_limit = shadow_limit
+        self._outcomes: dict[tuple[Any, ...], Outcome] = {}
+
+    def run(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[TensorSpec], Outcome]:
+        """Run a leaf. Returns its result, the specs of its tensor arguments, and the outcome."""
+        key: list[Any] = [plan]
+        specs: list[TensorSpec] = []
+        shadows = 0
+        for value in args:
+            shadows += _collect(value, key, specs)
+        for name, value in kwargs.items():
+            key.append(name)
+            shadows += _collect(value, key, specs)
+        lookup = tuple(key)
+        try:
+            outcome = self._outcomes.get(lookup)
+        except TypeError:  # an argument that cannot be hashed: not remembered
+            outcome = None
+        if outcome is None:
+            outcome = self._find_outcome(plan, args, kwargs)
+            try:
+                self._outcomes[lookup] = outcome
+            except TypeError:
+                pass
+        shadow = None
+        if shadows == len(specs):
+            shadow = self._shadow(plan, args, kwargs, outcome)
+        elif plan.mutable:
+            for tensor in _written(plan, args, kwargs):
+                tensor.shadow = None
+        return self._result(plan, args, kwargs, outcome, shadow), specs, outcome
+
+    def _result(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome, shadow: Any) -> Any:
+        if not plan.mutable:
+            return _virtual(outcome.outputs, shadow)
+        written = _written_arguments(plan, args, kwargs)
+        for index, spec in outcome.reshaped:
+            if type(written[index]) is VirtualTensor:
+                reshape_in_place(written[index], spec)
+        if not plan.returned:
+            return None
+        outputs = outcome.outputs if len(plan.returned) > 1 else (outcome.outputs,)
+        results = []
+        for position, source in enumerate(plan.returned):
+            fresh_shadow = shadow[position] if isinstance(shadow, (tuple, list)) else shadow
+            results.append(written[source] if source is not None else _virtual(outputs[position], fresh_shadow))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _find_outcome(self, plan: Plan, args: Any, kwargs: Any) -> Outcome:
+        """Run the meta kernel on fresh meta tensors of the same specs."""
+        inner: dict[int, torch.Tensor] = {}
+
+        def bare(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                if type(value) is not VirtualTensor and value.dim() == 0:
+                    return value
+                if id(value) not in inner:
+                    inner[id(value)] = spec_of(value).empty()
+                return inner[id(value)]
+            return META if isinstance(value, torch.device) else value
+
+        bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
+        run = REFERENCES.get(plan.name, plan.func)
+        try:
+            result = run(*bare_args, **bare_kwargs)
+        except NotImplementedError:
+            inner.clear()
+            result = self._materialised(plan.func, args, kwargs, inner)
+        reshaped = []
+        for index, tensor in enumerate(_written_arguments(plan, args, kwargs)):
+            if isinstance(tensor, torch.Tensor) and id(tensor) in inner:
+                after = spec_of(inner[id(tensor)])
+                if after is not spec_of(tensor):
+                    reshaped.append((index, after))
+        return Outcome(_specs(result), tuple(reshaped))
+
+    def _materialised(self, func: Any, args: Any, kwargs: Any, inner: dict[int, torch.Tensor]) -> Any:
+        """Run the CPU kernel on zeros, for an operator without a meta kernel."""
+        total = sum(spec_of(t).numel for t in _tensors((args, kwargs)))
+        if total > MATERIALISE_LIMIT:
+            raise NotImplementedError(
+                f"{func} has no meta kernel, and its inputs ({total} elements) are too large to try it with zeros"
+            )
+
+        def zeros(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                if id(value) not in inner:
+                    spec = spec_of(value)
+                    inner[id(value)] = torch.empty_strided(
+                        spec.shape, spec.stride, dtype=spec.dtype, device=CPU
+                    ).zero_()
+                return inner[id(value)]
+            return CPU if isinstance(value, torch.device) else value
+
+        zero_args, zero_kwargs = tree_map(zeros, (args, kwargs))
+        return func(*zero_args, **zero_kwargs)
+
+    def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
+        """The real result, when every tensor argument has a real value and the result is small."""
+        if any(spec.numel > self.shadow_limit for spec in outcome.flat):
+            if plan.mutable:
+                for tensor in _written(plan, args, kwargs):
+                    tensor.shadow = None
+            return None
+        return self.real(
+            REFERENCES.get(plan.name, plan.func), args, kwargs, on_failure=lambda: self._forget(plan, args, kwargs)
+        )
+
+    @staticmethod
+    def _forget(plan: Plan, args: Any, kwargs: Any) -> None:
+        for tensor in _written(plan, args, kwargs):
+            tensor.shadow = None
+
+    @staticmethod
+    def real(func: Any, args: Any, kwargs: Any, on_failure: Callable[[], None]) -> Any:
+        """``func`` on the shadows; ``None`` where the CPU cannot do it (a dtype, an MPS-only operator)."""
+        real_args, real_kwargs = tree_map(_real, (args, kwargs))
+        try:
+            return func(*real_args, **real_kwargs)
+        except Exception:  # noqa: BLE001 - any refusal of the CPU kernel only costs the known value
+            on_failure()
+            return None
+
+
+def _real(value: Any) -> Any:
+    if type(value) is VirtualTensor:
+        return value.shadow
+    return CPU if isinstance(value, torch.device) else value
+
+
+def _collect(value: Any, key: list[Any], specs: list[TensorSpec]) -> int:
+    """Append what makes ``value`` distinct to ``key``; returns how many tensors with known values it holds."""
+    kind = type(value)
+    if kind is VirtualTensor:
+        spec = value.spec
+        key.append(spec)
+        specs.append(spec)
+        return value.shadow is not None
+    if kind is list or kind is tuple:
+        known = 0
+        key.append(len(value))
+        for item in value:
+            known += _collect(item, key, specs)
+        return known
+    if isinstance(value, torch.Tensor):
+        spec = spec_of(value)
+        key.append((spec, "plain"))
+        specs.append(spec)
+        return value.device.type == "cpu"
+    key.append(kind)  # 1, 1.0 and True are equal as keys and differ as arguments
+    key.append(value)
+    return 0
+
+
+def _virtual(outputs: Any, shadow: Any) -> Any:
+    if type(outputs) is TensorSpec:
+        return virtual_tensor(outputs, shadow)
+    if isinstance(outputs, (tuple, list)):
+        shadows = shadow if isinstance(shadow, (tuple, list)) else (None,) * len(outputs)
+        return type(outputs)(_virtual(o, s) for o, s in zip(outputs, shadows, strict=True))
+    return outputs
+
+
+def _specs(result: Any) -> Any:
+    if isinstance(result, torch.Tensor):
+        return spec_of(result)
+    if isinstance(result, (tuple, list)):
+        return (tuple if isinstance(result, tuple) else list)(_specs(item) for item in result)
+    return result
+
+
+def _specs_in(outputs: Any) -> list[TensorSpec]:
+    if type(outputs) is TensorSpec:
+        return [outputs]
+    if isinstance(outputs, (tuple, list)):
+        return [spec for item in outputs for spec in _specs_in(item)]
+    return []
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, dict):
+        return _tensors(list(values.values()))
+    if isinstance(values, (tuple, list)):
+        return [tensor for item in values for tensor in _tensors(item)]
+    return []
+
+
+def _written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
+    return [args[position] if position < len(args) else kwargs.get(name) for position, name in plan.written]
+
+
+def _written(plan: Plan, args: Any, kwargs: Any) -> list[VirtualTensor]:
+    return [t for t in _tensors(_written_arguments(plan, args, kwargs)) if type(t) is VirtualTensor]

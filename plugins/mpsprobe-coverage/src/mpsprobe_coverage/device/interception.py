@@ -1,0 +1,203 @@
+"""The dispatch mode: every operator call passes here, is judged, run without data, and recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from mpsprobe_coverage.device.attribution import Attribution, Origin
+from mpsprobe_coverage.device.dtypes import DtypeRules
+from mpsprobe_coverage.device.execution import Execution
+from mpsprobe_coverage.device.plan import How, Plan, make_plan
+from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.routing import Route
+from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, reshape_in_place, spec_of
+from mpsprobe_coverage.device.values import Values
+from mpsprobe_coverage.kernels.table import KernelTable
+
+_PRIM_DEVICE = torch.ops.prim.device.default
+_COPY = torch.ops.aten.copy_.default
+_TO_COPY = torch.ops.aten._to_copy.default
+
+
+class Interception(TorchDispatchMode):
+    """One target release's judgement of whatever runs while this mode is on.
+
+    Args:
+        tables: namespace → the kernel table that covers it.
+        routes: operator name → the route for it.
+        recorder: what is told about each call; nothing is told while its ``phase`` is None.
+        shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(
+        self,
+        tables: dict[str, KernelTable],
+        routes: dict[str, Route],
+        recorder: Recorder,
+        attribution: Attribution,
+        shadow_limit: int,
+    ) -> None:
+        super().__init__()
+        self.tables = tables
+        self.recorder = recorder
+        self.attribution = attribution
+        self.execution = Execution(shadow_limit)
+        self.values = Values(self)
+        self.dtypes = DtypeRules(tables["aten"])
+        self._routes = routes
+        self._plans: dict[Any, Plan] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        plan = self._plans.get(func)
+        if plan is None:
+            if not isinstance(func, torch._ops.OpOverload):
+                return self._higher_order(func, args, kwargs)
+            plan = self._plans[func] = make_plan(func, self.tables, self._routes)
+        if "device" in kwargs:
+            device = kwargs["device"]
+            if device is not None:
+                asked = device.type if isinstance(device, torch.device) else torch.device(device).type
+                if asked == "mps" or asked == "meta":
+                    # Composite kernels ask for the C++ device of their arguments, which says meta.
+                    kwargs = dict(kwargs)
+                    kwargs["device"] = META
+                    if kwargs.get("pin_memory"):
+                        kwargs["pin_memory"] = False
+                elif not types:
+                    return func(*args, **kwargs)
+                else:
+                    return self._leave(plan, args, kwargs)
+            elif not types:
+                return func(*args, **kwargs)
+        elif not types:
+            if func is _PRIM_DEVICE or not _has_meta(args, kwargs):
+                return func(*args, **kwargs)
+        elif func is _PRIM_DEVICE:
+            return args[0].device
+        return self.call(plan, args, kwargs)
+
+    def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A call that belongs to the virtual device."""
+        how = plan.how
+        if how is How.KERNEL:
+            return self.leaf(plan, args, kwargs)
+        if how is How.VIEW:
+            return self._view(plan, args, kwargs)
+        if how is How.COMPOSITE:
+            with self:
+                return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+        if how is How.ROUTE:
+            assert plan.route is not None
+            return plan.route.run(self, plan, args, kwargs)
+        if how is How.VALUES:
+            return self.values.call(plan, args, kwargs)
+        with self:
+            return plan.decomposition(*args, **kwargs)
+
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, refused: str | None = None, verdict: str | None = None) -> Any:
+        """Judge, run and record one operator that is not followed any further.
+
+        A route overrules the registration: by ``refused``, what the kernel says when it raises, or by
+        ``verdict``, where C++ has a way of its own to MPS.
+        """
+        result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        if self.recorder.phase is not None:
+            if refused is not None:
+                self.record(plan.name, "unsupported", refused, tuple(inputs), outcome.flat)
+            elif verdict is not None:
+                self.record(plan.name, verdict, None, tuple(inputs), outcome.flat)
+            else:
+                self.record(plan.name, plan.verdict, plan.reason, tuple(inputs), outcome.flat)
+        return result
+
+    def plan_of(self, func: Any) -> Plan:
+        """The plan for an overload, for routes that end in another operator."""
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = make_plan(func, self.tables, self._routes)
+        return plan
+
+    def record(
+        self,
+        name: str,
+        verdict: str,
+        reason: str | None,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+    ) -> None:
+        """Tell the recorder of one call; a dtype that the release refuses overrules the registration."""
+        origin = self.attribution.current()
+        refused = self.dtypes.refusal(inputs, outputs)
+        if refused is not None:
+            verdict, reason = "unsupported", refused
+        if verdict == "unknown":
+            self.recorder.unjudged(name, reason or "", origin)
+        self.recorder.call(name, verdict, reason, origin, inputs, outputs)
+
+    def origin(self) -> Origin:
+        return self.attribution.current()
+
+    def _view(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A view that is composite: on a Mac it ends in ``as_strided``, which every release has.
+
+        Nothing is recorded, as for every composite; the origin is noted for the backward pass.
+        """
+        result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        if self.recorder.phase is not None:
+            self.attribution.current()
+        if plan.inplace_view and type(args[0]) is VirtualTensor and outcome.reshaped:
+            reshape_in_place(args[0], outcome.reshaped[0][1])
+        return result
+
+    def _leave(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """``device=`` names another device: a copy to the CPU, or a factory that follows a virtual tensor."""
+        if plan.func is _TO_COPY:
+            source = args[0]
+            real = self.values.known_or_assumed(source, "aten::_to_copy", "zeros", fill=0)
+            self.record_transfer(spec_of(source))
+            return plan.func(real, *args[1:], **kwargs)
+        bare_args, bare_kwargs = tree_map(
+            lambda v: (
+                torch.empty_strided(v.spec.shape, v.spec.stride, dtype=v.spec.dtype, device=META)
+                if type(v) is VirtualTensor
+                else v
+            ),
+            (args, kwargs),
+        )
+        return plan.func(*bare_args, **bare_kwargs)
+
+    def record_transfer(self, spec: TensorSpec) -> None:
+        """A copy between the CPU and the device: ``copy_`` in PyTorch's own terms."""
+        if self.recorder.phase is not None:
+            self.record(self.plan_of(_COPY).name, "native", None, (spec,), (spec,))
+
+    def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """``cond``, ``flex_attention`` and their like: run with real operators inside, where they can be."""
+        self.recorder.unjudged(
+            f"higher_order::{getattr(func, 'name', lambda: str(func))()}",
+            "a higher-order operator; what it is made of is judged where it can be run eagerly",
+            self.attribution.current(),
+        )
+        key = torch._C.DispatchKey.CompositeExplicitAutograd
+        with self:
+            return func.dispatch(key, *args, **kwargs)
+
+
+def _has_meta(args: Any, kwargs: Any) -> bool:
+    """Whether a plain meta tensor is among the arguments: made by C++ that asked a virtual tensor for its device."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            if value.is_meta:
+                return True
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, torch.Tensor) and item.is_meta:
+                    return True
+    return False

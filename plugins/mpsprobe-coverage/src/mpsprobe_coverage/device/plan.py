@@ -1,0 +1,152 @@
+"""What happens to each operator on the target release: decided once, looked up at every call.
+
+The rules are those of PyTorch's dispatcher for a backend key
+(``aten/src/ATen/core/dispatch/OperatorEntry.cpp``, ``computeDispatchTableEntryWithDebug``): a kernel
+registered for the key, else a composite kernel, else the backend fallback. They are applied to the
+target release's registrations; the torch that is installed here only executes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C import DispatchKey
+
+from mpsprobe_coverage.kernels.table import KernelTable
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.routing import Route
+
+_COMPOSITE_KEYS = (
+    DispatchKey.CompositeExplicitAutogradNonFunctional,
+    DispatchKey.CompositeExplicitAutograd,
+    DispatchKey.CompositeImplicitAutograd,
+)
+FALLBACK_REASON = "PyTorch registers it to run on the CPU, whatever the environment says"
+ERROR_REASON = "registered to raise on MPS"
+MISSING_REASON = "no MPS kernel: raises, or runs on the CPU with PYTORCH_ENABLE_MPS_FALLBACK=1"
+VIEW_REASON = "no MPS kernel, and a view operator cannot fall back to the CPU"
+NO_TABLE_REASON = "an operator of a library that no kernel table covers"
+NOT_IN_RELEASE = "does not exist in torch {release}: the installed torch calls it where that release calls others"
+
+
+class How(Enum):
+    """How a call goes on after it has been intercepted."""
+
+    KERNEL = auto()  # a leaf: judged, and run by its reference
+    COMPOSITE = auto()  # run the composite kernel, whose own calls are judged
+    VIEW = auto()  # a composite view: `as_strided` and its like, native in every release
+    DECOMPOSE = auto()  # not in the target release: run a Python decomposition instead
+    ROUTE = auto()  # C++ chooses by device type here: a route of ours chooses as it would on a Mac
+    VALUES = auto()  # what comes out depends on values: needs shadows
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """The decision for one overload. Compared by identity: it is a dictionary key at every call."""
+
+    func: Any
+    name: str
+    how: How
+    verdict: str
+    reason: str | None
+    composite_key: Any = None
+    decomposition: Any = None
+    route: Route | None = None
+    mutable: bool = False
+    inplace_view: bool = False
+    written: tuple[tuple[int, str], ...] = ()  # (position, name) of each argument that is written
+    returned: tuple[int | None, ...] = ()  # for each return: index into `written`, or None for a fresh one
+    call: Any = None  # the overload's C++ entry
+
+
+def operator_name(func: Any) -> str:
+    """``aten::abs.out``; ``aten::abs`` for the default overload, as PyTorch's error messages print it."""
+    name: str = func._schema.name
+    overload = func._overloadname
+    return name if overload == "default" else f"{name}.{overload}"
+
+
+def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route]) -> Plan:
+    """Decide for ``func``; ``tables`` maps a namespace to the table that covers it."""
+    name = operator_name(func)
+    table = tables.get(func.namespace)
+    if table is None:
+        key = composite_key(func)
+        if key is not None:
+            return _finish(Plan(func, name, How.COMPOSITE, "composite", None, key))
+        return _finish(Plan(func, name, How.KERNEL, "unknown", NO_TABLE_REASON))
+    verdict, reason = judge(name, table, func.is_view)
+    route = routes.get(name)
+    if route is not None and not (route.only_without_kernel and verdict in ("native", "fallback")):
+        return _finish(Plan(func, name, How.ROUTE, verdict, reason, composite_key(func), route=route))
+    if verdict in ("composite", "unknown"):
+        return _finish(_follow(func, name, table, verdict, reason))
+    if torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags:
+        return _finish(Plan(func, name, How.VALUES, verdict, reason))
+    return _finish(Plan(func, name, How.KERNEL, verdict, reason))
+
+
+def judge(name: str, table: KernelTable, is_view: bool = False) -> tuple[str, str | None]:
+    """Verdict and reason for an operator by the registrations of ``table``'s release alone."""
+    verdict = table.verdict(name)
+    if verdict == "native" or verdict == "composite":
+        return verdict, None
+    if verdict == "fallback":
+        return verdict, FALLBACK_REASON
+    if verdict == "unsupported":
+        return verdict, ERROR_REASON
+    if verdict == "unknown":
+        return verdict, NOT_IN_RELEASE.format(release=table.release)
+    if is_view:
+        return "unsupported", VIEW_REASON
+    return "missing", MISSING_REASON
+
+
+def composite_key(func: Any) -> Any:
+    """The composite dispatch key that the installed torch has a kernel for, or None."""
+    full = func._schema.name + ("" if func._overloadname == "default" else "." + func._overloadname)
+    for key in _COMPOSITE_KEYS:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(full, key.name):
+            return key
+    return None
+
+
+def _follow(func: Any, name: str, table: KernelTable, verdict: str, reason: str | None) -> Plan:
+    """An operator that the target release builds from others, or does not know: run what it is made of."""
+    key = composite_key(func)
+    if key is not None:
+        view = func.is_view or torch.Tag.inplace_view in func.tags
+        return Plan(func, name, How.VIEW if view else How.COMPOSITE, "composite", None, key)
+    from torch._decomp import decomposition_table
+
+    decomposition = decomposition_table.get(func)
+    if decomposition is not None:
+        return Plan(func, name, How.DECOMPOSE, "composite", reason, decomposition=decomposition)
+    if verdict == "composite":
+        reason = f"made of other operators in torch {table.release}, in a way that the installed torch does not know"
+    return Plan(func, name, How.KERNEL, "unknown", reason)
+
+
+def _finish(plan: Plan) -> Plan:
+    """Fill in what the schema says about writing and returning."""
+    schema = plan.func._schema
+    plan.call = plan.func._op
+    plan.mutable = schema.is_mutable
+    plan.inplace_view = torch.Tag.inplace_view in plan.func.tags
+    written, sets = [], []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            written.append((position, argument.name))
+            sets.append(argument.alias_info.before_set)
+    plan.written = tuple(written)
+    returned: list[int | None] = []
+    for result in schema.returns:
+        alias = result.alias_info
+        matches = [i for i, s in enumerate(sets) if alias is not None and alias.is_write and alias.before_set & s]
+        returned.append(matches[0] if matches else None)
+    plan.returned = tuple(returned)
+    return plan

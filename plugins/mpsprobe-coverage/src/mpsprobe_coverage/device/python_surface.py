@@ -1,0 +1,116 @@
+"""What Python code asks torch about MPS, answered as on a Mac while the virtual device is open.
+
+``torch.tensor(…, device="mps")`` and ``tensor.to("mps")`` look for an MPS device guard in C++ before they
+dispatch, so they are replaced for the time being. So is what models and scripts ask to choose a
+device (``torch.backends.mps.is_available()``). Everything is put back when the device closes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mpsprobe_coverage.device.tensor import CPU, MPS, VirtualTensor, parse_to, spec_of, undispatched, virtual_tensor
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.interception import Interception
+
+_original_to: Any = torch._C.TensorBase.to
+_MEMORY_QUERIES = ("current_allocated_memory", "driver_allocated_memory", "recommended_max_memory")
+_DOES_NOTHING = ("synchronize", "empty_cache", "manual_seed", "seed", "set_per_process_memory_fraction")
+
+
+@contextmanager
+def mps_in_python(interception: Interception) -> Iterator[None]:
+    """Make Python's view of torch say that MPS is there."""
+    put_back: list[Callable[[], None]] = []
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        own = vars(owner).get(name, _ABSENT)
+        setattr(owner, name, value)
+        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
+
+    try:
+        replace(torch.Tensor, "to", _tensor_to(interception))
+        for name in ("tensor", "as_tensor", "asarray"):
+            replace(torch, name, _factory(getattr(torch, name), interception))
+        replace(torch.backends.mps, "is_available", lambda: True)
+        replace(torch.backends.mps, "is_built", lambda: True)
+        replace(torch.backends.mps, "is_macos_or_newer", lambda major, minor: True)
+        replace(torch.mps, "device_count", lambda: 1)
+        for name in _DOES_NOTHING:
+            replace(torch.mps, name, lambda *args, **kwargs: None)
+        for name in _MEMORY_QUERIES:
+            replace(torch.mps, name, lambda: 0)
+        if hasattr(torch, "accelerator"):
+            replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: torch.device("mps"))
+            replace(torch.accelerator, "is_available", lambda: True)
+            replace(torch.accelerator, "device_count", lambda: 1)
+            replace(torch.accelerator, "synchronize", lambda *args, **kwargs: None)
+        _extend_optimizer_types(put_back)
+        yield
+    finally:
+        for undo in reversed(put_back):
+            undo()
+
+
+_ABSENT = object()
+
+
+def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
+    """Optimizers take their fused or foreach form only for tensor types on a list of their own."""
+    modules = [importlib.import_module(name) for name in ("torch.utils._foreach_utils", "torch.optim.optimizer")]
+    lists = {id(module._foreach_supported_types): module._foreach_supported_types for module in modules}
+    for supported in lists.values():
+        supported.append(VirtualTensor)
+        put_back.append(lambda supported=supported: supported.remove(VirtualTensor))  # type: ignore[misc]
+
+
+def _tensor_to(interception: Interception) -> Any:
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        device, options = parse_to(args, kwargs)
+        if device is None or device.type != "mps":
+            return _original_to(self, *args, **kwargs)
+        dtype = options.get("dtype")
+        return adopt(self if dtype is None else _original_to(self, dtype), interception)
+
+    return to
+
+
+def adopt(tensor: torch.Tensor, interception: Interception) -> Any:
+    """A plain tensor moved to the virtual device; on a Mac this is a copy."""
+    spec = spec_of(tensor)
+    interception.record_transfer(spec)
+    known = tensor.device.type == "cpu" and spec.numel <= interception.execution.shadow_limit
+    shadow = tensor.detach().clone() if known else None
+    with undispatched():
+        return virtual_tensor(spec, shadow, tensor.requires_grad and tensor.is_leaf)
+
+
+def _factory(original: Any, interception: Interception) -> Any:
+    def make(data: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = kwargs.get("device")
+        target = torch.get_default_device() if asked is None else torch.device(asked)
+        if type(data) is VirtualTensor:
+            kwargs.pop("requires_grad", None)
+            return data.to(target if asked is not None else MPS, kwargs.get("dtype") or data.dtype)
+        if target.type != "mps":
+            return original(_bare(data), *args, **kwargs)
+        made = original(_bare(data), *args, **{**kwargs, "device": CPU})
+        return adopt(made, interception)
+
+    make.__name__ = original.__name__
+    return make
+
+
+def _bare(data: Any) -> Any:
+    """Lists of virtual scalars as numbers: C++ would read their (absent) data."""
+    if type(data) is VirtualTensor:
+        return data.cpu()
+    if isinstance(data, (list, tuple)) and any(isinstance(item, (VirtualTensor, list, tuple)) for item in data):
+        return type(data)(item.tolist() if type(item) is VirtualTensor else _bare(item) for item in data)
+    return data

@@ -1,0 +1,88 @@
+"""What was called: one record for each distinct call, with a count.
+
+A training step of a large model repeats the same few hundred calls tens of thousands of times, so a
+call is looked up by what makes it distinct and counted; bytes are worked out once for each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe_coverage.device.attribution import Origin
+from mpsprobe_coverage.device.tensor import TensorSpec
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors."""
+
+    operator: str
+    verdict: str
+    reason: str | None
+    phase: str
+    origin: Origin
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class Note:
+    """Something that could not be judged or known, and where."""
+
+    operator: str
+    text: str
+    origin: Origin
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing."""
+
+    phase: str | None = None
+    last_phase: str | None = None
+    _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
+    _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
+    _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
+
+    def call(
+        self,
+        operator: str,
+        verdict: str,
+        reason: str | None,
+        origin: Origin,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+    ) -> None:
+        key = (operator, verdict, self.phase, origin, inputs, outputs)
+        record = self._calls.get(key)
+        if record is None:
+            phase = self.phase
+            assert phase is not None
+            record = self._calls[key] = CallRecord(operator, verdict, reason, phase, origin, inputs, outputs)
+        record.calls += 1
+
+    def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
+        """An operator, or a way of calling it, that no rule here can judge."""
+        _count(self._unjudged, operator, reason, origin)
+
+    def assumed(self, operator: str, value: str, origin: Origin) -> None:
+        """The program read a value that is not known here and went on with ``value``."""
+        _count(self._assumed, operator, value, origin)
+
+    def calls(self) -> Iterator[CallRecord]:
+        return iter(self._calls.values())
+
+    def not_judged(self) -> Iterator[Note]:
+        return iter(self._unjudged.values())
+
+    def assumptions(self) -> Iterator[Note]:
+        return iter(self._assumed.values())
+
+
+def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin) -> None:
+    note = notes.setdefault((operator, text, origin), Note(operator, text, origin))
+    note.calls += 1

@@ -1,0 +1,133 @@
+"""References for operators that only MPS has: run on meta tensors for shapes, on the CPU for values.
+
+Each takes the operator's own arguments (as ``native_functions.yaml`` has them) and returns what it
+returns, made of generic operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_aten = torch.ops.aten
+
+
+def _mps_convolution(x: Any, weight: Any, bias: Any, padding: Any, stride: Any, dilation: Any, groups: int) -> Any:
+    return _aten.convolution(x, weight, bias, stride, padding, dilation, False, [0] * len(padding), groups)
+
+
+def _mps_convolution_transpose(
+    x: Any, weight: Any, padding: Any, output_padding: Any, stride: Any, dilation: Any, groups: int
+) -> Any:
+    return _aten.convolution(x, weight, None, stride, padding, dilation, True, output_padding, groups)
+
+
+def mps_convolution_backward(
+    x: Any, grad: Any, weight: Any, padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
+) -> Any:
+    zeros = [0] * len(padding)
+    mask = [mask[0], mask[1], False]
+    return _aten.convolution_backward(grad, x, weight, None, stride, padding, dilation, False, zeros, groups, mask)
+
+
+def mps_convolution_transpose_backward(
+    x: Any,
+    grad: Any,
+    weight: Any,
+    padding: Any,
+    output_padding: Any,
+    stride: Any,
+    dilation: Any,
+    groups: int,
+    mask: Any,
+) -> Any:
+    mask = [mask[0], mask[1], False]
+    return _aten.convolution_backward(
+        grad, x, weight, None, stride, padding, dilation, True, output_padding, groups, mask
+    )[:2]
+
+
+def linear_backward(x: Any, grad: Any, weight: Any, mask: Any) -> Any:
+    """Gradients of input (…, in), weight (out, in) and bias (out)."""
+    flat = grad.reshape(-1, grad.shape[-1])
+    return (
+        torch.matmul(grad, weight) if mask[0] else None,
+        flat.t().mm(x.reshape(-1, x.shape[-1])) if mask[1] else None,
+        flat.sum(0) if mask[2] else None,
+    )
+
+
+def _lstm_mps(
+    x: Any, hx: Any, params: Any, biases: bool, layers: int, dropout: float, train: bool, both: bool, batch_first: bool
+) -> Any:
+    """Output, hidden and cell state as ``torch.nn.LSTM``; the last three are the kernel's own workspace."""
+    out, hidden, cell = _generic_lstm(x, hx, params, biases, layers, 0.0, False, both, batch_first)
+    steps, batch = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
+    size, directions = cell.shape[-1], 2 if both else 1
+    workspace = x.new_empty((layers * directions, steps, batch, size))
+    return (
+        out,
+        hidden,
+        cell,
+        workspace.repeat(1, 1, 1, 4),
+        workspace,
+        x.new_empty((layers, steps, batch, size * directions)),
+    )
+
+
+def _generic_lstm(x: Any, hx: Any, params: Any, biases: bool, layers: int, *rest: Any) -> Any:
+    dropout, train, both, batch_first = rest
+    if x.device.type == "cpu":
+        return _aten.lstm.input(x, hx, params, biases, layers, dropout, train, both, batch_first)
+    width = hx[0].shape[-1] * (2 if both else 1)
+    return x.new_empty((*x.shape[:2], width)), torch.empty_like(hx[0]), torch.empty_like(hx[1])
+
+
+def lstm_mps_backward(
+    grad_y: Any,
+    grad_hy: Any,
+    grad_cy: Any,
+    z: Any,
+    cell_states: Any,
+    x: Any,
+    outputs: Any,
+    hx: Any,
+    params: Any,
+    *_: Any,
+) -> Any:
+    """Gradients shaped as input, the two states and the parameters; zeros where values are asked for."""
+    return torch.zeros_like(x), [torch.zeros_like(h) for h in hx], [torch.zeros_like(p) for p in params]
+
+
+def attention_for_mps(query: Any, key: Any, value: Any, mask: Any = None, *rest: Any, **options: Any) -> Any:
+    """Output (…, L, Ev) and attention weights (…, L, S)."""
+    dropout, causal = [*rest, 0.0, False][:2] if len(rest) >= 2 else (0.0, False)
+    if query.device.type == "cpu":
+        return _aten._scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, None, **options)
+    out = query.new_empty((*query.shape[:-1], value.shape[-1]))
+    return out, query.new_empty((*query.shape[:-1], key.shape[-2]))
+
+
+def max_pool2d_backward(
+    grad: Any, x: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Any:
+    """The gradient of the input, shaped like it."""
+    if x.device.type == "meta":
+        return torch.empty_like(x)
+    _, indices = _aten.max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _aten.max_pool2d_with_indices_backward(grad, x, kernel_size, stride, padding, dilation, ceil_mode, indices)
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "aten::_mps_convolution": _mps_convolution,
+    "aten::_mps_convolution_transpose": _mps_convolution_transpose,
+    "aten::mps_convolution_backward": mps_convolution_backward,
+    "aten::mps_convolution_transpose_backward": mps_convolution_transpose_backward,
+    "aten::linear_backward": linear_backward,
+    "aten::_lstm_mps": _lstm_mps,
+    "aten::lstm_mps_backward": lstm_mps_backward,
+    "aten::_scaled_dot_product_attention_math_for_mps": attention_for_mps,
+    "aten::max_pool2d_backward": max_pool2d_backward,
+}

@@ -1,0 +1,71 @@
+"""The target release's registrations, in the dispatcher of the torch that is installed here.
+
+With them the dispatcher chooses as it would on a Mac: ``linear`` arrives whole in the releases that
+register it, and as ``t`` and ``addmm`` in those that do not. They are process-wide, so they are undone
+when the device closes. On a build that has MPS nothing is registered: the real kernels are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.kernels.table import KernelTable
+
+
+def build_has_mps() -> bool:
+    """Whether the installed torch was built with MPS: then its own kernels are registered."""
+    return bool(torch._C._has_mps)
+
+
+@contextmanager
+def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -> Iterator[None]:
+    """Register the operators of ``tables`` under their MPS keys, and ``autograd`` kernels under AutogradMPS.
+
+    Args:
+        tables: namespace → table; operators that the installed torch does not have are left out.
+        autograd: operator name → Python function that takes the operator's place above autograd.
+    """
+    libraries: list[torch.library.Library] = []
+
+    def library(namespace: str, key: str) -> torch.library.Library:
+        made = torch.library.Library(namespace, "IMPL", key)  # noqa: TOR901 - destroyed below
+        libraries.append(made)
+        return made
+
+    try:
+        if not build_has_mps():
+            for table in {id(t): t for t in tables.values()}.values():
+                _register_table(table, library)
+        if autograd:
+            above = library("aten", "AutogradMPS")
+            for name, function in autograd.items():
+                if torch._C._dispatch_has_kernel(name):
+                    above.impl(name.removeprefix("aten::"), function)
+        yield
+    finally:
+        for made in reversed(libraries):
+            made._destroy()
+
+
+def _register_table(table: KernelTable, library: Any) -> None:
+    by_namespace: dict[str, list[str]] = {}
+    for name in table.native | table.fallback | table.error:
+        namespace, _, operator = name.partition("::")
+        by_namespace.setdefault(namespace, []).append(operator)
+    for namespace, operators in by_namespace.items():
+        target = library(namespace, "MPS")
+        for operator in operators:
+            full = f"{namespace}::{operator}"
+            # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
+            taken = torch._C._dispatch_has_kernel_for_dispatch_key(full, "MPS")
+            if torch._C._dispatch_has_kernel(full) and not taken:
+                target.impl(operator, _never_called)
+
+
+def _never_called(*_args: Any, **_kwargs: Any) -> Any:
+    # The dispatch mode takes every call before it reaches the backend key.
+    raise AssertionError("a registered MPS kernel was reached although the virtual device intercepts every call")

@@ -1,0 +1,32 @@
+"""Every place where the virtual device follows C++ that asks for the device type."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe_coverage.device.routing import attention, convolution, copies, recurrent
+from mpsprobe_coverage.device.routing.route import Route
+from mpsprobe_coverage.kernels.table import KernelTable
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.interception import Interception
+
+_MODULES = (attention, convolution, recurrent, copies)
+
+
+def routes_for(table: KernelTable) -> dict[str, Route]:
+    """The routes that hold for the release of ``table``, by operator name."""
+    return {route.operator: route for module in _MODULES for route in module.routes(table)}
+
+
+def autograd_routes(interception: Interception) -> dict[str, Any]:
+    """Python kernels for the AutogradMPS key, by operator name."""
+    return {
+        route.operator: functools.partial(route.above_autograd, interception)
+        for route in routes_for(interception.tables["aten"]).values()
+        if route.above_autograd is not None
+    }
+
+
+__all__ = ["Route", "autograd_routes", "routes_for"]

@@ -1,0 +1,202 @@
+"""Tensors that dispatch as MPS tensors and hold no data, unless a small real copy is worth keeping.
+
+A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``:
+its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With
+``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
+MPS does not have, and end the process.
+
+Three Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
+specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
+values, where they are known and small: models read such values to decide what to run. ``shadow``
+follows PyTorch's aliasing, because views of shadows are real views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+MPS = torch.device("mps", 0)
+META = torch.device("meta")
+CPU = torch.device("cpu")
+undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
+_make_subclass = torch.Tensor._make_subclass
+_empty_strided = torch.empty_strided
+_base_to = torch._C.TensorBase.to
+_base_data: Any = torch._C.TensorBase.data
+
+
+class TensorSpec:
+    """Shape, strides and dtype of a tensor. Interned by ``spec_of``: compare with ``is``."""
+
+    __slots__ = ("dtype", "nbytes", "numel", "shape", "stride")
+
+    def __init__(self, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> None:
+        self.shape, self.stride, self.dtype = shape, stride, dtype
+        self.numel = 1
+        for size in shape:
+            self.numel *= size
+        self.nbytes = self.numel * dtype.itemsize
+
+    def empty(self) -> torch.Tensor:
+        """A fresh meta tensor of this spec."""
+        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
+
+    def __repr__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
+
+
+_interned: dict[tuple[Any, ...], TensorSpec] = {}
+
+
+def intern_spec(shape: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> TensorSpec:
+    """The one spec object for these values."""
+    key = (tuple(shape), tuple(stride), dtype)
+    spec = _interned.get(key)
+    if spec is None:
+        spec = _interned[key] = TensorSpec(*key)
+    return spec
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    """The spec of any strided tensor, virtual or not."""
+    if type(tensor) is VirtualTensor:
+        return tensor.spec
+    return intern_spec(tensor.shape, tensor.stride(), tensor.dtype)
+
+
+class VirtualTensor(torch.Tensor):
+    """Dispatches as an MPS tensor; see the module's docstring. Made by ``virtual_tensor`` only."""
+
+    spec: TensorSpec
+    shadow: torch.Tensor | None
+
+    # Without this, each torch function called with such a tensor would pass through Python twice.
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(
+            f"{func} was called on a tensor of the virtual MPS device after the device was closed; "
+            "use such tensors only inside 'with VirtualDevice(…)'"
+        )
+
+    # What Python asks a tensor about its device. C++ asks its own `device()`, which says `meta`.
+    device = property(lambda self: MPS)  # type: ignore[assignment]
+    is_mps = property(lambda self: True)  # type: ignore[assignment]
+    is_meta = property(lambda self: False)  # type: ignore[assignment]
+    is_cpu = property(lambda self: False)  # type: ignore[assignment]
+
+    def get_device(self) -> int:
+        return 0
+
+    @property
+    def data(self) -> Any:
+        return _base_data.__get__(self)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        with undispatched():
+            replaced = value if type(value) is VirtualTensor else virtual_tensor(spec_of(value))
+            _base_data.__set__(self, replaced)
+        self.spec, self.shadow = replaced.spec, replaced.shadow
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        # C++ would look for an MPS device guard before it dispatches.
+        device, options = parse_to(args, kwargs)
+        if device is None or device.type in ("mps", "meta"):
+            return _base_to(self, **options) if options else self
+        return _base_to(self, device=device, **options)
+
+    def mps(self, *_args: Any, **_kwargs: Any) -> Any:
+        return self
+
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.detach().cpu().numpy()
+        # The words of PyTorch's own refusal matter little; that it refuses is what a Mac would do.
+        raise TypeError("can't convert mps:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor first.")
+
+    def __array__(self, dtype: Any = None) -> Any:
+        return self.numpy()
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+        target = MPS if device is None else device
+        return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **_kwargs: Any) -> Any:
+        if dtype is None:
+            return "torch.mps." + torch.empty((), dtype=self.spec.dtype, device=CPU).type().removeprefix("torch.")
+        if isinstance(dtype, torch.dtype):
+            return self.to(dtype)
+        name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+        return self.to(torch.empty(0, device=CPU).type("torch." + name.rsplit(".", 1)[-1]).dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        shadow = None if self.shadow is None else self.shadow.clone()
+        with undispatched():
+            copied = virtual_tensor(self.spec, shadow, self.requires_grad)
+        if getattr(self, "_is_param", False):
+            copied._is_param = True  # type: ignore[attr-defined]
+        memo[id(self)] = copied
+        return copied
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        values = "…" if self.shadow is None else repr(self.shadow)
+        return f"tensor({values}, device='mps:0', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
+
+
+def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False) -> VirtualTensor:
+    """A fresh virtual tensor of ``spec``. Outside the dispatch mode's handler, call it under ``undispatched``."""
+    inner = _empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
+    made: VirtualTensor = _make_subclass(
+        VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=MPS
+    )
+    made.spec = spec
+    made.shadow = shadow
+    return made
+
+
+def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
+    """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
+    made = virtual_tensor(spec, shadow, requires_grad)
+    made._is_param = True  # type: ignore[attr-defined]
+    return made
+
+
+def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
+    """Give ``tensor`` another spec, as ``resize_``, ``t_`` or an ``out=`` argument of the wrong size does."""
+    if spec is not tensor.spec:
+        with undispatched():
+            _base_data.__set__(tensor, virtual_tensor(spec))
+        tensor.spec = spec
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:
+    """Arguments of ``Tensor.to`` as (device or None, everything else by keyword)."""
+    options = dict(kwargs)
+    other = options.pop("other", None)
+    device = options.pop("device", None)
+    rest = list(args)
+    if rest and isinstance(rest[0], torch.Tensor):
+        other = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], (str, int, torch.device))):
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+            options["dtype"] = rest.pop(0)
+    elif rest and isinstance(rest[0], torch.dtype):
+        options["dtype"] = rest.pop(0)
+    if other is not None:
+        device, options["dtype"] = other.device, other.dtype
+    for name, value in zip(("non_blocking", "copy"), rest, strict=False):
+        options[name] = value
+    if options.get("dtype", ...) is None:
+        del options["dtype"]
+    return (None if device is None else torch.device(device)), options

@@ -1,0 +1,115 @@
+"""Calls whose result depends on values: the program asks a number, a truth, or how many there are.
+
+Where every value is known (shadows), the answer is real. Where it is not, the run goes on with an
+assumption that is written into the report: a truth value is False, a number is 1, and an operator
+whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
+a mixture is used).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from mpsprobe_coverage.device.execution import MATERIALISE_LIMIT
+from mpsprobe_coverage.device.plan import Plan
+from mpsprobe_coverage.device.tensor import CPU, TensorSpec, VirtualTensor, spec_of, virtual_tensor
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.interception import Interception
+
+
+class Values:
+    """Answers for one interception."""
+
+    def __init__(self, interception: Interception) -> None:
+        self._interception = interception
+
+    def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """Run an operator tagged ``data_dependent_output`` or ``dynamic_output_shape``."""
+        interception = self._interception
+        if not _depends_on_values(plan, args):
+            return interception.leaf(plan, args, kwargs)
+        tensors = [t for t in _leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        unknown = [t for t in tensors if _known(t) is None]
+        scalar = torch.Tag.data_dependent_output in plan.func.tags
+        if unknown:
+            text = "False for a truth value, 1 for a number" if scalar else "ones: everything is found or selected"
+            interception.recorder.assumed(plan.name, text, interception.origin())
+        if unknown and scalar:
+            result: Any = _assumed_scalar(plan, tensors)
+        else:
+            real_args, real_kwargs = tree_map(lambda v: self._real(v, plan), (args, kwargs))
+            result = plan.func(*real_args, **real_kwargs)
+        outputs = tuple(spec_of(t) for t in _leaves(result) if isinstance(t, torch.Tensor))
+        if interception.recorder.phase is not None:
+            interception.record(plan.name, plan.verdict, plan.reason, tuple(spec_of(t) for t in tensors), outputs)
+        keep = not unknown
+        return tree_map(lambda v: self._back(v, keep), result)
+
+    def known_or_assumed(self, tensor: Any, operator: str, text: str, fill: int) -> torch.Tensor:
+        """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
+        known = _known(tensor)
+        if known is not None:
+            return known.clone()
+        spec = spec_of(tensor)
+        if self._interception.recorder.phase is not None:
+            self._interception.recorder.assumed(operator, text, self._interception.origin())
+        return _filled(spec, fill)
+
+    def _real(self, value: Any, plan: Plan) -> Any:
+        if isinstance(value, torch.device):
+            return CPU
+        if not isinstance(value, torch.Tensor):
+            return value
+        known = _known(value)
+        if known is not None:
+            return known
+        spec = spec_of(value)
+        if spec.numel > MATERIALISE_LIMIT:
+            raise NotImplementedError(
+                f"{plan.name} depends on the values of a tensor of {spec.numel} elements, which are not known here; "
+                "try a smaller --batch-size or --seq-len"
+            )
+        return _filled(spec, 1)
+
+    def _back(self, value: Any, keep: bool) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        small = value.numel() <= self._interception.execution.shadow_limit
+        return virtual_tensor(spec_of(value), value if keep and small else None)
+
+
+def _depends_on_values(plan: Plan, args: Any) -> bool:
+    """Indexing depends on values only where an index is a mask."""
+    if plan.name not in ("aten::index.Tensor", "aten::_unsafe_index.Tensor"):
+        return True
+    return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+
+
+def _assumed_scalar(plan: Plan, tensors: list[torch.Tensor]) -> Any:
+    returned = plan.func._schema.returns[0].type.kind()
+    if returned == "BoolType" or (returned == "NumberType" and spec_of(tensors[0]).dtype is torch.bool):
+        return False
+    dtype = spec_of(tensors[0]).dtype
+    return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
+
+
+def _known(tensor: Any) -> torch.Tensor | None:
+    if type(tensor) is VirtualTensor:
+        return tensor.shadow
+    return None if tensor.is_meta else tensor
+
+
+def _filled(spec: TensorSpec, value: int) -> torch.Tensor:
+    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=CPU).fill_(value)
+
+
+def _leaves(values: Any) -> list[Any]:
+    if isinstance(values, dict):
+        return _leaves(list(values.values()))
+    if isinstance(values, (tuple, list)):
+        return [leaf for item in values for leaf in _leaves(item)]
+    return [values]

@@ -1,0 +1,109 @@
+"""The virtual MPS device as a context manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from mpsprobe.errors import UsageError
+from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.construction import Construction
+from mpsprobe_coverage.device.interception import Interception
+from mpsprobe_coverage.device.python_surface import mps_in_python
+from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.registrations import registered
+from mpsprobe_coverage.device.routing import autograd_routes, routes_for
+from mpsprobe_coverage.device.wrapping import Wrapper
+from mpsprobe_coverage.kernels.table import KernelTable
+
+SHADOW_LIMIT = 2**20
+_open: list[VirtualDevice] = []
+
+
+class VirtualDevice:
+    """Runs models as an MPS device of one torch release would be asked to, without data and without a Mac.
+
+    Args:
+        table: the kernel table of the torch release to judge.
+        libraries: tables of further libraries (torchvision), by namespace.
+        shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
+        keep_weights: parameters keep their real values, so that everything is computed for real.
+
+    Inside ``with``, tensors may be made on or moved to ``"mps"``, and ``recorder`` has what was called
+    while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
+    PyTorch's dispatcher are process-wide. The process is left as it was found, also after an exception.
+    """
+
+    def __init__(
+        self,
+        table: KernelTable,
+        libraries: dict[str, KernelTable] | None = None,
+        *,
+        shadow_limit: int = SHADOW_LIMIT,
+        keep_weights: bool = False,
+    ) -> None:
+        self.table = table
+        self.recorder = Recorder()
+        self.attribution = Attribution()
+        self.keep_weights = keep_weights
+        self._tables = {**{name.partition("::")[0]: table for name in table.operators}, **(libraries or {})}
+        self._wrapper = Wrapper(2**62 if keep_weights else shadow_limit, keep_weights)
+        limit = 2**62 if keep_weights else shadow_limit
+        self._interception = Interception(self._tables, routes_for(table), self.recorder, self.attribution, limit)
+        self._shadow_limit = shadow_limit
+        self._exits = ExitStack()
+
+    def construction(self) -> Construction:
+        """The context to build a model in, before or inside ``with``; see ``Construction``."""
+        return Construction(self._shadow_limit, self.keep_weights)
+
+    def __enter__(self) -> VirtualDevice:
+        if _open:
+            raise UsageError("a virtual MPS device is open in this process already", "Close it first.")
+        with ExitStack() as exits:
+            _open.append(self)
+            exits.callback(_open.remove, self)
+            exits.enter_context(_RandomState())
+            exits.enter_context(registered(self._tables, autograd_routes(self._interception)))
+            exits.enter_context(mps_in_python(self._interception))
+            exits.enter_context(self.attribution)
+            exits.enter_context(self._interception)
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exits.__exit__(kind, error, trace)
+
+    @contextmanager
+    def recording(self, phase: str) -> Iterator[None]:
+        """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``)."""
+        self.recorder.phase = self.recorder.last_phase = phase
+        self.attribution.in_backward = phase == "backward"
+        try:
+            yield
+        finally:
+            self.recorder.phase = None
+            self.attribution.in_backward = False
+
+    def move(self, value: Any) -> Any:
+        """``value`` on the device: a module (in place), or tensors nested in lists, mappings and dataclasses."""
+        if isinstance(value, torch.nn.Module):
+            self.attribution.name_modules(value)
+            return self._wrapper.module(value)
+        return self._wrapper.nested(value)
+
+
+class _RandomState:
+    """Real shadows draw random numbers; the program's own generator must not notice."""
+
+    def __enter__(self) -> None:
+        self._state = torch.get_rng_state()
+
+    def __exit__(self, *_exc: object) -> None:
+        torch.set_rng_state(self._state)

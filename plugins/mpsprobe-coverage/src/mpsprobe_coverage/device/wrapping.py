@@ -1,0 +1,95 @@
+"""Moving things onto the virtual device: tensors, nested inputs, modules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.device.tensor import VirtualTensor, spec_of, undispatched, virtual_parameter, virtual_tensor
+
+
+class NotStrided(TypeError):
+    """A sparse, quantized or otherwise special tensor: the virtual device holds strided ones only."""
+
+
+class Wrapper:
+    """Wraps each tensor once, so that tied parameters stay tied.
+
+    Args:
+        shadow_limit: largest tensor, in elements, whose real values are kept.
+        keep_parameters: keep the values of parameters too (real weights were asked for).
+    """
+
+    def __init__(self, shadow_limit: int, keep_parameters: bool = False) -> None:
+        self.shadow_limit = shadow_limit
+        self.keep_parameters = keep_parameters
+        self._made: dict[int, tuple[torch.Tensor, VirtualTensor]] = {}
+
+    def tensor(self, tensor: torch.Tensor) -> VirtualTensor:
+        """The virtual tensor for ``tensor``; parameters become parameters.
+
+        Raises:
+            NotStrided: for a sparse or quantized tensor.
+        """
+        if type(tensor) is VirtualTensor:
+            return tensor
+        known = self._made.get(id(tensor))
+        if known is not None:
+            return known[1]
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            raise NotStrided(f"a tensor of layout {tensor.layout} cannot be moved to the virtual MPS device")
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        spec = spec_of(tensor)
+        shadow = None
+        keep = self.keep_parameters or (not is_parameter and spec.numel <= self.shadow_limit)
+        if keep and tensor.device.type == "cpu":
+            shadow = tensor.detach()
+        make = virtual_parameter if is_parameter else virtual_tensor
+        with undispatched():
+            made = make(spec, shadow, tensor.requires_grad)
+        self._made[id(tensor)] = (tensor, made)
+        return made
+
+    def module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """Replace every parameter and buffer of ``module`` in place; returns it."""
+        for child in module.modules():
+            for store in (child._parameters, child._buffers):
+                for name, value in store.items():
+                    if value is not None:
+                        store[name] = self.tensor(value)
+            # Tensors that a module keeps as plain attributes would stay behind on a Mac as well,
+            # but building under a meta device makes them meta where they would have been real.
+            for name, value in list(vars(child).items()):
+                if isinstance(value, torch.Tensor) and value.is_meta:
+                    vars(child)[name] = self.tensor(value)
+        return module
+
+    def nested(self, value: Any) -> Any:
+        """``value`` with every tensor in lists, tuples, mappings and dataclasses replaced."""
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self.nested(item) for item in value))
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.nested(item) for item in value)
+        if isinstance(value, dict):
+            items = {key: self.nested(item) for key, item in value.items()}
+            return items if type(value) is dict else _rebuilt(value, items)
+        if isinstance(value, Mapping):
+            return {key: self.nested(item) for key, item in value.items()}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            for field in dataclasses.fields(value):
+                object.__setattr__(value, field.name, self.nested(getattr(value, field.name)))
+        return value
+
+
+def _rebuilt(original: Any, items: dict[Any, Any]) -> Any:
+    try:
+        return type(original)(items)
+    except TypeError:
+        for key, item in items.items():
+            original[key] = item
+        return original

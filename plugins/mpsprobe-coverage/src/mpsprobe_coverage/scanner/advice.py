@@ -1,0 +1,62 @@
+"""What a user can do about one finding, in a sentence or two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+VARIABLE = "PYTORCH_ENABLE_MPS_FALLBACK=1 (set before Python imports torch)"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the advice depends on; ``site`` is the first source line, ``newest`` the newest release known."""
+
+    verdict: str
+    reason: str | None
+    release: str
+    native_since: str | None
+    newest: str
+    site: str | None
+    moved_bytes: int
+
+
+def advise(situation: Situation) -> str | None:
+    """Advice for a finding that is not native; None for one that needs none."""
+    if situation.verdict in ("native", "composite"):
+        return None
+    if situation.verdict == "unknown":
+        return "Not covered by a kernel table: run it on a Mac, or ask its library which devices it supports."
+    if situation.verdict == "unsupported":
+        return _unsupported(situation)
+    moved = f"about {_size(situation.moved_bytes)} are copied to the CPU and back in each step"
+    upgrade = _upgrade(situation)
+    if situation.verdict == "fallback":
+        return f"It works, slowly: {moved}. {upgrade}"
+    return f"{upgrade} Until then {VARIABLE} runs it on the CPU: {moved}."
+
+
+def _unsupported(situation: Situation) -> str:
+    where = f" at {situation.site}" if situation.site else ""
+    reason = situation.reason or ""
+    if "64-bit floating point" in reason:
+        return f"Make the tensor float32 (complex64){where} before it reaches MPS."
+    if "bfloat16" in reason:
+        return "Use float32 or float16, or a newer torch release."
+    if "view operator" in reason:
+        return f"{_upgrade(situation)} The environment variable does not help: view operators cannot fall back."
+    return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."
+
+
+def _upgrade(situation: Situation) -> str:
+    if situation.native_since is None:
+        return f"No release up to {situation.newest} has a kernel for it."
+    return f"Native from torch {situation.native_since} on: upgrade."
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

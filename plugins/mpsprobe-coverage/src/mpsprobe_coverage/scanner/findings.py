@@ -1,0 +1,176 @@
+"""From call records to the findings of a report."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import PurePath
+
+from mpsprobe.schemas import CoverageSummary, DataDependence, OperatorFinding, Unjudged
+from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
+from mpsprobe_coverage.device.tensor import TensorSpec
+from mpsprobe_coverage.kernels.releases import latest, torch_releases
+from mpsprobe_coverage.kernels.store import native_since
+from mpsprobe_coverage.scanner.advice import Situation, advise
+
+SEVERITY = ("unsupported", "missing", "fallback", "unknown", "native")
+SHAPES_SHOWN = 8
+
+
+@dataclass(slots=True)
+class _Group:
+    calls: int = 0
+    phases: Counter[str] = field(default_factory=Counter)
+    dtypes: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[str] = field(default_factory=Counter)
+    sites: Counter[str] = field(default_factory=Counter)
+    modules: dict[str, None] = field(default_factory=dict)
+    input_bytes: int = 0
+    output_bytes: int = 0
+    reason: str | None = None
+
+    def add(self, record: CallRecord) -> None:
+        count = record.calls
+        self.calls += count
+        self.phases[record.phase] += count
+        for dtype in {spec.dtype for spec in (record.inputs or record.outputs)}:
+            self.dtypes[str(dtype).removeprefix("torch.")] += count
+        self.shapes[_shapes(record.inputs)] += count
+        if record.origin.module is not None:
+            self.modules[record.origin.module or "(model)"] = None
+        if record.origin.file is not None:
+            self.sites[site(record.origin.file, record.origin.line)] += count
+        self.input_bytes += count * sum(spec.nbytes for spec in record.inputs)
+        self.output_bytes += count * sum(spec.nbytes for spec in record.outputs)
+        self.reason = self.reason or record.reason
+
+
+def findings(recorder: Recorder, release: str) -> list[OperatorFinding]:
+    """One finding for each operator and verdict: the worst verdicts first, then by calls."""
+    groups: dict[tuple[str, str], _Group] = {}
+    for record in recorder.calls():
+        groups.setdefault((record.operator, record.verdict), _Group()).add(record)
+    made = [_finding(operator, verdict, group, release) for (operator, verdict), group in groups.items()]
+    return sorted(made, key=lambda f: (SEVERITY.index(f.verdict), -f.calls, f.operator))
+
+
+def summarise(found: list[OperatorFinding], parameters_bytes: int | None = None) -> CoverageSummary:
+    """Counts by verdict. An operator with several verdicts counts once, under the worst."""
+    worst: dict[str, str] = {}
+    calls: Counter[str] = Counter()
+    for finding in found:
+        calls[finding.verdict] += finding.calls
+        worst.setdefault(finding.operator, finding.verdict)
+    return CoverageSummary.model_validate(
+        {
+            "calls": sum(calls.values()),
+            "operators": len(worst),
+            "calls_by_verdict": _ordered(calls),
+            "operators_by_verdict": _ordered(Counter(worst.values())),
+            "native_since": newest_of(found),
+            "parameters_bytes": parameters_bytes,
+        }
+    )
+
+
+def newest_of(found: list[OperatorFinding]) -> str | None:
+    """The first release that has had a native kernel for every operator called, or None where one has none."""
+    order = {release: position for position, release in enumerate(torch_releases())}
+    newest = -1
+    for finding in found:
+        position = order.get(finding.native_since or "", None)
+        if position is None or _is_refusal(finding):
+            return None
+        newest = max(newest, position)
+    return torch_releases()[newest] if newest >= 0 else None
+
+
+def not_judged(recorder: Recorder) -> list[Unjudged]:
+    """What no rule could judge, by operator and reason."""
+    return [
+        Unjudged(operator=operator, reason=text, calls=sum(n.calls for n in notes), call_sites=_note_sites(notes))
+        for (operator, text), notes in _by_text(recorder.not_judged()).items()
+    ]
+
+
+def data_dependence(recorder: Recorder) -> list[DataDependence]:
+    """Where the program read values that are not known, and what was assumed."""
+    return [
+        DataDependence(
+            operator=operator, assumed=text, calls=sum(n.calls for n in notes), call_sites=_note_sites(notes)
+        )
+        for (operator, text), notes in _by_text(recorder.assumptions()).items()
+    ]
+
+
+def site(file: str, line: int) -> str:
+    """``transformers/models/bert/modeling_bert.py:164``: the path below the folder that it is imported from."""
+    return f"{_below_import_root(file)}:{line}"
+
+
+@lru_cache(maxsize=4096)
+def _below_import_root(file: str) -> str:
+    roots = [str(PurePath(entry)) for entry in sys.path if entry]
+    fitting = [root for root in roots if file.startswith((root + "/", root + "\\"))]
+    return PurePath(file[len(max(fitting, key=len)) + 1 :]).as_posix() if fitting else file
+
+
+def _finding(operator: str, verdict: str, group: _Group, release: str) -> OperatorFinding:
+    since = native_since(operator)
+    if since is None and verdict == "native":
+        # Native by a branch in C++ (a copy), not by a registration: so it has been since MPS came.
+        since = torch_releases()[0]
+    sites = [name for name, _ in group.sites.most_common()]
+    situation = Situation(
+        verdict,
+        group.reason,
+        release,
+        since,
+        latest(),
+        sites[0] if sites else None,
+        group.input_bytes + group.output_bytes,
+    )
+    return OperatorFinding.model_validate(
+        {
+            "operator": operator,
+            "verdict": verdict,
+            "calls": group.calls,
+            "phases": dict(group.phases),
+            "dtypes": [name for name, _ in group.dtypes.most_common()],
+            "shapes": [name for name, _ in group.shapes.most_common(SHAPES_SHOWN)],
+            "modules": list(group.modules),
+            "call_sites": sites,
+            "native_since": since,
+            "input_bytes": group.input_bytes,
+            "output_bytes": group.output_bytes,
+            "reason": group.reason,
+            "advice": advise(situation),
+        }
+    )
+
+
+def _is_refusal(finding: OperatorFinding) -> bool:
+    """Refused for its dtype or arguments although a kernel is registered: no release is known to take it."""
+    return finding.verdict == "unsupported" and finding.native_since is not None
+
+
+def _shapes(specs: Iterable[TensorSpec]) -> str:
+    return ", ".join("x".join(map(str, spec.shape)) or "scalar" for spec in specs)
+
+
+def _ordered(counts: Counter[str]) -> dict[str, int]:
+    return {verdict: counts[verdict] for verdict in reversed(SEVERITY) if counts[verdict]}
+
+
+def _by_text(notes: Iterable[Note]) -> dict[tuple[str, str], list[Note]]:
+    grouped: dict[tuple[str, str], list[Note]] = {}
+    for note in notes:
+        grouped.setdefault((note.operator, note.text), []).append(note)
+    return grouped
+
+
+def _note_sites(notes: list[Note]) -> list[str]:
+    return list(dict.fromkeys(site(n.origin.file, n.origin.line) for n in notes if n.origin.file is not None))

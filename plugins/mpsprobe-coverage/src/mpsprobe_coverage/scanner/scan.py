@@ -1,0 +1,195 @@
+"""A workload → one report, for one torch release or for many."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+from mpsprobe.environment import collect_environment
+from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
+from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
+from mpsprobe.schemas import (
+    CoverageReport,
+    MatrixCell,
+    MatrixReport,
+    Report,
+    RunFailure,
+    TableProvenance,
+    Target,
+    WorkloadInfo,
+)
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
+from mpsprobe_coverage.scanner.step import run_step
+from mpsprobe_coverage.scanner.targets import libraries_for, table_for
+from mpsprobe_coverage.scanner.training import make_adamw, optimizer_name
+
+
+@dataclass(slots=True)
+class Trace:
+    """What one release does with the workload."""
+
+    table: KernelTable
+    recorder: Recorder
+    failure: RunFailure | None
+
+
+class CoverageScanner:
+    """Predicts coverage; see ``docs/explanation/virtual-device.md`` for how, and how far to trust it."""
+
+    def scan(
+        self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
+    ) -> Report:
+        """Judge ``workload`` against each of ``torch_releases`` (one: CoverageReport; more: MatrixReport).
+
+        ``installed`` as a release asks the live dispatcher on a build with MPS, and means the installed
+        release's table elsewhere.
+
+        Raises:
+            MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises
+                while it runs is no error here: the report has the operators before it, and ``failure``.
+        """
+        tables = [table_for(release) for release in torch_releases]
+        if not tables:
+            raise UsageError("no torch release to judge")
+        long = len(tables) > 1
+        if long:
+            progress.start(len(tables) + 1, f"building {workload.name}")
+        try:
+            device = VirtualDevice(tables[-1], keep_weights=options.weights)
+            with device.construction():
+                run = workload.build(options)
+            if not isinstance(run, TorchRun):
+                raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+            facts = _Facts.of(workload, options, run, tables[-1])
+            traces = []
+            for table in tables:
+                if long:
+                    progress.advance(f"torch {table.release}")
+                traces.append(trace(run, options, table))
+        finally:
+            if long:
+                progress.stop()
+        if long:
+            return _matrix(facts, traces)
+        return _single(facts, traces[0])
+
+
+def trace(run: TorchRun, options: RunOptions, table: KernelTable) -> Trace:
+    """Run one step of ``run`` on the virtual device of one release."""
+    device = VirtualDevice(table, libraries_for(table), keep_weights=options.weights)
+    failure = None
+    with device:
+        device.move(run.model)
+        try:
+            run_step(run, options, device)
+        except (MpsprobeError, KeyboardInterrupt):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
+            failure = _failure(error, device)
+        finally:
+            for parameter in run.model.parameters():
+                parameter.grad = None
+    return Trace(table, device.recorder, failure)
+
+
+@dataclass(slots=True)
+class _Facts:
+    workload: WorkloadInfo
+    parameters_bytes: int
+
+    @classmethod
+    def of(cls, workload: Workload, options: RunOptions, run: TorchRun, table: KernelTable) -> _Facts:
+        parameters = list(run.model.parameters())
+        optimizer = None
+        if options.phase == "training":
+            optimizer = optimizer_name(run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table))
+        info = WorkloadInfo.model_validate(
+            {
+                "name": workload.name,
+                "architecture": run.architecture or type(run.model).__name__,
+                "phase": options.phase,
+                "dtype": options.dtype,
+                "parameters": sum(p.numel() for p in parameters),
+                "batch_size": run.batch_size,
+                "seq_len": run.seq_len,
+                "autocast": options.autocast,
+                "grad_accum": options.grad_accum,
+                "optimizer": optimizer,
+                "weights": options.weights,
+                "notes": list(run.notes),
+            }
+        )
+        return cls(info, sum(p.numel() * p.element_size() for p in parameters))
+
+
+def _single(facts: _Facts, trace: Trace) -> CoverageReport:
+    found = findings(trace.recorder, trace.table.release)
+    return CoverageReport(
+        method="predicted",
+        workload=facts.workload,
+        target=_target(trace.table),
+        environment=collect_environment(),
+        summary=summarise(found, facts.parameters_bytes),
+        operators=found,
+        not_judged=not_judged(trace.recorder),
+        data_dependence=data_dependence(trace.recorder),
+        failure=trace.failure,
+    )
+
+
+def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
+    cells = []
+    newest: Any = None
+    for one in traces:
+        newest = findings(one.recorder, one.table.release)
+        others = {finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"}
+        cells.append(
+            MatrixCell(
+                target=_target(one.table),
+                summary=summarise(newest, facts.parameters_bytes),
+                findings=others,
+                failure=one.failure,
+            )
+        )
+    return MatrixReport(
+        method="predicted",
+        workload=facts.workload,
+        environment=collect_environment(),
+        native_since=_native_since(cells),
+        releases=cells,
+        operators=newest,
+        not_judged=not_judged(traces[-1].recorder),
+        data_dependence=data_dependence(traces[-1].recorder),
+    )
+
+
+def _native_since(cells: list[MatrixCell]) -> str | None:
+    """The first release from which every traced release up to the newest is native throughout."""
+    since = None
+    for cell in reversed(cells):
+        if cell.findings or cell.failure is not None:
+            break
+        since = cell.target.torch
+    return since
+
+
+def _target(table: KernelTable) -> Target:
+    provenance = TableProvenance(wheel=table.wheel, sha256=table.sha256) if table.wheel else None
+    return Target(torch=table.release, macos_minimum=table.macos_minimum, table=provenance)
+
+
+def _failure(error: Exception, device: VirtualDevice) -> RunFailure:
+    module, place = None, None
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not device.attribution.is_internal(f.filename)]
+    if frames:
+        place = site(frames[-1].filename, frames[-1].lineno or 0)
+    module = device.attribution.deepest_module
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    phase = device.recorder.last_phase or "forward"
+    return RunFailure(phase=phase, error=type(error).__name__, message=first_line, module=module, call_site=place)

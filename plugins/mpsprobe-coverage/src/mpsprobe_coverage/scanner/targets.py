@@ -1,0 +1,45 @@
+"""Which kernel tables a target release means."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+
+from mpsprobe.errors import MissingPackage
+from mpsprobe_coverage.kernels.releases import resolve_release, torchvision_for
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.table import KernelTable
+
+OLDEST_HOST = (2, 6)
+
+
+def check_host() -> None:
+    """Refuse a torch that is too old to trace with, before anything else is imported.
+
+    Raises:
+        MissingPackage: torch is not installed, or older than 2.6.
+    """
+    try:
+        installed = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        raise MissingPackage("coverage", "torch>=2.6") from None
+    numbers = tuple(int(part) for part in installed.split("+")[0].split(".")[:2] if part.isdigit())
+    if numbers < OLDEST_HOST:
+        raise MissingPackage(f"coverage (torch {installed} is installed, which is too old to trace with)", "torch>=2.6")
+
+
+def table_for(release: str) -> KernelTable:
+    """The table of ``release``; ``installed`` is the live dispatcher where torch was built with MPS."""
+    if release == "installed":
+        from mpsprobe_coverage.kernels.live import installed_table
+
+        return installed_table()
+    return load_table(resolve_release(release))
+
+
+def libraries_for(table: KernelTable) -> dict[str, KernelTable]:
+    """Tables of further libraries, by namespace: those whose operators are loaded in this process."""
+    if "torchvision" not in sys.modules:
+        return {}
+    version = torchvision_for(table.release)
+    return {"torchvision": load_table(version, "torchvision")} if version else {}
