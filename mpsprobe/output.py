@@ -9,14 +9,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpsprobe.errors import OutputError
 from mpsprobe.suggestions import printable
-
-if TYPE_CHECKING:
-    from mpsprobe.protocols import Exporter
-    from mpsprobe.schemas.report import Report
 
 
 class ReaderGone(Exception):
@@ -86,19 +82,6 @@ def write_stdout(data: str | bytes) -> None:
         if is_reader_gone(error):
             raise ReaderGone from error
         raise OutputError(f"cannot write to standard output: {error.strerror}") from error
-
-
-def rendered(exporter: Exporter, report: Report, path: str | Path | None) -> str | bytes:
-    """What ``exporter`` makes of ``report`` for the file ``path``, or for standard output (``None``, ``-``).
-
-    Raises:
-        ReportError: the exporter cannot read a report of this kind.
-    """
-    draw = getattr(exporter, "render_for_terminal", None)
-    if draw is None or (path is not None and str(path) != "-"):
-        return exporter.render(report)
-    text: str = draw(report)
-    return text
 
 
 def deliver(data: str | bytes, path: str | Path | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe import loading
@@ -18,6 +18,7 @@ from mpsprobe.declarations import WorkloadDeclaration, resolve
 from mpsprobe.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe.loading import Plugin
+from mpsprobe.output import rendered
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -186,8 +187,8 @@ class Registry:
         names = [name for name, extension in fitting.items() if len(extension) == longest]
         return names[0] if len(names) == 1 else None
 
-    def render(self, name: str, report: Report) -> str | bytes:
-        """``report`` as the exporter called ``name`` writes it.
+    def render(self, name: str, report: Report, *, terminal: bool = False) -> str | bytes:
+        """``report`` as the exporter called ``name`` writes it, to a file or (``terminal``) to standard output.
 
         Raises:
             UsageError: it does not read reports of that kind, or there is no such exporter.
@@ -200,14 +201,14 @@ class Registry:
         exporter, plugin = self.exporter(name), self._entry("exporter", name).plugin
         what = f"the exporter '{name}'"
         try:
-            rendered: object = exporter.render(report)
+            content: object = rendered(exporter, report, path)
         except MpsprobeError:
             raise
         except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message
             self._refuse(what, plugin, f"failed: {loading.describe(error)}", error)
-        if not isinstance(rendered, (str, bytes)):
-            self._refuse(what, plugin, f"rendered a {type(rendered).__name__}, neither text nor bytes", None)
-        return rendered
+        if not isinstance(content, (str, bytes)):
+            self._refuse(what, plugin, f"rendered a {type(content).__name__}, neither text nor bytes", None)
+        return content
 
     def command(self, name: str) -> Any:
         """The ``click.Command`` called ``name``. Raises as ``workload``."""

@@ -7,7 +7,7 @@ import sys
 import click
 
 from mpsprobe.errors import UsageError
-from mpsprobe.output import check_writable, deliver, rendered
+from mpsprobe.output import check_writable, deliver
 from mpsprobe.registry import get_registry
 
 
@@ -35,4 +35,4 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
         from pathlib import Path
 
         parsed = read_report(Path(report))
-    deliver(registry.render(name, parsed), output)
+    deliver(registry.render(name, parsed, terminal=not to_file), output)
