@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe import loading
@@ -18,7 +18,6 @@ from mpsprobe.declarations import WorkloadDeclaration, resolve
 from mpsprobe.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe.loading import Plugin
-from mpsprobe.output import rendered
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -199,9 +198,10 @@ class Registry:
             wanted, shown = ", ".join(declaration.kinds), printable(report.kind)
             raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{shown}'")
         exporter, plugin = self.exporter(name), self._entry("exporter", name).plugin
+        draw = getattr(exporter, "render_for_terminal", None) if terminal else None
         what = f"the exporter '{name}'"
         try:
-            content: object = rendered(exporter, report, path)
+            content: object = (draw or exporter.render)(report)
         except MpsprobeError:
             raise
         except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message

@@ -20,6 +20,8 @@ def mpsprobe_exporters():
         ExporterDeclaration("kind", "kind_exporters:Kind", "Its kind.", ".kind", kinds=("coverage", "weather")),
         ExporterDeclaration("raw", "kind_exporters:raw", "As bytes.", ".raw", binary=True),
         ExporterDeclaration("bad", "kind_exporters:bad", "Raises.", ".bad"),
+        ExporterDeclaration("odd", "kind_exporters:odd", "Renders a number.", ".odd"),
+        ExporterDeclaration("drawn", "kind_exporters:Drawn", "Knows the terminal.", ".drawn"),
     ]
 """
 MODULE = """
@@ -35,7 +37,15 @@ class Bad:
     def render(self, report):
         return report.nothing
 
-raw, bad = Raw(), Bad()
+class Odd:
+    def render(self, report):
+        return 7
+
+class Drawn(Kind):
+    def render_for_terminal(self, report):
+        return "drawn " + self.render(report)
+
+raw, bad, odd = Raw(), Bad(), Odd()
 """
 
 
@@ -56,6 +66,13 @@ def test_to_standard_output_and_to_a_file_by_its_extension(folder: Path) -> None
     assert (folder / "out.kind").read_text() == "weather of version 7"
 
 
+def test_an_exporter_may_draw_for_standard_output(folder: Path) -> None:
+    shown = run_cli(*ONLY, "export", "coverage.json", "--to", "drawn", plugin_folders=[folder], cwd=folder)
+    assert shown.stdout == "drawn coverage of version 1\n"
+    run_cli(*ONLY, "export", "coverage.json", "-o", "out.drawn", plugin_folders=[folder], cwd=folder)
+    assert (folder / "out.drawn").read_text() == "coverage of version 1"
+
+
 def test_from_standard_input(folder: Path) -> None:
     report = (folder / "coverage.json").read_text(encoding="utf-8")
     result = run_cli(*ONLY, "export", "-", "--to", "raw", "-o", "x", stdin=report, plugin_folders=[folder], cwd=folder)
@@ -67,7 +84,7 @@ def test_from_standard_input(folder: Path) -> None:
     ("arguments", "problem"),
     [
         (["coverage.json"], "which format?\nSay --to NAME"),
-        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad"),
+        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad, odd, drawn"),
         (["coverage.json", "--to", "knid"], "unknown exporter 'knid'; did you mean 'kind'?"),
         (["coverage-matrix.json", "--to", "kind"], "reads coverage, weather; this report is a 'coverage-matrix'"),
         (["none.json", "--to", "kind"], "cannot read none.json"),
@@ -77,6 +94,7 @@ def test_from_standard_input(folder: Path) -> None:
         (["coverage.json", "--to", "kind", "-o", "."], "it is a folder"),
         (["coverage.json", "--to", "kind", "-o", "none/x"], "its folder does not exist"),
         (["coverage.json", "--to", "bad"], "the exporter 'bad' of kinds 1.0 failed: AttributeError"),
+        (["coverage.json", "--to", "odd"], "the exporter 'odd' of kinds 1.0 rendered a int, neither text nor bytes"),
     ],
 )
 def test_what_cannot_work_is_told_in_words(folder: Path, arguments: list[str], problem: str) -> None:
