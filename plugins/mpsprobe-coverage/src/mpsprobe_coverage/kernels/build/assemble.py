@@ -9,13 +9,14 @@ from pathlib import Path
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels.build import python_sources
 from mpsprobe_coverage.kernels.build.declared import declared_kernels, parse_native_functions
-from mpsprobe_coverage.kernels.build.registrations import Registrations, read_library
+from mpsprobe_coverage.kernels.build.registrations import COMPOSITE_KEYS, Registrations, read_library
 from mpsprobe_coverage.kernels.build.wheel import Wheel
 from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
 
 NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
 MPS_PACKAGE = "torch/backends/mps/__init__.py"
 FOREACH = "torch/utils/_foreach_utils.py"
+COMPARED_KEYS = ("MPS", "SparseCsrMPS", "SparseMPS", *COMPOSITE_KEYS)
 
 
 def build_table(path: Path) -> KernelTable:
@@ -69,15 +70,18 @@ def _labels(found: Registrations, python: set[str]) -> dict[str, frozenset[str]]
 def _disagreements(
     found: Registrations, declared: dict[str, set[str]]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Operators of aten, by key of MPS, that only one of the two sources has.
+    """Operators of aten, by key, that only one of the two sources has.
 
     Fallbacks and error stubs are never declared, so they are no disagreement.
     """
     in_binary, in_file = {}, {}
-    for key in sorted({*declared, *(key for key in found.kernels if key.endswith("MPS") and "Auto" not in key)}):
-        binary = {o for o in found.kernels.get(key, set()) if o.startswith("aten::")} - found.fallback - found.error
-        if only := binary - declared.get(key, set()):
-            in_binary[key] = tuple(sorted(only))
-        if only := declared.get(key, set()) - binary:
-            in_file[key] = tuple(sorted(only))
+    for key in COMPARED_KEYS:
+        binary = {operator for operator in found.kernels.get(key, set()) if operator.startswith("aten::")}
+        if key == MPS:
+            binary -= found.fallback | found.error
+        file = declared.get(key, set())
+        if key.endswith("MPS") and binary - file:  # torchgen adds composite kernels that the file does not tell
+            in_binary[key] = tuple(sorted(binary - file))
+        if file - binary:
+            in_file[key] = tuple(sorted(file - binary))
     return in_binary, in_file

@@ -1,4 +1,4 @@
-"""The second source: the operators that a release's native_functions.yaml declares for MPS.
+"""The second source: the operators that a release's native_functions.yaml declares for MPS, and the composite ones.
 
 A small reader of the form that this one file has had since 1.12: a list of flat mappings, ``dispatch`` one level
 deeper. Anything that does not have this form is an error, not a guess.
@@ -23,6 +23,7 @@ class DeclaredOperator:
     name: str
     keys: set[str] = field(default_factory=set)
     delegate: str | None = None
+    has_dispatch: bool = False  # an empty one ("dispatch: {}") says: no kernel at all
 
 
 def parse_native_functions(text: str) -> dict[str, DeclaredOperator]:
@@ -48,6 +49,7 @@ def parse_native_functions(text: str) -> dict[str, DeclaredOperator]:
                 current.keys.update(key.strip() for key in match[1].split(","))
         elif match := PROPERTY.match(line):
             in_dispatch = match[1] == "dispatch"
+            current.has_dispatch |= in_dispatch
             if match[1] == "structured_delegate":
                 current.delegate = (match[2] or "").strip()
     if not operators:
@@ -56,13 +58,19 @@ def parse_native_functions(text: str) -> dict[str, DeclaredOperator]:
 
 
 def declared_kernels(operators: dict[str, DeclaredOperator]) -> dict[str, set[str]]:
-    """Dispatch key → operators (``aten::…``) for the keys of MPS, structured delegates included."""
+    """Dispatch key → operators (``aten::…``), for the keys of MPS and the composite ones.
+
+    Structured delegates have the kernels of their delegate; an operator without ``dispatch`` is CompositeImplicitAutograd.
+    What torchgen adds by itself (``autogen``, kernels of structured operators for no backend) is not told by the file.
+    """
     kernels: dict[str, set[str]] = {}
     for operator in operators.values():
         delegate = operators.get(operator.delegate) if operator.delegate else None
-        keys = {key for key in operator.keys if key.endswith("MPS")}
+        keys = {key for key in operator.keys if key.endswith("MPS") or key.startswith("Composite")}
         if delegate is not None and "MPS" in delegate.keys:  # torchgen generates no structured kernel for sparse keys
             keys.add("MPS")
+        if not operator.has_dispatch and operator.delegate is None:
+            keys.add("CompositeImplicitAutograd")
         for key in keys:
             kernels.setdefault(key, set()).add(f"aten::{operator.name}")
     return kernels

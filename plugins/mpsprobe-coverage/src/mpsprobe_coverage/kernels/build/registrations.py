@@ -24,6 +24,7 @@ COMPOSITE_KEYS = (
     "CompositeExplicitAutograd",
     "CompositeExplicitAutogradNonFunctional",
 )
+OLD_NAMES = {"CatchAll": "CompositeImplicitAutograd"}  # c10/core/DispatchKey.h
 INITIALISER = re.compile(
     r"(?P<digits>\d+)(?P<name>TORCH_LIBRARY_(?P<kind>IMPL_|FRAGMENT_|)init_(?P<body>\w+?))E?RN5torch7LibraryE$"
 )
@@ -104,6 +105,7 @@ def _initialisers(library: MachO) -> Iterator[_Initialiser]:
             yield _Initialiser(kind, numbered[1], "", address, end)
             continue
         namespace, _, key = numbered[1].rpartition("_")
+        key = OLD_NAMES.get(key, key)
         if namespace != "_" and _is_wanted(key):  # "_" is a fallback for every operator
             yield _Initialiser(kind, namespace, key, address, end)
 
