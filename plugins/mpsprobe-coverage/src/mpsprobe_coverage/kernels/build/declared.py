@@ -60,7 +60,7 @@ def parse_native_functions(text: str) -> dict[str, DeclaredOperator]:
 def declared_kernels(operators: dict[str, DeclaredOperator]) -> dict[str, set[str]]:
     """Dispatch key → operators (``aten::…``), for the keys of MPS and the composite ones.
 
-    Structured delegates have the kernels of their delegate; an operator without ``dispatch`` is CompositeImplicitAutograd.
+    Structured delegates have the kernels of their delegate; without ``dispatch`` it is CompositeImplicitAutograd.
     What torchgen adds by itself (``autogen``, kernels of structured operators for no backend) is not told by the file.
     """
     kernels: dict[str, set[str]] = {}
