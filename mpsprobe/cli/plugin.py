@@ -1,9 +1,9 @@
-"""The commands of the core, declared as any plugin declares its own."""
+"""What the core itself offers, declared as any plugin declares its own: commands, and models in a user's file."""
 
 from __future__ import annotations
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration
+from mpsprobe.declarations import CommandDeclaration, WorkloadDeclaration
 
 
 @hookimpl
@@ -25,3 +25,13 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Which models can be named, and what each one is.",
         ),
     ]
+
+
+@hookimpl
+def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
+    """``path/to/file.py:function``; any other name is some plugin's."""
+    if ".py" not in name.lower():
+        return None
+    from mpsprobe.userfile import declare
+
+    return declare(name)

@@ -48,10 +48,12 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No warnings from transformers: published configurations earn some, and nobody can act on them."""
+    import logging as levels
+
     from transformers.utils import logging
 
     before = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(levels.ERROR)
     try:
         yield
     finally:

@@ -64,11 +64,11 @@ def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
     """
     batch, length = shape
     keep = field.settings.get("keep", 0)
-    lengths = length - torch.arange(batch).unsqueeze(1) * max(length - keep, 0) // (2 * batch)
-    positions = torch.arange(length).unsqueeze(0)
+    lengths: torch.Tensor = length - torch.arange(batch).unsqueeze(1) * max(length - keep, 0) // (2 * batch)
+    positions: torch.Tensor = torch.arange(length).unsqueeze(0)
     if field.settings.get("left"):
         positions = length - 1 - positions
-    return (positions < lengths).to(torch.int64)
+    return positions.lt(lengths).to(torch.int64)
 
 
 def token_labels(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

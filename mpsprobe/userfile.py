@@ -1,0 +1,259 @@
+"""The open name space ``path/to/file.py:function``: a model that the user builds.
+
+The function returns a ``TorchRun``, or a model and its inputs (a dict of keyword arguments, a tuple
+of positional ones, or a single tensor). It may take options as parameters, by name: ``phase``,
+``dtype``, ``batch_size``, ``seq_len`` and ``weights``. Nothing here imports torch: the file does.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import sys
+import tokenize
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.suggestions import nearest, printable
+
+OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
+"""The fields of ``RunOptions`` that a function may take."""
+
+RETURNS = "It should return (model, inputs), with inputs a dict, a tuple or a tensor, or a mpsprobe.protocols.TorchRun."
+CASTS = {"float16": "half", "bfloat16": "bfloat16"}
+"""The methods of modules and tensors that change a dtype without torch being imported here."""
+
+
+def declare(name: str) -> WorkloadDeclaration | None:
+    """The workload of ``file.py:function``, ``None`` for a name of another form.
+
+    Raises:
+        WorkloadError: the form is right but there is no such file, or no function is named.
+    """
+    parts = split(name)
+    if parts is None:
+        return None
+    path, function = parts
+    shown = printable(str(path))
+    if path.is_dir():
+        raise WorkloadError(f"'{shown}' is a folder, not a Python file")
+    if not path.is_file():
+        raise WorkloadError(f"there is no file '{shown}'", _near_files(path))
+    if not function:
+        known = [f"{shown}:{one}" for one in functions(path)]
+        raise WorkloadError(
+            f"'{printable(name)}' does not say which function makes the model",
+            f"Name it after a colon: {' or '.join(known[:3]) or shown + ':FUNCTION'}",
+        )
+    return WorkloadDeclaration(name, "mpsprobe.userfile:load", f"{function}() of {shown}", family="file")
+
+
+def load(name: str) -> UserWorkload:
+    """The workload that ``declare`` declared; the file is not read yet."""
+    parts = split(name)
+    if parts is None:
+        raise UsageError(f"'{printable(name)}' is not of the form file.py:function")
+    return UserWorkload(name, *parts)
+
+
+def split(name: str) -> tuple[Path, str] | None:
+    """Path and function of ``file.py:function``; ``C:\\models\\file.py:function`` has two colons."""
+    if name.lower().endswith(".py"):
+        return Path(name), ""
+    path, colon, function = name.rpartition(":")
+    if colon and path.lower().endswith(".py"):
+        return Path(path), function.strip()
+    return None
+
+
+class UserWorkload:
+    """A function of a user's file, as a ``Workload``."""
+
+    framework = "torch"
+
+    def __init__(self, name: str, path: Path, function: str) -> None:
+        self.name = name
+        self.path = path
+        self.function = function
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """Run the file and call the function.
+
+        Raises:
+            UsageError: a size was asked for that the function does not take.
+            WorkloadError: the file or the function raised, or returned something else; the hint
+                shows the lines of the user's own code.
+        """
+        with self._own_errors(), _importable(self.path.parent):
+            module = execute(self.path)
+            make = self._function(module)
+            arguments = self._arguments(make, options)
+            made = make(**arguments)
+        return self._run(made, options, arguments)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where the function is and which options it takes, found without running the file."""
+        for node in _parsed(self.path):
+            if node.name == self.function:
+                names = [one.arg for one in [*node.args.args, *node.args.kwonlyargs]]
+                return {
+                    "file": str(self.path),
+                    "line": node.lineno,
+                    "description": (ast.get_docstring(node) or "").partition("\n")[0],
+                    "options": [one for one in OPTIONS if one in names or node.args.kwarg],
+                }
+        return {"file": str(self.path)}
+
+    def _function(self, module: ModuleType) -> Callable[..., Any]:
+        make = getattr(module, self.function, None)
+        if callable(make):
+            return make  # type: ignore[no-any-return]
+        known = [one for one, value in vars(module).items() if callable(value) and not one.startswith("_")]
+        near = nearest(self.function, known) or sorted(functions(self.path))[:3]
+        raise WorkloadError(
+            f"'{printable(str(self.path))}' has no function '{printable(self.function)}'",
+            f"Did you mean {' or '.join(near)}?" if near else "It defines no function at all.",
+        )
+
+    def _arguments(self, make: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
+        """The options that ``make`` takes, leaving to its own defaults what the user did not say."""
+        try:
+            parameters = inspect.signature(make).parameters
+        except (TypeError, ValueError):  # built in, without a signature
+            return {}
+        anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        arguments: dict[str, Any] = {}
+        for option in OPTIONS:
+            value = getattr(options, option)
+            parameter = parameters.get(option)
+            if not anything and (parameter is None or parameter.kind not in by_name):
+                if option in ("batch_size", "seq_len") and value is not None:
+                    raise UsageError(
+                        f"the function '{self.function}' takes no {option}",
+                        f"Give it a parameter of that name, or leave out --{option.replace('_', '-')}.",
+                    )
+            elif value is not None or (parameter is not None and parameter.default is parameter.empty):
+                arguments[option] = value
+        return arguments
+
+    def _run(self, made: Any, options: RunOptions, arguments: Mapping[str, Any]) -> TorchRun:
+        """What the function returned as a ``TorchRun``; one that it made itself is left as it is."""
+        if isinstance(made, TorchRun):
+            made.architecture = made.architecture or type(made.model).__name__
+            return made
+        if not (isinstance(made, tuple) and len(made) == 2 and _is_module(made[0])):
+            raise WorkloadError(f"'{printable(self.name)}' returned {_shape_of(made)}", RETURNS)
+        model, inputs = made
+        args: tuple[Any, ...]
+        kwargs: dict[str, Any]
+        if isinstance(inputs, Mapping):
+            args, kwargs = (), dict(inputs)
+        else:
+            args, kwargs = (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+        cast = None if "dtype" in arguments else CASTS.get(options.dtype)
+        if cast is not None:
+            model = getattr(model, cast)()
+            args = tuple(_cast(value, cast) for value in args)
+            kwargs = {key: _cast(value, cast) for key, value in kwargs.items()}
+        model.train(options.phase == "training")
+        return TorchRun(
+            model=model,
+            args=args,
+            kwargs=kwargs,
+            architecture=type(model).__name__,
+            batch_size=arguments.get("batch_size"),
+            seq_len=arguments.get("seq_len"),
+        )
+
+    @contextlib.contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        """Turn what the user's code raises into a ``WorkloadError`` that shows where."""
+        try:
+            yield
+        except (UsageError, WorkloadError):
+            raise
+        except (Exception, SystemExit) as error:  # whatever a user's file may do
+            text = printable(f"{type(error).__name__}: {error}".rstrip(": "))
+            raise WorkloadError(f"'{printable(self.name)}' raised {text}", _own_lines(error, self.path)) from error
+
+
+def execute(path: Path) -> ModuleType:
+    """Run the file as a module of its own; no ``__pycache__`` is left beside it."""
+    with tokenize.open(path) as file:  # honours the file's own encoding declaration
+        source = file.read()
+    module = ModuleType(f"mpsprobe_user_{path.stem}")
+    module.__file__ = str(path.resolve())
+    sys.modules[module.__name__] = module  # dataclasses and pickle look their own module up
+    exec(compile(source, module.__file__, "exec"), module.__dict__)
+    return module
+
+
+def functions(path: Path) -> list[str]:
+    """The names of the functions at the top of the file, without running it; empty if it cannot be read."""
+    return [node.name for node in _parsed(path) if not node.name.startswith("_")]
+
+
+def _parsed(path: Path) -> list[ast.FunctionDef]:
+    try:
+        with tokenize.open(path) as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+@contextlib.contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """The file's neighbours can be imported, as when the file is run as a script."""
+    entry = str(folder.resolve())
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(entry)
+
+
+def _own_lines(error: BaseException, path: Path) -> str:
+    """The lines of the user's folder that the exception went through, outermost first."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"In your file: {Path(error.filename).name}:{error.lineno}: {printable((error.text or '').strip())}"
+    folder = path.resolve().parent
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if folder in Path(frame.filename).parents]
+    shown = own[-5:] or list(frames)[-1:]
+    lines = [f"{Path(f.filename).name}:{f.lineno} in {f.name}: {printable((f.line or '').strip())}" for f in shown]
+    return "In your file: " + "\n              ".join(lines)
+
+
+def _near_files(path: Path) -> str:
+    folder = path.parent
+    try:
+        known = [one.name for one in folder.iterdir() if one.suffix.lower() == ".py"]
+    except OSError:
+        return f"There is no folder '{printable(str(folder))}' either."
+    near = nearest(path.name, known)
+    return f"Did you mean {' or '.join(str(folder / one) for one in near)}?" if near else "Check the path."
+
+
+def _is_module(value: Any) -> bool:
+    return all(callable(getattr(value, one, None)) for one in ("named_parameters", "train", "__call__"))
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {', '.join(type(one).__name__ for one in value) or 'nothing'}"
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _cast(value: Any, method: str) -> Any:
+    """A float32 tensor in another dtype; everything else, float64 included, as it is."""
+    return getattr(value, method)() if str(getattr(value, "dtype", "")) == "torch.float32" else value

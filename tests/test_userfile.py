@@ -1,0 +1,211 @@
+"""Models from a user's own file: found, run, and told about when they fail."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun, Workload
+from mpsprobe.userfile import declare, load, split
+
+GOOD = '''
+class Model:
+    """As much of a module as is asked for."""
+    training = None
+    def train(self, mode): self.training = mode
+    def named_parameters(self): return []
+    def half(self): self.halved = True; return self
+    def __call__(self, x): return x
+
+def plain():
+    """A model with one input."""
+    return Model(), [1, 2]
+
+def with_options(batch_size=3, *, seq_len=None, phase="?", dtype="?"):
+    return Model(), {"x": (batch_size, seq_len, phase, dtype)}
+
+def required(batch_size):
+    return Model(), {"x": batch_size}
+
+def anything(**options):
+    return Model(), options
+
+def returns_nothing():
+    pass
+
+def returns_three():
+    return Model(), 1, 2
+
+def fails():
+    return inner()
+
+def inner():
+    raise RuntimeError("no such weights\\n\\x1b[31m")
+
+def leaves():
+    raise SystemExit(3)
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my model.py"
+    path.write_text(GOOD, encoding="utf-8")
+    return path
+
+
+def build(file: Path, function: str, **options: object) -> TorchRun:
+    return load(f"{file}:{function}").build(RunOptions(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a/b.py:make", ("a/b.py", "make")),
+        (r"C:\x\file.py:function", (r"C:\x\file.py", "function")),
+        (r"C:\x\file.py", (r"C:\x\file.py", "")),
+        ("FILE.PY:make", ("FILE.PY", "make")),
+        ("b.py:", ("b.py", "")),
+        ("bert-base", None),
+        ("hf:bert", None),
+        ("org/model.py-thing", None),
+        ("", None),
+        (":", None),
+    ],
+)
+def test_split(name: str, expected: tuple[str, str] | None) -> None:
+    found = split(name)
+    assert (found and (str(found[0]), found[1])) == expected
+
+
+def test_declaration_says_where_it_is(file: Path) -> None:
+    declaration = declare(f"{file}:plain")
+    assert declaration is not None
+    assert declaration.target == "mpsprobe.userfile:load"
+    assert "plain()" in declaration.summary
+    assert declare("bert-base") is None
+
+
+def test_load_is_a_workload(file: Path) -> None:
+    assert isinstance(load(f"{file}:plain"), Workload)
+
+
+def test_missing_file_names_the_nearest(file: Path) -> None:
+    with pytest.raises(WorkloadError, match="there is no file") as caught:
+        declare(f"{file.parent / 'my_model.py'}:plain")
+    assert "my model.py" in str(caught.value.hint)
+    with pytest.raises(WorkloadError) as caught:
+        declare(str(file.parent / "nowhere" / "x.py:plain"))
+    assert "no folder" in str(caught.value.hint)
+
+
+def test_folder_and_missing_function_name(file: Path) -> None:
+    (file.parent / "folder.py").mkdir()
+    with pytest.raises(WorkloadError, match="is a folder"):
+        declare(f"{file.parent / 'folder.py'}:plain")
+    with pytest.raises(WorkloadError, match="which function") as caught:
+        declare(str(file))
+    assert "my model.py:plain" in str(caught.value.hint)
+
+
+def test_unknown_function_names_the_nearest(file: Path) -> None:
+    with pytest.raises(WorkloadError, match="has no function 'plan'") as caught:
+        build(file, "plan")
+    assert "plain" in str(caught.value.hint)
+
+
+def test_positional_inputs_and_mode(file: Path) -> None:
+    run = build(file, "plain", phase="training")
+    assert (run.args, run.kwargs, run.architecture) == ((1, 2), {}, "Model")
+    assert run.model.training is True
+    assert build(file, "plain").model.training is False
+
+
+def test_options_go_by_name(file: Path) -> None:
+    assert build(file, "with_options").kwargs == {"x": (3, None, "inference", "float32")}
+    run = build(file, "with_options", batch_size=8, seq_len=16, phase="training", dtype="bfloat16")
+    assert run.kwargs == {"x": (8, 16, "training", "bfloat16")}
+    assert (run.batch_size, run.seq_len) == (8, 16)
+    assert not hasattr(run.model, "halved")
+    assert build(file, "required").kwargs == {"x": None}
+    assert set(build(file, "anything", seq_len=4).kwargs) == {"phase", "dtype", "seq_len", "weights"}
+
+
+def test_size_that_the_function_does_not_take(file: Path) -> None:
+    with pytest.raises(UsageError, match="takes no seq_len"):
+        build(file, "plain", seq_len=4)
+
+
+def test_dtype_is_applied_when_the_function_does_not_take_it(file: Path) -> None:
+    assert build(file, "plain", dtype="float16").model.halved is True
+
+
+@pytest.mark.parametrize(("function", "what"), [("returns_nothing", "nothing"), ("returns_three", "a tuple of Model")])
+def test_wrong_result(file: Path, function: str, what: str) -> None:
+    with pytest.raises(WorkloadError, match=f"returned {what}") as caught:
+        build(file, function)
+    assert "(model, inputs)" in str(caught.value.hint)
+
+
+def test_exception_shows_the_users_lines(file: Path) -> None:
+    with pytest.raises(WorkloadError, match="raised RuntimeError: no such weights") as caught:
+        build(file, "fails")
+    assert "\x1b" not in str(caught.value)
+    hint = str(caught.value.hint)
+    assert "in fails: return inner()" in hint
+    assert "in inner: raise RuntimeError" in hint
+    assert "userfile.py" not in hint
+
+
+def test_exit_is_an_error(file: Path) -> None:
+    with pytest.raises(WorkloadError, match="raised SystemExit: 3"):
+        build(file, "leaves")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"def make(:\n", "SyntaxError"),
+        (b"import no_such_module_at_all\n", "ModuleNotFoundError"),
+        (b"\x00\x01\x02", "(SyntaxError|ValueError)"),
+        (b"\xff\xfe\xff", "(SyntaxError|UnicodeDecodeError)"),
+        (b"make = 3\n", "has no function 'make'"),
+        (b"", "has no function 'make'"),
+    ],
+)
+def test_broken_files(tmp_path: Path, content: bytes, what: str) -> None:
+    path = tmp_path / "broken.py"
+    path.write_bytes(content)
+    with pytest.raises(WorkloadError, match=what):
+        build(path, "make")
+    load(f"{path}:make").describe()
+
+
+def test_neighbours_can_be_imported_and_nothing_stays(file: Path) -> None:
+    (file.parent / "neighbour_of_mine.py").write_text("value = 7\n", encoding="utf-8")
+    file.write_text(
+        GOOD + "\ndef near():\n    import neighbour_of_mine as n\n    return Model(), (n.value,)\n", "utf-8"
+    )
+    before = list(sys.path)
+    assert build(file, "near").args == (7,)
+    assert sys.path == before
+    del sys.modules["neighbour_of_mine"]
+
+
+def test_torch_run_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from mpsprobe.protocols import TorchRun\ndef make():\n    return TorchRun(model=3, notes=('mine',))\n", "utf-8"
+    )
+    run = build(path, "make", phase="training")
+    assert (run.model, run.notes, run.architecture) == (3, ("mine",), "int")
+
+
+def test_describe_does_not_run_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "describe.py"
+    path.write_text("raise SystemExit\ndef make(phase, *, seq_len=3):\n    '''First.\n\n    Second.'''\n", "utf-8")
+    facts = load(f"{path}:make").describe()
+    assert facts == {"file": str(path), "line": 2, "description": "First.", "options": ["phase", "seq_len"]}
