@@ -219,6 +219,15 @@ class Registry:
             f"the command '{name}'", entry.declaration.target, entry.plugin, click.Command, lambda one: one
         )
 
+    def announce(self, hook: str, **arguments: Any) -> None:
+        """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
+        for plugin in self.plugins():
+            if hook in plugin.hooks:
+                try:
+                    loading.call(self._manager, plugin, hook, **arguments)
+                except (loading.HookFailed, MpsprobeError) as error:
+                    self._failed(plugin, str(error))
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _load(self, found: FoundPlugin) -> Plugin:

@@ -219,6 +219,19 @@ def test_exporters_are_found_by_the_longest_extension(plugin_folder: Path, told:
         registry.exporter("json")
 
 
+def test_a_run_is_announced_to_every_plugin_that_listens(plugin_folder: Path, told: Told) -> None:
+    body = "heard = []\n@hookimpl\ndef mpsprobe_before_run(phase, workload):\n    heard.append((workload, phase))\n"
+    _plugin(plugin_folder, "a-deaf", "")
+    _plugin(plugin_folder, "b-breaks", body + "    raise OSError('full')")
+    _plugin(plugin_folder, "c-listens", body)
+    _registry(told).announce("mpsprobe_before_run", workload="net", phase="training")
+    import c_listens_plugin
+
+    assert c_listens_plugin.heard == [("net", "training")]
+    [line] = told
+    assert "b-breaks 1.0 is left out: its hook mpsprobe_before_run failed: OSError: full" in line
+
+
 def test_the_process_has_one_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPSPROBE_DISABLE_PLUGINS", " a, ,b ")
     assert blocked_by_environment() == {"a", "b"}

@@ -1,0 +1,145 @@
+"""Reports: written, read back, and refused when they are not what they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpsprobe.errors import ReportError
+from mpsprobe.schemas import CoverageReport, MatrixReport, Report, UnknownReport, read_report
+from mpsprobe.schemas.report import parse_report
+from mpsprobe.testing import sample_coverage_report, sample_reports
+from mpsprobe.testing.strategies import reports
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.text(alphabet=st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(reports())
+def test_a_report_survives_its_way_through_json(report: Report) -> None:
+    assert parse_report(report.model_dump_json()) == report
+    assert parse_report(json.dumps(report.model_dump(mode="json"))) == report
+
+
+@given(st.dictionaries(st.from_regex(r"x_[a-z]{1,8}", fullmatch=True), JSON, max_size=3))
+def test_keys_of_a_newer_version_are_kept(extra: dict[str, Any]) -> None:
+    data = {**sample_coverage_report().model_dump(mode="json"), **extra}
+    data["operators"][0].update(extra)
+    assert parse_report(json.dumps(data)).model_dump(mode="json") == data
+
+
+@given(
+    st.text(alphabet="abc-", min_size=1, max_size=8), st.integers(0, 99), st.dictionaries(st.sampled_from("pqr"), JSON)
+)
+def test_a_report_of_an_unknown_kind_is_kept_verbatim(kind: str, version: int, sections: dict[str, Any]) -> None:
+    data = {"kind": kind, "schema_version": version, **sections}
+    report = parse_report(json.dumps(data))
+    assert isinstance(report, UnknownReport)
+    assert report.model_dump(mode="json") == data
+
+
+def test_a_later_schema_version_is_kept_verbatim() -> None:
+    data = {**sample_coverage_report().model_dump(mode="json"), "schema_version": 2, "operators": "changed"}
+    assert isinstance(parse_report(json.dumps(data)), UnknownReport)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_report_or_a_clear_error(noise: bytes) -> None:
+    with pytest.raises(ReportError) as caught:
+        parse_report(noise, "noise")
+    assert caught.value.message.startswith("noise is not")
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("9" * 5000, "is not"),
+        ("[]", "is not a report"),
+        ('{"kind": 3}', "is not a report"),
+        ('{"kind": "weather"}', "is damaged at 'schema_version'"),
+        ('{"kind": "coverage", "schema_version": 1}', "is damaged at 'method'"),
+    ],
+)
+def test_what_is_no_report_is_refused_in_words(text: str, problem: str) -> None:
+    with pytest.raises(ReportError, match=problem):
+        parse_report(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("summary", "calls"), -1),
+        (("summary", "calls_by_verdict"), {"fine": 1}),
+        (("operators", 0, "calls"), 0),
+        (("operators", 0, "verdict"), "good"),
+        (("workload", "phase"), "sleeping"),
+        (("target", "backend"), "cuda"),
+        (("environment", "python"), None),
+    ],
+)
+def test_a_damaged_report_says_where(place: tuple[Any, ...], value: Any) -> None:
+    data = sample_coverage_report().model_dump(mode="json")
+    inner = data
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    with pytest.raises(ReportError) as caught:
+        parse_report(json.dumps(data))
+    assert ".".join(map(str, place)) in caught.value.message
+
+
+def test_reading_files(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
+    assert read_report(path) == sample_coverage_report()
+    for wrong in (tmp_path, tmp_path / "none"):
+        with pytest.raises(ReportError, match="cannot read"):
+            read_report(wrong)
+
+
+def test_the_keys_of_the_contract_are_there() -> None:
+    data = sample_coverage_report().model_dump(mode="json")
+    assert (data["kind"], data["schema_version"], data["method"]) == ("coverage", 1, "predicted")
+    wanted = {"workload", "target", "environment", "summary", "operators", "not_judged"}
+    assert wanted <= set(data)
+    assert {"name", "architecture", "phase", "dtype", "parameters"} <= set(data["workload"])
+    assert {"backend", "torch", "macos_minimum", "table"} <= set(data["target"])
+    assert set(data["target"]["table"]) == {"wheel", "sha256"}
+    assert {"torch", "transformers", "python", "platform"} <= set(data["environment"])
+    assert {"calls", "operators", "calls_by_verdict", "operators_by_verdict"} <= set(data["summary"])
+    finding = {"operator", "verdict", "calls", "phases", "dtypes", "modules", "native_since", "call_sites"}
+    assert finding | {"input_bytes", "output_bytes"} <= set(data["operators"][0])
+
+
+def test_a_report_opens_without_torch(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
+    code = (
+        "import sys; from pathlib import Path; from mpsprobe.schemas import read_report; "
+        "read_report(Path(sys.argv[1])); assert 'torch' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 0
+
+
+def test_samples_cover_every_field() -> None:
+    samples = sample_reports()
+    assert set(samples) == {"coverage", "coverage-matrix", "weather"}
+    for model in (CoverageReport, MatrixReport):
+        sample = samples[model.model_fields["kind"].default]
+        assert set(model.model_fields) == set(sample.model_fields_set) | {"kind", "schema_version"}
