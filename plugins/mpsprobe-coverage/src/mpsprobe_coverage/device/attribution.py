@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 _get_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-_current_node: Callable[[], Any] = torch._C._current_autograd_node  # type: ignore[attr-defined]
+_current_node: Callable[[], Any] = torch._C._current_autograd_node
 _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared with co_filename, a plain string
     os.path.dirname(os.path.dirname(__file__)) + os.sep,  # noqa: PTH120

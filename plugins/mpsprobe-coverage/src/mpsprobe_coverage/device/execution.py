@@ -8,6 +8,7 @@ costs 100 to 800 µs, and a transformer repeats a layer dozens of times.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -64,10 +65,8 @@ class Execution:
             outcome = None
         if outcome is None:
             outcome = self._find_outcome(plan, args, kwargs)
-            try:
+            with suppress(TypeError):
                 self._outcomes[lookup] = outcome
-            except TypeError:
-                pass
         shadow = None
         if shadows == len(specs):
             shadow = self._shadow(plan, args, kwargs, outcome)

@@ -149,7 +149,7 @@ class Interception(TorchDispatchMode):
 
         Nothing is recorded, as for every composite; the origin is noted for the backward pass.
         """
-        result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        result, _, outcome = self.execution.run(plan, args, kwargs)
         if self.recorder.phase is not None:
             self.attribution.current()
         if plan.inplace_view and type(args[0]) is VirtualTensor and outcome.reshaped:
@@ -163,14 +163,11 @@ class Interception(TorchDispatchMode):
             real = self.values.known_or_assumed(source, "aten::_to_copy", "zeros", fill=0)
             self.record_transfer(spec_of(source))
             return plan.func(real, *args[1:], **kwargs)
-        bare_args, bare_kwargs = tree_map(
-            lambda v: (
-                torch.empty_strided(v.spec.shape, v.spec.stride, dtype=v.spec.dtype, device=META)
-                if type(v) is VirtualTensor
-                else v
-            ),
-            (args, kwargs),
-        )
+        if plan.composite_key is not None:
+            with self:
+                return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+        # A leaf that makes something elsewhere from a virtual tensor's shape: its values do not matter.
+        bare_args, bare_kwargs = tree_map(lambda v: v.spec.empty() if type(v) is VirtualTensor else v, (args, kwargs))
         return plan.func(*bare_args, **bare_kwargs)
 
     def record_transfer(self, spec: TensorSpec) -> None:

@@ -32,7 +32,7 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
     libraries: list[torch.library.Library] = []
 
     def library(namespace: str, key: str) -> torch.library.Library:
-        made = torch.library.Library(namespace, "IMPL", key)  # noqa: TOR901 - destroyed below
+        made = torch.library.Library(namespace, "IMPL", key)
         libraries.append(made)
         return made
 
@@ -61,9 +61,12 @@ def _register_table(table: KernelTable, library: Any) -> None:
         for operator in operators:
             full = f"{namespace}::{operator}"
             # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-            taken = torch._C._dispatch_has_kernel_for_dispatch_key(full, "MPS")
-            if torch._C._dispatch_has_kernel(full) and not taken:
+            if torch._C._dispatch_has_kernel(full) and not _has_mps_kernel(full):
                 target.impl(operator, _never_called)
+
+
+def _has_mps_kernel(operator: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator, "MPS"))
 
 
 def _never_called(*_args: Any, **_kwargs: Any) -> Any:

@@ -74,20 +74,22 @@ class VirtualTensor(torch.Tensor):
     shadow: torch.Tensor | None
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise RuntimeError(
             f"{func} was called on a tensor of the virtual MPS device after the device was closed; "
             "use such tensors only inside 'with VirtualDevice(…)'"
         )
 
     # What Python asks a tensor about its device. C++ asks its own `device()`, which says `meta`.
-    device = property(lambda self: MPS)  # type: ignore[assignment]
-    is_mps = property(lambda self: True)  # type: ignore[assignment]
-    is_meta = property(lambda self: False)  # type: ignore[assignment]
-    is_cpu = property(lambda self: False)  # type: ignore[assignment]
+    device = property(lambda self: MPS)
+    is_mps = property(lambda self: True)
+    is_meta = property(lambda self: False)
+    is_cpu = property(lambda self: False)
 
     def get_device(self) -> int:
         return 0
@@ -125,7 +127,10 @@ class VirtualTensor(torch.Tensor):
     def __array__(self, dtype: Any = None) -> Any:
         return self.numpy()
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    def new_tensor(
+        self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    ) -> Any:
+        del pin_memory
         target = MPS if device is None else device
         return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
@@ -144,11 +149,11 @@ class VirtualTensor(torch.Tensor):
         with undispatched():
             copied = virtual_tensor(self.spec, shadow, self.requires_grad)
         if getattr(self, "_is_param", False):
-            copied._is_param = True  # type: ignore[attr-defined]
+            copied._is_param = True
         memo[id(self)] = copied
         return copied
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
         return f"tensor({values}, device='mps:0', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
 
@@ -167,7 +172,7 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
     """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
     made = virtual_tensor(spec, shadow, requires_grad)
-    made._is_param = True  # type: ignore[attr-defined]
+    made._is_param = True
     return made
 
 
@@ -195,8 +200,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devic
         options["dtype"] = rest.pop(0)
     if other is not None:
         device, options["dtype"] = other.device, other.dtype
-    for name, value in zip(("non_blocking", "copy"), rest, strict=False):
-        options[name] = value
+    options.update(zip(("non_blocking", "copy"), rest, strict=False))
     if options.get("dtype", ...) is None:
         del options["dtype"]
     return (None if device is None else torch.device(device)), options

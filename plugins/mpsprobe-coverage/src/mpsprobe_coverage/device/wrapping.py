@@ -56,7 +56,8 @@ class Wrapper:
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Replace every parameter and buffer of ``module`` in place; returns it."""
         for child in module.modules():
-            for store in (child._parameters, child._buffers):
+            stores: tuple[dict[str, Any], ...] = (child._parameters, child._buffers)
+            for store in stores:
                 for name, value in store.items():
                     if value is not None:
                         store[name] = self.tensor(value)

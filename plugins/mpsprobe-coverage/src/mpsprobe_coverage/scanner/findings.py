@@ -57,7 +57,9 @@ def findings(recorder: Recorder, release: str) -> list[OperatorFinding]:
     return sorted(made, key=lambda f: (SEVERITY.index(f.verdict), -f.calls, f.operator))
 
 
-def summarise(found: list[OperatorFinding], parameters_bytes: int | None = None) -> CoverageSummary:
+def summarise(
+    found: list[OperatorFinding], parameters_bytes: int | None = None, since: str | None = None
+) -> CoverageSummary:
     """Counts by verdict. An operator with several verdicts counts once, under the worst."""
     worst: dict[str, str] = {}
     calls: Counter[str] = Counter()
@@ -70,22 +72,10 @@ def summarise(found: list[OperatorFinding], parameters_bytes: int | None = None)
             "operators": len(worst),
             "calls_by_verdict": _ordered(calls),
             "operators_by_verdict": _ordered(Counter(worst.values())),
-            "native_since": newest_of(found),
+            "native_since": since,
             "parameters_bytes": parameters_bytes,
         }
     )
-
-
-def newest_of(found: list[OperatorFinding]) -> str | None:
-    """The first release that has had a native kernel for every operator called, or None where one has none."""
-    order = {release: position for position, release in enumerate(torch_releases())}
-    newest = -1
-    for finding in found:
-        position = order.get(finding.native_since or "", None)
-        if position is None or _is_refusal(finding):
-            return None
-        newest = max(newest, position)
-    return torch_releases()[newest] if newest >= 0 else None
 
 
 def not_judged(recorder: Recorder) -> list[Unjudged]:
@@ -150,11 +140,6 @@ def _finding(operator: str, verdict: str, group: _Group, release: str) -> Operat
             "advice": advise(situation),
         }
     )
-
-
-def _is_refusal(finding: OperatorFinding) -> bool:
-    """Refused for its dtype or arguments although a kernel is registered: no release is known to take it."""
-    return finding.verdict == "unsupported" and finding.native_since is not None
 
 
 def _shapes(specs: Iterable[TensorSpec]) -> str:

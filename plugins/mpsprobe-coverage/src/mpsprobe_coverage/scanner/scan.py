@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
@@ -23,8 +22,12 @@ from mpsprobe.schemas import (
 )
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
+from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
+from mpsprobe_coverage.scanner.since import native_since
 from mpsprobe_coverage.scanner.step import run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
 from mpsprobe_coverage.scanner.training import make_adamw, optimizer_name
@@ -77,7 +80,7 @@ class CoverageScanner:
                 progress.stop()
         if long:
             return _matrix(facts, traces)
-        return _single(facts, traces[0])
+        return _single(facts, traces[0], _Since(run, options))
 
 
 def trace(run: TorchRun, options: RunOptions, table: KernelTable) -> Trace:
@@ -128,14 +131,49 @@ class _Facts:
         return cls(info, sum(p.numel() * p.element_size() for p in parameters))
 
 
-def _single(facts: _Facts, trace: Trace) -> CoverageReport:
+class _Since:
+    """Asks ``native_since`` for one workload."""
+
+    def __init__(self, run: TorchRun, options: RunOptions) -> None:
+        self._run, self._options = run, options
+
+    def find(self, first: Trace) -> str | None:
+        """For a workload of which ``first`` is known already."""
+        if first.failure is not None:
+            return None
+        known = (first.table.release, _native_operators(first))
+        return native_since(torch_releases(), self._trace, self._registers, known)
+
+    def _trace(self, release: str) -> frozenset[str] | None:
+        return _native_operators(trace(self._run, self._options, load_table(release)))
+
+    def _registers(self, release: str, operators: frozenset[str]) -> bool:
+        table = load_table(release)
+        libraries = libraries_for(table)
+        for operator in operators:
+            covering = libraries.get(operator.partition("::")[0], table)
+            verdict = covering.verdict(operator)
+            if verdict != "native" and not (verdict == "composite" and operator in ALWAYS_NATIVE):
+                return False
+        return True
+
+
+def _native_operators(one: Trace) -> frozenset[str] | None:
+    """The operators of a run in which everything was native."""
+    records = list(one.recorder.calls())
+    if one.failure is not None or any(record.verdict != "native" for record in records):
+        return None
+    return frozenset(record.operator for record in records)
+
+
+def _single(facts: _Facts, trace: Trace, since: _Since) -> CoverageReport:
     found = findings(trace.recorder, trace.table.release)
     return CoverageReport(
         method="predicted",
         workload=facts.workload,
         target=_target(trace.table),
         environment=collect_environment(),
-        summary=summarise(found, facts.parameters_bytes),
+        summary=summarise(found, facts.parameters_bytes, since.find(trace)),
         operators=found,
         not_judged=not_judged(trace.recorder),
         data_dependence=data_dependence(trace.recorder),

@@ -63,4 +63,5 @@ def _loss(run: TorchRun, output: Any) -> torch.Tensor:
         loss = loss.mean()
     if not loss.requires_grad:
         raise WorkloadError("the loss does not depend on any parameter that requires a gradient")
-    return loss
+    found: torch.Tensor = loss
+    return found

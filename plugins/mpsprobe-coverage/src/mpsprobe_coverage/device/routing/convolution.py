@@ -82,7 +82,15 @@ def _convolution_backward(interception: Interception, plan: Plan, args: tuple[An
     places = (bound["stride"], bound["dilation"], bound["groups"])
     if transposed:
         target = interception.plan_of(_aten.mps_convolution_transpose_backward.default)
-        arguments = (tensor, grad, weight, bound["padding"], bound["output_padding"], *places, mask[:2])
+        arguments: tuple[Any, ...] = (
+            tensor,
+            grad,
+            weight,
+            bound["padding"],
+            bound["output_padding"],
+            *places,
+            mask[:2],
+        )
         grad_input, grad_weight = interception.leaf(target, arguments, {}, refused)
     else:
         target = interception.plan_of(_aten.mps_convolution_backward.default)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
     from mpsprobe_coverage.device.plan import Plan
 
+ALWAYS_NATIVE = frozenset({"aten::copy_"})
+
 
 def routes(table: KernelTable) -> list[Route]:
     """One, in every release."""
