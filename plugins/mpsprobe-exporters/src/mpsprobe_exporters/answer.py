@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, quantity
+from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
         CoverageReport,
+        CoverageSummary,
         DataDependence,
         MatrixReport,
         OperatorFinding,
         RunFailure,
         Unjudged,
         Verdict,
-        WorkloadInfo,
     )
 
     AnyReport = CoverageReport | MatrixReport
@@ -30,7 +30,12 @@ SAYS = {
     "fallback": ("falls back to the CPU", "fall back to the CPU"),
     "unknown": ("is unknown", "are unknown"),
 }
-NUMERALS = {1: "it is", 2: "both are"}
+# Apple's GPUs have no arithmetic for these, so that no release changes it.
+WIDE_DTYPES = frozenset({"float64", "complex128"})
+
+TO_DO = "What to do"
+NOT_JUDGED = "Not judged: whether these are native is not known"
+DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"
 
 
 def release_key(release: str) -> tuple[int, ...]:
@@ -41,6 +46,13 @@ def release_key(release: str) -> tuple[int, ...]:
 def is_later(release: str | None, than: str) -> bool:
     """Whether ``release`` exists and comes after ``than``."""
     return release is not None and release_key(release) > release_key(than)
+
+
+def cure(finding: OperatorFinding, release: str) -> str | None:
+    """The release after ``release`` from which on the finding is none; ``None`` where none is known."""
+    if finding.verdict == "unsupported" and WIDE_DTYPES.intersection(finding.dtypes):
+        return None
+    return finding.native_since if is_later(finding.native_since, release) else None
 
 
 def findings(report: AnyReport) -> list[OperatorFinding]:
@@ -54,88 +66,103 @@ def natives(report: AnyReport) -> list[OperatorFinding]:
     return sorted((one for one in report.operators if one.verdict == "native"), key=lambda o: (-o.calls, o.operator))
 
 
+def judged_release(report: AnyReport) -> str:
+    """The torch release that ``report.operators`` is about: of a matrix, the newest."""
+    if report.kind == "coverage":
+        return report.target.torch
+    return report.releases[-1].target.torch if report.releases else ""
+
+
 # -- the short answer ----------------------------------------------------------------------------
 
 
 def short_answer(report: AnyReport) -> str:
-    """The report in a sentence, without a full stop."""
+    """The report in a sentence, which begins small and has no full stop."""
     if report.kind == "coverage":
-        return _coverage_answer(report)
-    return _matrix_answer(report)
-
-
-def _coverage_answer(report: CoverageReport) -> str:
-    counts = report.summary.operators_by_verdict
-    answer = _counts_answer(report.summary.operators, counts, f"torch {one_line(report.target.torch)}")
-    remedy = _remedy(findings(report), report.target.torch)
-    if remedy:
-        answer += f"; {remedy}"
+        parts = _coverage_answer(report)
+    else:
+        parts = _matrix_answer(report)
     if report.not_judged:
-        answer += f"; {_not_judged_clause(report.not_judged)}"
-    return answer
+        parts.append(f"{number(len(report.not_judged))} more could not be judged")
+    return "; ".join(parts)
 
 
-def _counts_answer(operators: int, counts: Mapping[Verdict, int], release: str) -> str:
+def sentence(text: str) -> str:
+    """``text`` with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def _coverage_answer(report: CoverageReport) -> list[str]:
+    release = f"torch {one_line(report.target.torch)}"
+    answer = _verdicts(report.summary, release, judged=bool(report.not_judged))
+    if report.failure:
+        answer = f"up to there, {answer}"
+    remedy = _remedy(findings(report), report.target.torch)
+    return [answer, remedy] if remedy else [answer]
+
+
+def _matrix_answer(report: MatrixReport) -> list[str]:
+    if not report.releases:
+        return ["no release was judged"]
+    oldest, newest = report.releases[0], report.releases[-1]
+    if report.native_since is None:
+        answer = "every operator native: in no release yet"
+    elif report.native_since == oldest.target.torch:
+        answer = f"every operator native in every release, {one_line(report.native_since)} on"
+    else:
+        answer = f"every operator native from {one_line(report.native_since)} on"
+    release = f"the newest, torch {one_line(newest.target.torch)}"
+    parts = [answer, _verdicts(newest.summary, release, judged=bool(report.not_judged))]
+    remaining = sum(cell.failure is not None for cell in report.releases)
+    if remaining:
+        parts.append(f"the run stopped on {remaining:,} of {plural(len(report.releases), 'release')}")
+    return parts
+
+
+def _verdicts(summary: CoverageSummary, release: str, judged: bool) -> str:
     """``16 of 16 operators native on torch 2.15.0`` and its worse forms."""
+    counts: Mapping[Verdict, int] = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
-    if operators == 0:
-        return f"no operators were judged on {release}"
+    operators = plural(summary.operators, "judged operator" if judged else "operator")
+    if summary.operators == 0:
+        return f"no operator was judged on {release}"
     if not present:
-        native = counts.get("native", 0)
-        return f"{native:,} of {plural(operators, 'operator')} native on {release}"
-    if len(present) == 1:
-        count = counts[present[0]]
-        return f"{count:,} of {plural(operators, 'operator')} {SAYS[present[0]][count != 1]} on {release}"
+        return f"{number(counts.get('native', 0))} of {operators} native on {release}"
     total = sum(counts[verdict] for verdict in present)
-    parts = [f"{counts[verdict]:,} {SAYS[verdict][counts[verdict] != 1]}" for verdict in present]
+    if len(present) == 1:
+        return f"{number(total)} of {operators} {SAYS[present[0]][total != 1]} on {release}"
+    parts = [f"{number(counts[verdict])} {SAYS[verdict][counts[verdict] != 1]}" for verdict in present]
     be = "is" if total == 1 else "are"
-    return f"{total:,} of {plural(operators, 'operator')} {be} not native on {release}: {listed(parts)}"
+    return f"{number(total)} of {operators} {be} not native on {release}: {listed(parts)}"
 
 
 def _remedy(found: list[OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
-    curable = [one for one in found if one.verdict != "unknown"]
-    since: dict[str, int] = {}
-    never = 0
-    for one in curable:
-        if one.native_since is not None and is_later(one.native_since, release):
-            since[one.native_since] = since.get(one.native_since, 0) + 1
-        else:
-            never += 1
-    total = len(curable)
-    if total == 0:
+    cures: dict[str, str | None] = {}
+    for one in found:
+        if one.verdict != "unknown":  # of which nothing can be said
+            cures[one.operator] = (
+                _later(cures[one.operator], cure(one, release)) if one.operator in cures else cure(one, release)
+            )
+    releases = sorted({since for since in cures.values() if since is not None}, key=release_key)
+    never = sum(since is None for since in cures.values())
+    if not cures:
         return ""
-    if not since:
-        return "no release changes that" if total == 1 else "no release changes any of them"
-    if len(since) == 1 and not never:
-        return f"{NUMERALS.get(total, f'all {total:,} are')} native from {one_line(next(iter(since)))} on"
-    parts = [f"{one_line(r)} on: {since[r]:,}" for r in sorted(since, key=release_key)]
-    text = "native from " + ", from ".join(parts)
-    return text + (f", in no release yet: {never:,}" if never else "")
+    if not releases:
+        return "no release up to now changes that"
+    if len(releases) == 1 and not never:
+        subject = {1: "it is", 2: "both are"}.get(len(cures), f"all {len(cures):,} are")
+        return f"{subject} native from {one_line(releases[0])} on"
+    parts = [f"{sum(since == r for since in cures.values()):,} from {one_line(r)} on" for r in releases]
+    parts += [f"{never:,} in no release yet"] if never else []
+    return f"native: {', '.join(parts)}"
 
 
-def _not_judged_clause(unjudged: list[Unjudged]) -> str:
-    return f"{len(unjudged):,} more could not be judged"
-
-
-def _matrix_answer(report: MatrixReport) -> str:
-    if not report.releases:
-        return "no release was judged"
-    newest = report.releases[-1]
-    release = f"torch {one_line(newest.target.torch)}"
-    if report.native_since is None:
-        answer = "native in no release from beginning to end"
-    elif report.native_since == report.releases[0].target.torch:
-        answer = f"native in every release from {one_line(report.native_since)} on"
-    else:
-        answer = f"native from {one_line(report.native_since)} on"
-    answer += f"; {_counts_answer(newest.summary.operators, newest.summary.operators_by_verdict, release)}"
-    stopped = sum(cell.failure is not None for cell in report.releases)
-    if stopped:
-        answer += f"; the run stopped on {stopped:,} of {plural(len(report.releases), 'release')}"
-    if report.not_judged:
-        answer += f"; {_not_judged_clause(report.not_judged)}"
-    return answer
+def _later(one: str | None, other: str | None) -> str | None:
+    """The later of two cures of one operator; ``None``, no cure, is the latest."""
+    if one is None or other is None:
+        return None
+    return one if is_later(one, other) else other
 
 
 # -- around it -----------------------------------------------------------------------------------
@@ -149,7 +176,7 @@ def failure_sentence(failure: RunFailure) -> str:
     error = one_line(failure.error)
     if failure.message.strip():
         error += f": {one_line(failure.message)}"
-    return f"The run stopped in {one_line(failure.phase)}{where}. Only the operators before it are judged. {error}"
+    return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
 
 
 def failures(report: AnyReport) -> list[str]:
@@ -160,25 +187,28 @@ def failures(report: AnyReport) -> list[str]:
     for cell in report.releases:
         if cell.failure:
             stopped.setdefault(failure_sentence(cell.failure), []).append(one_line(cell.target.torch))
-    return [f"On torch {listed(releases)}: {sentence}" for sentence, releases in stopped.items()]
+    return [f"On torch {listed(releases)}: {text}" for text, releases in stopped.items()]
 
 
-def workload_line(workload: WorkloadInfo) -> str:
-    """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128``."""
+def workload_line(report: AnyReport) -> str:
+    """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
+    workload = report.workload
     made = [one_line(workload.architecture)] if workload.architecture else []
     made.append(f"{quantity(workload.parameters)} parameters")
     parts = [f"{one_line(workload.name)} ({', '.join(made)})", workload.phase, one_line(workload.dtype)]
     if workload.autocast:
         parts.append(f"autocast {one_line(workload.autocast)}")
-    size = " x ".join(str(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
+    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
     if size:
         parts.append(("batch " if workload.batch_size is not None else "sequence ") + size)
     if workload.grad_accum != 1:
-        parts.append(f"{workload.grad_accum} passes for each optimizer step")
+        parts.append(f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step")
     if workload.optimizer:
         parts.append(one_line(workload.optimizer))
     if workload.weights:
         parts.append("real weights")
+    if report.kind == "coverage":
+        parts.append(plural(report.summary.calls, "call"))
     return ", ".join(parts)
 
 
@@ -191,7 +221,7 @@ def method_line(report: AnyReport) -> str:
         tracer += f" and transformers {one_line(environment.transformers)}"
     if report.method == "observed":
         return f"Observed with {tracer} on {one_line(environment.platform)}"
-    return f"Predicted; the operators were traced with {tracer} on {one_line(environment.platform)}"
+    return f"Predicted: traced with {tracer} on {one_line(environment.platform)}"
 
 
 def unjudged_line(one: Unjudged) -> str:
@@ -201,13 +231,9 @@ def unjudged_line(one: Unjudged) -> str:
 
 def dependence_line(one: DataDependence) -> str:
     """Where the control flow read a value, and what was assumed."""
-    return f"{one_line(one.operator)}: assumed {one_line(one.assumed)}{_aside(one.calls, one.call_sites)}"
+    return f"{one_line(one.operator)}: {one_line(one.assumed)}{_aside(one.calls, one.call_sites)}"
 
 
 def _aside(calls: int, call_sites: Iterable[str]) -> str:
     sites = list(dict.fromkeys(call_site(site) for site in call_sites))
     return f" ({', '.join([plural(calls, 'call'), *sites[:3]])})"
-
-
-NOT_JUDGED = "Not judged: nothing is known about these, native or not"
-DATA_DEPENDENCE = "Read a value that a prediction cannot know: another value may lead to other operators"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import answer, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.markdown_text import code, prose, table
-from mpsprobe_exporters.module_names import fold_names
-from mpsprobe_exporters.plain_text import byte_size, call_site, shortened
+from mpsprobe_exporters.places import places
+from mpsprobe_exporters.plain_text import byte_size, number
 from mpsprobe_exporters.reading import known
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     AnyReport = CoverageReport | MatrixReport
 
-MOST_PLACES = 4
 # Above this, the native operators are folded away behind a line to click on.
 MOST_OPEN_ROWS = 12
 
@@ -42,9 +41,8 @@ class MarkdownExporter:
 def _opening(report: AnyReport) -> Iterator[str]:
     for failure in answer.failures(report):
         yield f"**{prose(failure)}**"
-    short = answer.short_answer(report)
-    yield f"**{prose(short[0].upper() + short[1:])}.**"
-    yield f"{prose(answer.workload_line(report.workload))}. {prose(answer.method_line(report))}."
+    yield f"**{prose(answer.sentence(answer.short_answer(report)))}.**"
+    yield f"{prose(answer.workload_line(report))}. {prose(answer.method_line(report))}."
     notes = [f"- {prose(note)}" for note in report.workload.notes]
     if notes:
         yield "\n".join(notes)
@@ -68,29 +66,35 @@ def _coverage(report: CoverageReport) -> Iterator[str]:
 
 
 def _finding_row(one: OperatorFinding) -> tuple[str, ...]:
-    phases = ", ".join(f"{prose(phase, 40)} {calls:,}" for phase, calls in one.phases.items())
+    phases = ", ".join(f"{prose(phase, 40)} {number(calls)}" for phase, calls in one.phases.items())
     traffic = byte_size(one.input_bytes + one.output_bytes)
     dtypes = ", ".join(prose(dtype, 40) for dtype in one.dtypes)
     since = prose(one.native_since or "no release yet", 40)
-    return (code(one.operator), f"**{one.verdict}**", f"{one.calls:,}", phases, dtypes, _where(one), traffic, since)
+    return (
+        code(one.operator),
+        f"**{one.verdict}**",
+        f"{number(one.calls)}",
+        phases,
+        dtypes,
+        _where(one),
+        traffic,
+        since,
+    )
 
 
 def _native_row(one: OperatorFinding) -> tuple[str, ...]:
     dtypes = ", ".join(prose(dtype, 40) for dtype in one.dtypes)
-    return (code(one.operator), f"{one.calls:,}", dtypes, prose(one.native_since or "", 40))
+    return (code(one.operator), f"{number(one.calls)}", dtypes, prose(one.native_since or "", 40))
 
 
 def _where(one: OperatorFinding) -> str:
-    modules = [code(name) for name in fold_names(one.modules)]
-    sites = [code(site) for site in dict.fromkeys(map(call_site, one.call_sites))]
-    places = ", ".join(shortened(modules, MOST_PLACES)), ", ".join(shortened(sites, MOST_PLACES))
-    return " · ".join(place for place in places if place)
+    return ", ".join(place if place.startswith("and ") else code(place) for place in places(one))
 
 
 def _advice(found: list[OperatorFinding], release: str) -> Iterator[str]:
     if not found:
         return
-    yield "### What to do"
+    yield f"### {answer.TO_DO}"
     lines = []
     for one in found:
         reason = f" {prose(one.reason, 1000)}" if one.reason else ""

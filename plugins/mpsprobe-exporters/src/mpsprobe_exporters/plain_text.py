@@ -6,6 +6,7 @@ import re
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 300
+BEYOND = 10**18
 
 
 def one_line(text: str, longest: int | None = LONGEST) -> str:
@@ -33,32 +34,32 @@ def call_site(text: str) -> str:
 
 
 def byte_size(count: int) -> str:
-    """``0 B``, ``812 B``, ``1.5 kB``, ``25.2 MB``: powers of 1000, three digits at most before the point."""
-    if count < 1000:
-        return f"{count} B"
-    size = float(count)
-    for unit in ("kB", "MB", "GB", "TB", "PB"):
-        size /= 1000
-        if size < 999.95 or unit == "PB":
-            break
-    return f"{size:.1f} {unit}"
+    """``0 B``, ``812 B``, ``1.5 kB``, ``25.2 MB``: powers of 1000."""
+    return f"{count} B" if count < 1000 else _scaled(count, ("kB", "MB", "GB", "TB", "PB"))
 
 
 def quantity(count: int) -> str:
     """A large count in short: ``812``, ``45.1 k``, ``109.5 M``, ``70.6 B`` (billion)."""
-    if count < 1000:
-        return str(count)
-    size = float(count)
-    for unit in ("k", "M", "B", "T"):
+    return str(count) if count < 1000 else _scaled(count, ("k", "M", "B", "T"))
+
+
+def number(count: int) -> str:
+    """``1,234``. What no run can reach (a report may hold any number) is not written out."""
+    return f"{count:,}" if count < BEYOND else f"over {BEYOND:,}"
+
+
+def _scaled(count: int, units: tuple[str, ...]) -> str:
+    size = float(min(count, BEYOND))
+    for unit in units[:-1]:
         size /= 1000
-        if size < 999.95 or unit == "T":
-            break
-    return f"{size:.1f} {unit}"
+        if size < 999.95:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} {units[-1]}"
 
 
 def plural(count: int, singular: str, several: str | None = None) -> str:
     """``1 operator``, ``2 operators``; thousands are separated by commas."""
-    return f"{count:,} {singular if count == 1 else several or singular + 's'}"
+    return f"{number(count)} {singular if count == 1 else several or singular + 's'}"
 
 
 def listed(items: list[str]) -> str:

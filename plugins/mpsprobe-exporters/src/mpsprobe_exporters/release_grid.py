@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from mpsprobe_exporters.answer import FINDINGS
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import number, one_line
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import MatrixCell, MatrixReport
 
 T = TypeVar("T")
 NATIVE = "·"
+NATIVE_ONLY = "-"
 NOT_REACHED = "?"
 LEGEND = "· native, or not called there"
 STOPPED_LEGEND = "? the run stopped before it could tell"
@@ -54,7 +55,14 @@ def history(report: MatrixReport, operator: str) -> list[tuple[str, str]]:
 
 def native_count(cell: MatrixCell) -> str:
     """``61 of 63``: the native operators of one release."""
-    return f"{cell.summary.operators_by_verdict.get('native', 0)} of {cell.summary.operators}"
+    return f"{number(cell.summary.operators_by_verdict.get('native', 0))} of {number(cell.summary.operators)}"
+
+
+def not_native(cell: MatrixCell) -> str:
+    """``2 missing, 1 fallback``; ``stopped`` where the run did not reach its end."""
+    counts = cell.summary.operators_by_verdict
+    parts = [f"{number(counts[verdict])} {verdict}" for verdict in FINDINGS if counts.get(verdict)]
+    return ", ".join([*parts, *(["stopped"] if cell.failure else [])]) or NATIVE_ONLY
 
 
 def legends(report: MatrixReport) -> list[str]:

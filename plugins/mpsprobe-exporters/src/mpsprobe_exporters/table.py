@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from mpsprobe_exporters.reading import known
-from mpsprobe_exporters.screen import Screen, on_terminal
-from mpsprobe_exporters.table_body import body
+from mpsprobe_exporters.terminal.blocks import body
+from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -22,11 +20,11 @@ class TableExporter:
     Args:
         width: columns to draw in; by default 100, so that a file looks the same wherever it was made.
         color: whether to write colours, as ANSI sequences.
-        ascii_only: whether to keep to ASCII, for a terminal that shows nothing else.
+        encoding: the one that the text must fit into.
     """
 
-    def __init__(self, width: int | None = None, color: bool = False, ascii_only: bool = False) -> None:
-        self._screen = Screen(width or FILE_COLUMNS, color, "ascii" if ascii_only else "utf-8")
+    def __init__(self, width: int | None = None, color: bool = False, encoding: str = "utf-8") -> None:
+        self._screen = Screen(width or FILE_COLUMNS, color, encoding)
 
     def render(self, report: Report) -> str:
         """The text for a file: no colours unless asked for.
@@ -47,8 +45,10 @@ class TableExporter:
 
 def _drawn(report: Report, screen: Screen) -> str:
     read = known(report, "table")
-    console: Console = screen.console()
+    console = screen.console()
     with console.capture() as capture:
-        for block in body(read, screen):
-            console.print(block, soft_wrap=False)
-    return screen.encodable("\n".join(line.rstrip() for line in capture.get().splitlines())) + "\n"
+        for block in body(read, screen.width):
+            console.print(block)
+    # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
+    lines = (line.rstrip() for line in capture.get().split("\n"))
+    return screen.encodable("\n".join(lines).rstrip("\n") + "\n")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-NARROWEST, WIDEST = 40, 160
+NARROWEST, WIDEST = 40, 200
 PIPE_COLUMNS = 100
-# What the tables are drawn with, and what stands for it where the encoding lacks it.
-SUBSTITUTES = str.maketrans({"·": "-", "…": "~", "─": "-", "\N{REPLACEMENT CHARACTER}": "?"})
+# What the report is drawn with, and what stands for it where the encoding lacks it: one column for one.
+SUBSTITUTES = str.maketrans({"·": ".", "…": "~", "─": "-", "\N{REPLACEMENT CHARACTER}": "?"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Screen:
 
         return Console(
             file=io.StringIO(),
-            width=max(self.width, NARROWEST),
+            width=self.width,
             force_terminal=self.color,
             color_system="standard" if self.color else None,
             no_color=not self.color,
@@ -54,15 +54,26 @@ class Screen:
 def on_terminal() -> Screen:
     """The screen behind standard output, as the environment tells it (``NO_COLOR``, ``COLUMNS``, ``TERM``)."""
     stream = sys.stdout
-    terminal = stream is not None and stream.isatty()
-    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "unknown")
-    return Screen(min(_columns(terminal), WIDEST), color, getattr(stream, "encoding", None) or "utf-8")
+    terminal = stream is not None and not stream.closed and stream.isatty()
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return Screen(max(NARROWEST, min(_columns(terminal), WIDEST)), terminal and _color_wanted(), encoding)
+
+
+def _color_wanted() -> bool:
+    """Whether a terminal may get colours: https://no-color.org, ``TERM=dumb``, old consoles of Windows."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
+        return False
+    if sys.platform == "win32":
+        from rich.console import detect_legacy_windows
+
+        return not detect_legacy_windows()
+    return True
 
 
 def _columns(terminal: bool) -> int:
     if terminal or os.environ.get("COLUMNS"):
-        return shutil.get_terminal_size().columns
+        return shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns
     try:  # piped into a pager: the terminal is still behind standard error
-        return os.get_terminal_size(sys.__stderr__.fileno()).columns  # type: ignore[union-attr]
-    except (OSError, ValueError, AttributeError):
+        return os.get_terminal_size(2).columns or PIPE_COLUMNS
+    except OSError:
         return PIPE_COLUMNS

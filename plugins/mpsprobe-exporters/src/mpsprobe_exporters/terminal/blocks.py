@@ -1,0 +1,99 @@
+"""The blocks of the terminal report, from the short answer to what was left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mpsprobe_exporters import answer
+from mpsprobe_exporters.advice import advice
+from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
+from mpsprobe_exporters.terminal.matrix_table import matrix_table
+from mpsprobe_exporters.terminal.operator_table import STYLES, operator_table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
+
+    AnyReport = CoverageReport | MatrixReport
+
+MOST_SHAPES = 3
+BLANK = Text()
+
+
+def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
+    """What to print on ``width`` columns, block by block."""
+    yield from _opening(report)
+    found, release = answer.findings(report), answer.judged_release(report)
+    with_places = False
+    if report.kind == "coverage":
+        shown = [*found, *answer.natives(report)]
+        if shown:
+            drawn, with_places = operator_table(shown, width)
+            yield BLANK
+            yield drawn
+    elif report.releases:
+        yield BLANK
+        yield from matrix_table(report, width)
+    yield from _to_do(found, release, with_places)
+    yield from _list(answer.NOT_JUDGED, map(answer.unjudged_line, report.not_judged))
+    yield from _list(answer.DATA_DEPENDENCE, map(answer.dependence_line, report.data_dependence))
+
+
+def _opening(report: AnyReport) -> Iterator[RenderableType]:
+    for failure in answer.failures(report):
+        yield Text(failure, style="bold red")
+    yield Text(answer.sentence(answer.short_answer(report)), style="bold")
+    yield Text(answer.workload_line(report))
+    yield Text(answer.method_line(report))
+    for note in report.workload.notes:
+        yield _indented(Text(f"note: {one_line(note)}"))
+
+
+def _to_do(found: list[OperatorFinding], release: str, with_places: bool) -> Iterator[RenderableType]:
+    if not found:
+        return
+    yield BLANK
+    yield Text(f"{answer.TO_DO} on torch {one_line(release)}", style="bold")
+    for one in found:
+        yield BLANK
+        yield Text.assemble((one_line(one.operator), "bold"), "  ", (one.verdict, STYLES[one.verdict]))
+        facts = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+        facts.add_column(no_wrap=True)
+        facts.add_column(overflow="fold")
+        for label, text in _facts(one, release, with_places):
+            facts.add_row(f"  {label}", Text(text))
+        yield facts
+
+
+def _facts(one: OperatorFinding, release: str, with_places: bool) -> Iterator[tuple[str, str]]:
+    where = [] if with_places else [", ".join(part) for part in (modules(one), sites(one)) if part]
+    if where:
+        yield "where", " · ".join(where)
+    phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
+    moved = f"; {byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out"
+    yield "calls", f"{number(one.calls)} ({phases}){moved if one.input_bytes or one.output_bytes else ''}"
+    shapes = [f"({one_line(shape, 80)})" for shape in one.shapes]
+    if shapes:
+        yield "shapes", ", ".join(shortened(shapes, MOST_SHAPES))
+    if one.reason and one.reason.strip():
+        yield "why", one_line(one.reason, 1000)
+    yield "do", advice(one, release)
+
+
+def _list(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
+    shown = list(lines)
+    if shown:
+        yield BLANK
+        yield Text(title, style="bold")
+        yield from (_indented(Text(line)) for line in shown)
+
+
+def _indented(text: Text) -> RenderableType:
+    return Padding(text, (0, 0, 0, 2))
