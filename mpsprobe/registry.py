@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
 OPEN_NAMES = (
-    "Names are listed by 'mpsprobe workloads list'; plugins may also take hf:TYPE, a folder or file.py:function."
+    "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
+    "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
 )
 FIRST_PARTY = {"workload": "mpsprobe-hf", "exporter": "mpsprobe-exporters", "scanner": "mpsprobe-coverage"}
 

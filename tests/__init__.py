@@ -1,0 +1,1 @@
+"""Tests of the core, mirroring its folders, and the house rules."""

@@ -1,0 +1,87 @@
+"""Import arrows: who may know whom. A new module says here what it may import."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import PLUGINS, ROOT, imported, python_files, shown
+
+# Module (or package) of mpsprobe -> the others that it may import. Itself is always allowed.
+MAY_IMPORT = {
+    "": {"hookspecs"},
+    "errors": {"suggestions"},
+    "suggestions": set(),
+    "schemas": {"errors", "suggestions"},
+    "declarations": {"errors"},
+    "protocols": {"schemas"},
+    "hookspecs": {"declarations"},
+    "output": {"errors", "suggestions"},
+    "progress": set(),
+    "settings": {"errors", "suggestions"},
+    "userfile": {"declarations", "errors", "protocols", "suggestions"},
+    "environment": {"", "schemas"},
+    "discovery": {""},
+    "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
+    "catalogue": {"declarations", "discovery", "loading", "suggestions"},
+    "registry": {
+        "catalogue", "declarations", "discovery", "errors", "loading", "protocols", "schemas", "suggestions",
+    },
+    "testing": {"protocols", "schemas"},
+    "cli": {
+        "", "declarations", "errors", "loading", "output", "registry", "schemas", "settings", "suggestions",
+        "userfile",
+    },
+}  # fmt: skip
+
+# What a plugin may import of mpsprobe; everything else may change without a word.
+PUBLIC = {
+    "", "declarations", "environment", "errors", "output", "progress", "protocols", "registry", "schemas",
+    "suggestions", "testing",
+}  # fmt: skip
+
+
+def _part(module: str) -> str:
+    """``mpsprobe.cli.main`` is in the part ``cli``; ``mpsprobe`` itself is the part ``""``."""
+    return module.split(".")[1] if "." in module else ""
+
+
+@pytest.mark.parametrize("path", python_files(ROOT / "mpsprobe"), ids=shown)
+def test_arrows_of_the_core(path: Path) -> None:
+    part = path.relative_to(ROOT / "mpsprobe").parts[0].removesuffix(".py")
+    part = "" if part == "__init__" else part
+    assert part in MAY_IMPORT, f"say in MAY_IMPORT what '{part}' may import"
+    wrong = {module for module in imported(path, "mpsprobe") if _part(module) not in {part, *MAY_IMPORT[part]}}
+    assert not wrong
+
+
+def test_there_is_no_circle() -> None:
+    done: set[str] = set()
+    while rest := set(MAY_IMPORT) - done:
+        free = {part for part in rest if MAY_IMPORT[part] <= done}
+        assert free, f"a circle among {sorted(rest)}"
+        done |= free
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
+def test_plugins_import_public_names_only(plugin: Path) -> None:
+    wrong = {
+        f"{shown(path)}: {module}"
+        for path in python_files(plugin)
+        for module in imported(path, "mpsprobe")
+        if _part(module) not in PUBLIC
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
+def test_a_plugin_imports_another_only_if_it_depends_on_it(plugin: Path) -> None:
+    project = tomllib.loads((plugin / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for other in PLUGINS:
+        package = other.name.replace("-", "_")
+        if other == plugin or any(one.startswith(other.name) for one in project["dependencies"]):
+            continue
+        users = [shown(path) for path in python_files(plugin / "src") if any(imported(path, package))]
+        assert not users, f"they import {package}"

@@ -1,0 +1,100 @@
+"""Rules that every file keeps."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import PLUGINS, ROOT, files, parsed, python_files, shown
+
+MOST_LINES = 400
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
+TEXT = {".py", ".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ".sh", ""}
+SOURCES = [ROOT / "mpsprobe", *(plugin / "src" for plugin in PLUGINS)]
+
+# Spelt in pieces, so that this file does not hold what it forbids.
+MACHINE_PATHS = ["/" + "work/", "/" + "tmp/w", "/" + "root/"]
+INDEX_HOSTS = ["py" + "pi.org", "python" + "hosted.org", "download." + "pytorch.org"]
+UNFINISHED = ["TO" + "DO", "FIX" + "ME", "X" + "XX"]
+DANGEROUS = {
+    r"^\s*(import|from) (pickle|dill|cloudpickle|shelve|marshal)\b": "unpickling runs code of the file",
+    r"weights_only\s*=\s*False": "unpickling runs code of the file",
+    r"trust_remote_code\s*(:\s*bool\s*)?=\s*True": "only the user's flag may turn it on",
+    r"allow_pickle\s*=\s*True": "unpickling runs code of the file",
+    r"\b(os\.fork|os\.system|/proc/)": "not on every platform",
+}
+NOT_RUN = r"pytest\.(skip|importorskip|xfail|mark\.(skip|skipif|xfail))\b"
+
+
+def _texts() -> list[Path]:
+    return [path for path in files() if path.suffix in TEXT]
+
+
+@pytest.mark.parametrize("path", [path for path in _texts() if path.suffix in {".py", ".md", ".sh"}], ids=shown)
+def test_no_file_is_long(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= MOST_LINES, f"{lines} lines: it does more than one job"
+
+
+def test_every_file_name_says_something() -> None:
+    assert not [shown(path) for path in files() if NAMES_THAT_SAY_NOTHING & set(path.with_suffix("").parts)]
+
+
+@pytest.mark.parametrize("path", python_files(), ids=shown)
+def test_a_source_file_says_what_it_is_for(path: Path) -> None:
+    module = parsed(path)
+    if not module.body:
+        return
+    assert ast.get_docstring(module), "it has no docstring"
+    future = [node for node in module.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    only_names = all(isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)) for node in module.body)
+    assert future or only_names, "it has no 'from __future__ import annotations'"
+
+
+def test_nothing_ties_the_tree_to_a_machine() -> None:
+    patterns = MACHINE_PATHS + INDEX_HOSTS
+    found = [
+        f"{shown(path)}:{number}: {line.strip()[:80]}"
+        for path in _texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if any(pattern in line for pattern in patterns)
+    ]
+    assert not found
+
+
+def test_nothing_is_unfinished() -> None:
+    pattern = re.compile(r"\b(" + "|".join(UNFINISHED) + r")\b")
+    assert not [shown(path) for path in _texts() if pattern.search(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("pattern", "reason"), DANGEROUS.items())
+def test_the_product_does_nothing_dangerous(pattern: str, reason: str) -> None:
+    compiled = re.compile(pattern, re.MULTILINE)
+    sources = [path for folder in SOURCES for path in python_files(folder)]
+    assert not [shown(path) for path in sources if compiled.search(path.read_text(encoding="utf-8"))], reason
+
+
+def test_every_test_runs() -> None:
+    tests = [path for path in python_files() if "tests" in path.relative_to(ROOT).parts]
+    assert len(tests) > 20
+    mine = Path(__file__).resolve()
+    assert not [shown(path) for path in tests if path != mine and re.search(NOT_RUN, path.read_text(encoding="utf-8"))]
+
+
+def _public_without_docstring(path: Path) -> list[str]:
+    found = []
+    for node in parsed(path).body:
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or node.name.startswith("_"):
+            continue
+        decorators = {ast.unparse(one).split("(")[0].rsplit(".", 1)[-1] for one in node.decorator_list}
+        if "hookimpl" not in decorators and not ast.get_docstring(node):
+            found.append(f"{shown(path)}:{node.lineno} {node.name}")
+    return found
+
+
+@pytest.mark.parametrize("folder", SOURCES, ids=shown)
+def test_public_things_are_documented(folder: Path) -> None:
+    assert not [one for path in python_files(folder) for one in _public_without_docstring(path)]

@@ -1,0 +1,59 @@
+"""Checks built wheels: ``python tests/house/wheels.py FOLDER``. Used by CI after building every distribution."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_TABLE_BYTES = 400_000
+"""Compressed size of all kernel tables in their wheel; users download them whether they need them or not."""
+
+
+def problems(wheel: Path, package_folder: Path, entry_points: bool) -> list[str]:
+    """What is wrong with the content of ``wheel``.
+
+    Args:
+        package_folder: the package in the checkout; every file that git tracks there belongs in.
+        entry_points: whether it is a plugin.
+    """
+    found = []
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {info.filename: info.compress_size for info in archive.infolist()}
+        names = set(sizes)
+    listed = subprocess.run(["git", "ls-files", "-z", "."], cwd=package_folder, capture_output=True, check=True).stdout
+    wanted = {f"{package_folder.name}/{name}" for name in listed.decode().split("\0") if name}
+    found += [f"{name} is missing" for name in sorted(wanted - names)]
+    info = {name.split("/", 1)[1] for name in names if ".dist-info/" in name}
+    strange = {name for name in names if ".dist-info/" not in name and not name.startswith(package_folder.name + "/")}
+    found += [f"{name} does not belong there" for name in sorted(strange)]
+    if f"{package_folder.name}/py.typed" not in names:
+        found.append("py.typed is missing: its types would not count")
+    if entry_points and "entry_points.txt" not in info:
+        found.append("it has no entry point: mpsprobe would not find it")
+    tables = sum(size for name, size in sizes.items() if name.endswith(".table"))
+    if tables > MOST_TABLE_BYTES:
+        found.append(f"its kernel tables take {tables} bytes, more than {MOST_TABLE_BYTES}")
+    return found
+
+
+def main(folder: Path) -> int:
+    """Check every wheel in ``folder``; 1 when one is wrong or missing."""
+    failed = False
+    for project in [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]:
+        name = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+        package = project / "mpsprobe" if project == ROOT else project / "src" / name.replace("-", "_")
+        wheels = list(folder.glob(f"{name.replace('-', '_')}-[0-9]*.whl"))
+        wrong = (
+            problems(wheels[0], package, project != ROOT) if len(wheels) == 1 else [f"there are {len(wheels)} wheels"]
+        )
+        sys.stdout.write(f"{name}: {'; '.join(wrong) or 'as it should be'}\n")
+        failed = failed or bool(wrong)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
