@@ -55,6 +55,11 @@ def cure(finding: OperatorFinding, release: str) -> str | None:
     return finding.native_since if is_later(finding.native_since, release) else None
 
 
+def since(one: OperatorFinding, release: str) -> str | None:
+    """What "native since" says of an operator: for a finding, the later release that cures it."""
+    return cure(one, release) if one.verdict in FINDINGS else one.native_since
+
+
 def findings(report: AnyReport) -> list[OperatorFinding]:
     """The operators that are not native, worst first, then by calls. What is composite is no finding."""
     found = [one for one in report.operators if one.verdict in FINDINGS]

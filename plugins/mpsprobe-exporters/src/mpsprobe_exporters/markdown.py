@@ -49,10 +49,10 @@ def _opening(report: AnyReport) -> Iterator[str]:
 
 
 def _coverage(report: CoverageReport) -> Iterator[str]:
-    found, natives = answer.findings(report), answer.natives(report)
+    found, natives, release = answer.findings(report), answer.natives(report), report.target.torch
     if found:
         header = ("operator", "verdict", "calls", "phases", "dtypes", "where", "bytes", "native since")
-        yield "\n".join(table(header, (_finding_row(one) for one in found), right=(2, 6)))
+        yield "\n".join(table(header, (_finding_row(one, release) for one in found), right=(2, 6)))
     if natives:
         native_rows = table(
             ("native operator", "calls", "dtypes", "native since"), map(_native_row, natives), right=(1,)
@@ -62,14 +62,14 @@ def _coverage(report: CoverageReport) -> Iterator[str]:
             yield "\n\n".join((summary, "\n".join(native_rows), "</details>"))
         else:
             yield "\n".join(native_rows)
-    yield from _advice(found, report.target.torch)
+    yield from _advice(found, release)
 
 
-def _finding_row(one: OperatorFinding) -> tuple[str, ...]:
+def _finding_row(one: OperatorFinding, release: str) -> tuple[str, ...]:
     phases = ", ".join(f"{prose(phase, 40)} {number(calls)}" for phase, calls in one.phases.items())
     traffic = byte_size(one.input_bytes + one.output_bytes)
     dtypes = ", ".join(prose(dtype, 40) for dtype in one.dtypes)
-    since = prose(one.native_since or "no release yet", 40)
+    since = prose(answer.since(one, release) or "-", 40)
     return (
         code(one.operator),
         f"**{one.verdict}**",
@@ -107,14 +107,15 @@ def _matrix(report: MatrixReport) -> Iterator[str]:
     operators = release_grid.operators(report)
     if columns:
         header = ("operator", *(prose(column.title, 40) for column in columns))
-        rows = [("native operators", *(release_grid.native_count(column.cell) for column in columns))]
+        rows = [(title, *cells) for title, cells in release_grid.whole_rows(columns)]
         for operator in operators:
             cells = (release_grid.verdict_at(column.cell, operator) for column in columns)
             rows.append((code(operator), *cells))
         yield "\n".join(table(header, rows))
-        yield ". ".join(release_grid.legends(report)) + "."
-    if report.releases:
-        yield from _advice(answer.findings(report), report.releases[-1].target.torch)
+        legends = release_grid.legends(report)
+        if legends:
+            yield "; ".join(legends) + "."
+    yield from _advice(answer.findings(report), answer.judged_release(report))
 
 
 def _closing(report: AnyReport) -> Iterator[str]:

@@ -16,8 +16,7 @@ T = TypeVar("T")
 NATIVE = "·"
 NATIVE_ONLY = "-"
 NOT_REACHED = "?"
-LEGEND = "· native, or not called there"
-STOPPED_LEGEND = "? the run stopped before it could tell"
+LEGENDS = {NATIVE: "· native, or not called there", NOT_REACHED: "? not met before the run stopped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,14 @@ def history(report: MatrixReport, operator: str) -> list[tuple[str, str]]:
     return [(_range(run), verdict_at(run[0], operator)) for run in runs]
 
 
+def whole_rows(columns: list[Column]) -> list[tuple[str, list[str]]]:
+    """The rows about the whole workload: how many operators are native, and where the run stopped if it did."""
+    rows = [("native operators", [native_count(column.cell) for column in columns])]
+    if any(column.cell.failure for column in columns):
+        rows.append(("run", ["stopped" if column.cell.failure else "to its end" for column in columns]))
+    return rows
+
+
 def native_count(cell: MatrixCell) -> str:
     """``61 of 63``: the native operators of one release."""
     return f"{number(cell.summary.operators_by_verdict.get('native', 0))} of {number(cell.summary.operators)}"
@@ -67,8 +74,8 @@ def not_native(cell: MatrixCell) -> str:
 
 def legends(report: MatrixReport) -> list[str]:
     """What the signs in a matrix mean, those that occur."""
-    stopped = any(cell.failure for cell in report.releases)
-    return [LEGEND, STOPPED_LEGEND] if stopped else [LEGEND]
+    signs = {verdict_at(cell, operator) for cell in report.releases for operator in operators(report)}
+    return [text for sign, text in LEGENDS.items() if sign in signs]
 
 
 def _severity(verdict: str) -> int:

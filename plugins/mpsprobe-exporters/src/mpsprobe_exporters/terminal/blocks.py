@@ -35,7 +35,7 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
     if report.kind == "coverage":
         shown = [*found, *answer.natives(report)]
         if shown:
-            drawn, with_places = operator_table(shown, width)
+            drawn, with_places = operator_table(shown, release, width)
             yield BLANK
             yield drawn
     elif report.releases:

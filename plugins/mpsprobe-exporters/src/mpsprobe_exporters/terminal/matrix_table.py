@@ -30,7 +30,7 @@ def matrix_table(report: MatrixReport, width: int) -> Iterator[RenderableType]:
     operators = release_grid.operators(report)
     titles = [column.title.replace("-", "-\n") for column in columns]
     name_width = min(LONGEST_NAME, max(len(one_line(name)) for name in ["native operators", *operators]))
-    needed = name_width + sum(GAP + max(8, *map(len, title.split("\n"))) for title in titles)
+    needed = name_width + sum(GAP + max(10, *map(len, title.split("\n"))) for title in titles)
     if needed <= width:
         yield _grid(report, columns, operators, titles, name_width)
     else:
@@ -38,7 +38,9 @@ def matrix_table(report: MatrixReport, width: int) -> Iterator[RenderableType]:
         if operators:
             yield Text()
             yield _histories(report, operators, width)
-    yield Text("; ".join(release_grid.legends(report)))
+    legends = release_grid.legends(report)
+    if legends:
+        yield Text("; ".join(legends))
 
 
 def _grid(
@@ -49,7 +51,8 @@ def _grid(
     name_width: int,
 ) -> RenderableType:
     made = new_table("operator", *titles)
-    made.add_row("native operators", *(release_grid.native_count(column.cell) for column in columns), style="bold")
+    for title, cells in release_grid.whole_rows(columns):
+        made.add_row(title, *cells, style="bold")
     for operator in operators:
         name = "\n".join(fold_name(one_line(operator), name_width))
         verdicts = [release_grid.verdict_at(column.cell, operator) for column in columns]
@@ -59,7 +62,7 @@ def _grid(
 
 def _counts(columns: list[release_grid.Column]) -> RenderableType:
     """One row for each range of releases."""
-    made = new_table("torch", "native operators", "not native", right=(1,))
+    made = new_table("torch", "native", "not native", right=(1,), wrapped=(2,))
     for column in columns:
         made.add_row(Text(column.title), release_grid.native_count(column.cell), release_grid.not_native(column.cell))
     return made
@@ -69,7 +72,7 @@ def _histories(report: MatrixReport, operators: list[str], width: int) -> Render
     """One row for each operator: where it is not native, oldest release first."""
     histories = [release_grid.history(report, operator) for operator in operators]
     widest = max(len(f"unsupported {span}") for history in histories for span, _ in history)
-    made = new_table("operator", "by release")
+    made = new_table("operator", "by release", wrapped=(1,))
     for operator, history in zip(operators, histories, strict=True):
         lines = Text("\n").join(Text.assemble((v, STYLES.get(v, "none")), f" {span}") for span, v in history)
         made.add_row(Text("\n".join(fold_name(one_line(operator), max(16, width - widest - GAP)))), lines)

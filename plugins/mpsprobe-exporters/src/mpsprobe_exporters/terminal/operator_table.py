@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich import box
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe_exporters.answer import FINDINGS
+from mpsprobe_exporters.answer import FINDINGS, since
 from mpsprobe_exporters.places import places
 from mpsprobe_exporters.plain_text import byte_size, number, one_line
 from mpsprobe_exporters.terminal.folding import fold_name
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
     from mpsprobe.schemas import OperatorFinding
 
 # Readable on black and on white in the usual palettes (yellow is not, nor is dark blue), and never alone:
@@ -29,8 +31,10 @@ STYLES = {
     "composite": "none",
 }
 GAP = 2
-NARROWEST_NAME, LONGEST_NAME = 24, 160
-NARROWEST_WHERE = 34
+LONGEST_NAME = 160
+# The operator's name is folded to this before the places in the model lose their column.
+FOLDED_NAME = 36
+NARROWEST_NAME, NARROWEST_WHERE = 16, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,47 +48,69 @@ class _Column:
         return max(map(cell_len, [self.title, *self.cells]))
 
 
-def new_table(*titles: str, right: tuple[int, ...] = ()) -> Table:
-    """An empty table in the one style that all tables here have: a rule below the titles, no other lines."""
+class _Layout(NamedTuple):
+    """Which columns stand between ``verdict`` and ``where``; a width of 0 for no ``where`` at all."""
+
+    columns: list[_Column]
+    name_width: int
+    where_width: int
+
+
+def new_table(*titles: str, right: tuple[int, ...] = (), wrapped: tuple[int, ...] = ()) -> Table:
+    """An empty table in the one style that all tables here have: a rule below the titles, no other lines.
+
+    Args:
+        titles: of the columns.
+        right: numbers of the columns that are aligned to the right.
+        wrapped: numbers of the columns that may be broken to fit; the others keep their width.
+    """
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0), header_style="bold")
     for index, title in enumerate(titles):
-        made.add_column(title, justify="right" if index in right else "left", overflow="fold", no_wrap=True)
+        justify: JustifyMethod = "right" if index in right else "left"
+        made.add_column(title, justify=justify, overflow="fold", no_wrap=index not in wrapped)
     return made
 
 
-def operator_table(found: list[OperatorFinding], width: int) -> tuple[Table, bool]:
+def operator_table(found: list[OperatorFinding], release: str, width: int) -> tuple[Table, bool]:
     """The table for ``width`` columns, and whether the places in the model had room in it."""
-    verdict = _Column("verdict", [one.verdict for one in found])
-    wanted = [_Column("calls", [number(one.calls) for one in found], right=True)]
-    since = _Column("native since", [one_line(one.native_since or "-", 20) for one in found])
-    optional = [_Column("dtypes", [_short(", ".join(one.dtypes), 24) for one in found])]
-    if {phase for one in found for phase in one.phases} != {"forward"}:
-        optional.append(_Column("phases", [_phases(one) for one in found]))
-    if any(one.verdict in FINDINGS for one in found):
-        optional.append(_Column("bytes", [_traffic(one) for one in found], right=True))
-
     names = [one_line(one.operator, LONGEST_NAME) for one in found]
-    room = width - verdict.width - GAP - sum(column.width + GAP for column in [*wanted, since])
-    name_width = max(NARROWEST_NAME, min(room, max(map(cell_len, ["operator", *names]))))
-    room -= name_width
-    for column in optional:
-        if column.width + GAP <= room:
-            wanted.append(column)
-            room -= column.width + GAP
-    wanted.append(since)
-    with_places = room - GAP >= NARROWEST_WHERE
-
-    titles = ["operator", "verdict", *(column.title for column in wanted), *(["where"] if with_places else [])]
-    right = tuple(index for index, column in enumerate(wanted, start=2) if column.right)
-    made = new_table(*titles, right=right)
+    layout = _layout(found, release, max(map(cell_len, ["operator", *names])), width)
+    titles = ["operator", "verdict", *(column.title for column in layout.columns)]
+    right = tuple(index for index, column in enumerate(layout.columns, start=2) if column.right)
+    made = new_table(*titles, *(["where"] if layout.where_width else []), right=right)
     for row, one in enumerate(found):
-        name = "\n".join(fold_name(names[row], name_width))
+        name = "\n".join(fold_name(names[row], layout.name_width))
         cells = [Text(name), Text(one.verdict, style=STYLES[one.verdict])]
-        cells += [Text(column.cells[row]) for column in wanted]
-        if with_places:
-            cells.append(Text(_where(one, room - GAP)))
+        cells += [Text(column.cells[row]) for column in layout.columns]
+        if layout.where_width:
+            cells.append(Text(_where(one, layout.where_width)))
         made.add_row(*cells)
-    return made, with_places
+    return made, bool(layout.where_width)
+
+
+def _layout(found: list[OperatorFinding], release: str, longest_name: int, width: int) -> _Layout:
+    """The most telling columns that fit: places before phases and bytes, all of them before a folded name."""
+    calls = _Column("calls", [number(one.calls) for one in found], right=True)
+    dtypes = _Column("dtypes", [_short(", ".join(one.dtypes), 24) for one in found])
+    phases = _Column("phases", [_phases(one) for one in found])
+    moved = _Column("bytes", [_traffic(one) for one in found], right=True)
+    native = _Column("native since", [one_line(since(one, release) or "-", 20) for one in found])
+    extra = [moved] if any(moved.cells) else []
+    if {phase for one in found for phase in one.phases} != {"forward"}:
+        extra.insert(0, phases)
+
+    fixed = max(len(text) for text in ["verdict", *(one.verdict for one in found)]) + GAP
+    with_places = ([calls, dtypes, *extra, native], [calls, dtypes, *extra[-1:], native], [calls, dtypes, native])
+    for columns in with_places:
+        for name_width in (longest_name, min(longest_name, FOLDED_NAME)):
+            room = width - name_width - fixed - sum(column.width + GAP for column in columns) - GAP
+            if room >= NARROWEST_WHERE:
+                return _Layout(columns, name_width, room)
+    for columns in (*with_places, [calls, native], [calls]):
+        room = width - fixed - sum(column.width + GAP for column in columns)
+        if room >= longest_name or (len(columns) <= 2 and room >= min(FOLDED_NAME, longest_name)):
+            return _Layout(columns, min(room, longest_name), 0)
+    return _Layout([calls], max(NARROWEST_NAME, room), 0)
 
 
 def _where(one: OperatorFinding, width: int) -> str:

@@ -1,0 +1,184 @@
+"""Hand-written reports that the tests render: every verdict, every section, every way to end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mpsprobe.schemas import CoverageReport, MatrixReport
+from mpsprobe.schemas.report import Report
+
+ENVIRONMENT = {
+    "mpsprobe": "0.1.0",
+    "python": "3.11.7",
+    "platform": "linux-x86_64",
+    "torch": "2.13.0",
+    "torch_build": "cpu",
+    "transformers": "5.23.0",
+}
+RELEASES = ["1.12.1", "1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.3.1", "2.6.0", "2.9.0", "2.13.0", "2.14.0", "2.15.0"]
+BERT = {"name": "bert-base", "architecture": "BertModel", "phase": "inference", "dtype": "float32"}
+SIZES = {"parameters": 109482240, "batch_size": 8, "seq_len": 128}
+TABLE = {"wheel": "torch-2.15.0-cp311-none-macosx_14_0_arm64.whl", "sha256": "0" * 64}
+MODELING = "transformers/models/bert/modeling_bert.py"
+
+
+def finding(operator: str, verdict: str = "native", calls: int = 1, **more: Any) -> dict[str, Any]:
+    """One entry of ``operators``, as JSON has it."""
+    made = {"operator": operator, "verdict": verdict, "calls": calls, "phases": {"forward": calls}}
+    return {**made, "dtypes": ["float32"], "native_since": "2.0.0", **more}
+
+
+def summary(operators: Sequence[Mapping[str, Any]], native_since: str | None = None) -> dict[str, Any]:
+    """The counts that belong to ``operators``."""
+    calls: Counter[str] = Counter()
+    for one in operators:
+        calls[one["verdict"]] += one["calls"]
+    verdicts = Counter(one["verdict"] for one in operators)
+    return {
+        "calls": calls.total(),
+        "operators": verdicts.total(),
+        "calls_by_verdict": dict(calls),
+        "operators_by_verdict": dict(verdicts),
+        "native_since": native_since,
+    }
+
+
+def coverage(torch: str, operators: list[dict[str, Any]], **more: Any) -> CoverageReport:
+    """A coverage report of ``operators`` for one release; ``more`` replaces whole keys."""
+    document = {
+        "method": "predicted",
+        "workload": {**BERT, **SIZES},
+        "target": {"torch": torch, "macos_minimum": "14.0", "table": TABLE},
+        "environment": ENVIRONMENT,
+        "summary": summary(operators),
+        "operators": operators,
+    }
+    return CoverageReport.model_validate({**document, **more})
+
+
+def layers(template: str, count: int = 12) -> list[str]:
+    """The names of one module in each layer."""
+    return [template.format(index) for index in range(count)]
+
+
+LINEAR = finding(
+    "aten::linear",
+    calls=73,
+    modules=[
+        *(f"encoder.layer.{index}.{part}" for index in range(12) for part in ("attention.self.query", "output.dense")),
+        "pooler.dense",
+    ],
+    call_sites=[f"{MODELING}:164", f"{MODELING}:165", f"{MODELING}:430"],
+    shapes=["8x128x768, 768x768, 768"],
+)
+NATIVE = [
+    LINEAR,
+    finding("aten::native_layer_norm", calls=25, modules=layers("encoder.layer.{}.output.LayerNorm")),
+    finding("aten::gelu", calls=12, modules=layers("encoder.layer.{}.intermediate"), native_since="1.12.0"),
+    finding("aten::embedding", calls=3, dtypes=["float32", "int64"], modules=["embeddings.word_embeddings"]),
+    finding("aten::_scaled_dot_product_attention_math_for_mps", calls=12, native_since="2.5.0", modules=[""]),
+]
+FINDINGS = [
+    finding(
+        "aten::linalg_qr.out",
+        "missing",
+        4,
+        phases={"forward": 2, "backward": 2},
+        modules=layers("blocks.{}.orthogonal", 2),
+        call_sites=["/home/user/project/orthogonal.py:31", "torch/nn/utils/parametrizations.py:120"],
+        shapes=["128x64", "64x64"],
+        native_since="2.9.0",
+        input_bytes=131072,
+        output_bytes=98304,
+    ),
+    finding("aten::_weird_new_operator.Tensor_out", "missing", 1, native_since=None, reason="No kernel is registered."),
+    finding(
+        "aten::mul.Tensor",
+        "unsupported",
+        2,
+        dtypes=["float64"],
+        modules=["rotary"],
+        call_sites=["C:\\project\\rotary.py:12"],
+        reason="MPS has no 64-bit floating point.",
+    ),
+    finding(
+        "aten::linalg_svd",
+        "fallback",
+        1,
+        phases={"optimizer": 1},
+        native_since="2.15.0",
+        input_bytes=25_165_824,
+        output_bytes=50_331_648,
+        advice="It works, slowly: about 75.5 MB are copied. Native from torch 2.15.0 on: upgrade.",
+    ),
+    finding("acme::rope", "unknown", 24, native_since=None, reason="No table covers the library acme."),
+    finding("aten::mul.Tensor", "native", 40),
+]
+
+
+def failed() -> CoverageReport:
+    """A run that stopped in the backward pass."""
+    failure = {
+        "phase": "backward",
+        "error": "RuntimeError",
+        "message": "shape '[8, 128]' is invalid for input of size 3",
+        "module": "encoder.layer.3.attention",
+        "call_site": f"{MODELING}:201",
+    }
+    return coverage("2.6.0", NATIVE[:2], failure=failure)
+
+
+def mixed() -> CoverageReport:
+    """Training with every verdict, something not judged and an assumption."""
+    workload = {**BERT, **SIZES, "phase": "training", "autocast": "bfloat16", "grad_accum": 4, "optimizer": "AdamW"}
+    operators = FINDINGS + NATIVE
+    counts = {"missing": 2, "unsupported": 1, "fallback": 1, "unknown": 1, "native": 5}
+    return coverage(
+        "2.6.0",
+        operators,
+        workload={**workload, "notes": ["Labels are random."]},
+        summary={**summary(operators), "operators": 10, "operators_by_verdict": counts},
+        not_judged=[{"operator": "triton::kernel", "reason": "a kernel of its own, not an operator", "calls": 3}],
+        data_dependence=[
+            {
+                "operator": "aten::_local_scalar_dense",
+                "assumed": "a condition on values was taken to be false",
+                "call_sites": ["transformers/masking_utils.py:77"],
+            }
+        ],
+    )
+
+
+def matrix() -> MatrixReport:
+    """Eleven releases: operators that become native, one that stays a fallback, one run that stops."""
+    total = len(NATIVE) + 3
+    cells = []
+    for torch in RELEASES:
+        version = tuple(map(int, torch.split(".")))
+        found = {}
+        if version < (2, 9):
+            found["aten::linalg_qr.out"] = "missing"
+        if version < (2, 15):
+            found["aten::linalg_svd"] = "fallback" if version >= (2, 3) else "missing"
+        if version < (2, 1):
+            found["aten::as_strided"] = "unsupported"
+        counts = {**Counter(found.values()), "native": total - len(found)}
+        cell = {"target": {"torch": torch}, "findings": found}
+        calls = {"calls": 200, "operators": total, "calls_by_verdict": {}, "operators_by_verdict": counts}
+        failure = {"phase": "forward", "error": "RuntimeError", "message": "too old"}
+        cells.append({**cell, "summary": calls, "failure": failure if torch == "1.12.1" else None})
+    document = {"method": "predicted", "workload": {**BERT, **SIZES}, "environment": ENVIRONMENT, "releases": cells}
+    return MatrixReport.model_validate({**document, "native_since": "2.15.0", "operators": NATIVE})
+
+
+def examples() -> dict[str, Report]:
+    """The reports that golden files show, by name."""
+    return {
+        "native": coverage("2.15.0", NATIVE, summary=summary(NATIVE, "2.5.0")),
+        "mixed": mixed(),
+        "failed": failed(),
+        "matrix": matrix(),
+        "empty": coverage("2.15.0", []),
+    }
