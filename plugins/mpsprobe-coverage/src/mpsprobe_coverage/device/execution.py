@@ -15,7 +15,6 @@ import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.plan import Plan
-from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.device.tensor import (
     CPU,
     META,
@@ -105,9 +104,8 @@ class Execution:
             return META if isinstance(value, torch.device) else value
 
         bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
-        run = REFERENCES.get(plan.name, plan.func)
         try:
-            result = run(*bare_args, **bare_kwargs)
+            result = plan.run(*bare_args, **bare_kwargs)
         except NotImplementedError:
             inner.clear()
             result = self._materialised(plan.func, args, kwargs, inner)
@@ -147,9 +145,7 @@ class Execution:
                 for tensor in _written(plan, args, kwargs):
                     tensor.shadow = None
             return None
-        return self.real(
-            REFERENCES.get(plan.name, plan.func), args, kwargs, on_failure=lambda: self._forget(plan, args, kwargs)
-        )
+        return self.real(plan.run, args, kwargs, on_failure=lambda: self._forget(plan, args, kwargs))
 
     @staticmethod
     def _forget(plan: Plan, args: Any, kwargs: Any) -> None:

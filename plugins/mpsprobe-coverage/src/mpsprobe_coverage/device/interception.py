@@ -50,6 +50,8 @@ class Interception(TorchDispatchMode):
         self.execution = Execution(shadow_limit)
         self.values = Values(self)
         self.dtypes = DtypeRules(tables["aten"])
+        # Dtypes that factories are to use instead of those that C++ asks for: set by routes for their duration.
+        self.factory_dtypes: dict[Any, Any] | None = None
         self._routes = routes
         self._plans: dict[Any, Plan] = {}
 
@@ -68,6 +70,8 @@ class Interception(TorchDispatchMode):
                     # Composite kernels ask for the C++ device of their arguments, which says meta.
                     kwargs = dict(kwargs)
                     kwargs["device"] = META
+                    if self.factory_dtypes is not None:
+                        kwargs["dtype"] = self.factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
                     if kwargs.get("pin_memory"):
                         kwargs["pin_memory"] = False
                 elif not types:

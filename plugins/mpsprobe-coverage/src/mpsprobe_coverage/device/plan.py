@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import DispatchKey
 
+from mpsprobe_coverage.device.references import REFERENCES
+from mpsprobe_coverage.device.routing.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Plan:
     inplace_view: bool = False
     written: tuple[tuple[int, str], ...] = ()  # (position, name) of each argument that is written
     returned: tuple[int | None, ...] = ()  # for each return: index into `written`, or None for a fresh one
-    call: Any = None  # the overload's C++ entry
+    run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
 
 
 def operator_name(func: Any) -> str:
@@ -79,6 +81,7 @@ def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route
         if key is not None:
             return _finish(Plan(func, name, How.COMPOSITE, "composite", None, key))
         return _finish(Plan(func, name, How.KERNEL, "unknown", NO_TABLE_REASON))
+    name = renames(table).get(name, name)
     verdict, reason = judge(name, table, func.is_view)
     route = routes.get(name)
     if route is not None and not (route.only_without_kernel and verdict in ("native", "fallback")):
@@ -134,7 +137,7 @@ def _follow(func: Any, name: str, table: KernelTable, verdict: str, reason: str 
 def _finish(plan: Plan) -> Plan:
     """Fill in what the schema says about writing and returning."""
     schema = plan.func._schema
-    plan.call = plan.func._op
+    plan.run = REFERENCES.get(operator_name(plan.func), plan.func)
     plan.mutable = schema.is_mutable
     plan.inplace_view = torch.Tag.inplace_view in plan.func.tags
     written, sets = [], []

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from mpsprobe_coverage.device.routing.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
 
 
@@ -53,7 +54,7 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
 
 def _register_table(table: KernelTable, library: Any) -> None:
     by_namespace: dict[str, list[str]] = {}
-    for name in table.native | table.fallback | table.error:
+    for name in table.native | table.fallback | table.error | renames(table).keys():
         namespace, _, operator = name.partition("::")
         by_namespace.setdefault(namespace, []).append(operator)
     for namespace, operators in by_namespace.items():

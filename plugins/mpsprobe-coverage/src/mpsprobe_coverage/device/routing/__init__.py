@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.device.routing import attention, convolution, copies, recurrent
+from mpsprobe_coverage.device.routing import attention, branches, convolution, copies, normalisation, recurrent
 from mpsprobe_coverage.device.routing.route import Route
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
 
-_MODULES = (attention, convolution, recurrent, copies)
+_MODULES = (attention, convolution, recurrent, normalisation, branches, copies)
 
 
 def routes_for(table: KernelTable) -> dict[str, Route]:
