@@ -20,9 +20,13 @@ def first_token(out: Any) -> torch.Tensor:
     pooler's output where the encoder has a pooler, else the first token's last hidden state.
     """
     pooled = getattr(out, "pooler_output", None)
-    scores = out.last_hidden_state[:, 0] if pooled is None else pooled
-    wanted = torch.zeros(scores.shape[0], dtype=torch.int64, device=scores.device)
-    return torch.nn.functional.cross_entropy(scores.float(), wanted)
+    return scores(out.last_hidden_state[:, 0] if pooled is None else pooled)
+
+
+def scores(out: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of class scores ``(batch, classes)`` against class 0."""
+    wanted = torch.zeros(out.shape[0], dtype=torch.int64, device=out.device)
+    return torch.nn.functional.cross_entropy(out.float(), wanted)
 
 
 def mean(out: Any) -> torch.Tensor:
@@ -42,4 +46,4 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-LOSSES: dict[str, Callable[[Any], Any]] = {"output": output, "first_token": first_token, "mean": mean}
+LOSSES: dict[str, Callable[[Any], Any]] = {"output": output, "first_token": first_token, "scores": scores, "mean": mean}

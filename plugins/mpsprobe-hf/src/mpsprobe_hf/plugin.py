@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mpsprobe import hookimpl
 from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.hookspecs import hookimpl
 
 
 @hookimpl
@@ -24,3 +24,11 @@ def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
         )
         for entry in entries().values()
     ]
+
+
+@hookimpl
+def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
+    """Model types, checkpoint folders and repositories of the Hub."""
+    from mpsprobe_hf.opennames.names import declare
+
+    return declare(name)

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_hf.catalog.entry import Dimension, Entry, Field
+from mpsprobe_hf.catalog.entry import Dimension, Field
 
 LARGEST = 2**31 - 1
 """Elements along one axis that Metal kernels can index; nothing useful is larger."""
 
 
-def choose_sizes(entry: Entry, options: RunOptions) -> dict[str, int]:
+class Limits(Protocol):
+    """What a workload says about its sizes; a catalog's ``Entry`` does. See there for the meaning."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def batch_size(self) -> Mapping[str, int]: ...
+    @property
+    def seq_len(self) -> int | None: ...
+    @property
+    def shortest(self) -> int: ...
+    @property
+    def longest(self) -> int: ...
+    @property
+    def seq_unit(self) -> str: ...
+
+
+def choose_sizes(limits: Limits, options: RunOptions) -> dict[str, int]:
     """``{"batch": …}``, with ``"seq"`` for a workload that has sequences.
 
     Raises:
         UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence
             length for a workload without sequences.
     """
-    batch = entry.batch_size[options.phase] if options.batch_size is None else options.batch_size
+    batch = limits.batch_size[options.phase] if options.batch_size is None else options.batch_size
     check_positive("batch size", batch)
     sizes = {"batch": batch}
-    if entry.seq_len is None:
+    if limits.seq_len is None:
         if options.seq_len is not None:
-            raise UsageError(f"the workload '{entry.name}' has no sequences", "Leave out --seq-len.")
+            raise UsageError(f"the workload '{limits.name}' has no sequences", "Leave out --seq-len.")
         return sizes
-    length = entry.seq_len if options.seq_len is None else options.seq_len
+    length = limits.seq_len if options.seq_len is None else options.seq_len
     check_positive("sequence length", length)
-    if length < entry.shortest or (entry.longest and length > entry.longest):
-        upper = f" to {entry.longest}" if entry.longest else " or more"
+    if length < limits.shortest or (limits.longest and length > limits.longest):
+        upper = f" to {limits.longest}" if limits.longest else " or more"
         raise UsageError(
-            f"sequence length {length} is outside what '{entry.name}' takes",
-            f"Choose {entry.shortest}{upper} {entry.seq_unit}.",
+            f"sequence length {length} is outside what '{limits.name}' takes",
+            f"Choose {limits.shortest}{upper} {limits.seq_unit}.",
         )
     return {**sizes, "seq": length}
 

@@ -26,10 +26,10 @@ class NamedWorkload:
         """The model in its published size with random weights, and one batch, on torch's default device."""
         entry = self.entry
         if options.weights:
-            raise UsageError(
-                f"the workload '{entry.name}' is made with random weights",
-                f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights",
-            )
+            own = "For real weights load them in a function of yours: path/to/file.py:function"
+            if entry.library == "transformers":
+                own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
+            raise UsageError(f"the workload '{entry.name}' is made with random weights", own)
         if options.phase not in entry.phases:
             raise UsageError(
                 f"the workload '{entry.name}' has no {options.phase} phase", "Leave out --phase, or choose inference."
@@ -37,61 +37,58 @@ class NamedWorkload:
         architecture = entry.architecture(options.phase)
         sizes = choose_sizes(entry, options)
         check_installed(entry, architecture)
-        config_class, model_class = load_classes(entry, architecture)
+        model = make_model(entry, architecture, options)
 
         import torch
 
         from mpsprobe_hf.calls import CALLS
-        from mpsprobe_hf.construct import construct, quiet
         from mpsprobe_hf.losses import LOSSES
         from mpsprobe_hf.tensors import make
 
-        training = options.phase == "training"
-        with quiet():
-            config = config_class(**copy.deepcopy(dict(entry.config)))
-        model = construct(model_class, config, options.dtype, training=training, untied=entry.untied)
         dtype: torch.dtype = getattr(torch, options.dtype)
-        inputs = {field.name: make(field, sizes, dtype) for field in architecture.inputs}
         return TorchRun(
             model=model,
-            kwargs=inputs,
+            kwargs={field.name: make(field, sizes, dtype) for field in architecture.inputs},
             architecture=architecture.model_class,
             call=CALLS[architecture.call] if architecture.call else None,
-            loss=LOSSES[architecture.loss] if training else None,
+            loss=LOSSES[architecture.loss] if options.phase == "training" else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),
             notes=architecture.notes,
         )
 
     def describe(self) -> Mapping[str, Any]:
-        """Sizes of the published model and the inputs of one step, for each phase."""
+        """Sizes of the published model and the inputs of one step; ``training`` where that differs."""
         entry = self.entry
-        return {
+        facts = {
             "checkpoint": entry.checkpoint,
+            **_describe(entry, "inference"),
+            "seq_len": entry.seq_len,
+            "seq_len_longest": entry.longest or None,
+            "seq_unit": entry.seq_unit if entry.seq_len else None,
             "model_type": entry.model_type,
-            "family": entry.family,
-            "config": {"class": entry.config_class, **copy.deepcopy(dict(entry.config))},
-            "seq_len": None
-            if entry.seq_len is None
-            else {"default": entry.seq_len, "longest": entry.longest or None, "unit": entry.seq_unit},
-            "phases": {phase: _describe(entry, phase) for phase in entry.phases},
+            "config_class": entry.config_class,
+            "config": copy.deepcopy(dict(entry.config)),
         }
+        if entry.training is not None:
+            facts["training"] = _describe(entry, "training")
+        return facts
 
 
 def _describe(entry: Entry, phase: str) -> dict[str, Any]:
     architecture = entry.architecture(phase)
     sizes = choose_sizes(entry, RunOptions(phase=phase))
-    return {
+    facts: dict[str, Any] = {
         "architecture": architecture.model_class,
         "parameters": architecture.parameters,
         "batch_size": sizes["batch"],
-        "inputs": {
-            field.name: {"kind": field.kind, "shape": list(shape_of(field, sizes))} for field in architecture.inputs
-        },
-        "loss": architecture.loss if phase == "training" else None,
-        "requires": list(architecture.requires),
+        "inputs": {field.name: list(shape_of(field, sizes)) for field in architecture.inputs},
         "notes": list(architecture.notes),
     }
+    if phase == "training":
+        facts["loss"] = architecture.loss
+        facts["requires"] = list(architecture.requires)
+    return facts
 
 
 def named(name: str) -> NamedWorkload:
@@ -107,8 +104,26 @@ def check_installed(entry: Entry, architecture: Architecture) -> None:
     import importlib.util
 
     for distribution in architecture.requires:
-        if importlib.util.find_spec(distribution.replace("-", "_")) is None:
+        if importlib.util.find_spec(distribution) is None:
             raise MissingPackage(f"the workload '{entry.name}' ({architecture.model_class})", distribution)
+
+
+def make_model(entry: Entry, architecture: Architecture, options: RunOptions) -> Any:
+    """The model of ``architecture`` with random weights, in the mode and dtype of ``options``."""
+    training = options.phase == "training"
+    if entry.library == "torchvision":
+        from mpsprobe_hf.torchvision_models import make_torchvision_model
+
+        return make_torchvision_model(architecture.model_class, options.dtype, training=training)
+    from mpsprobe_hf.transformers_release import check_release
+
+    check_release()
+    config_class, model_class = load_classes(entry, architecture)
+    from mpsprobe_hf.construct import construct, quiet
+
+    with quiet():
+        config = config_class(**copy.deepcopy(dict(entry.config)))
+        return construct(model_class, config, options.dtype, training=training, untied=entry.untied)
 
 
 def load_classes(entry: Entry, architecture: Architecture) -> tuple[type[Any], type[Any]]:

@@ -74,6 +74,7 @@ class Entry:
         seq_len: default sequence length, ``None`` for a workload without sequences.
         shortest, longest: limits of ``seq_len``; ``longest`` 0 for none.
         seq_unit: what sequences are made of.
+        library: ``transformers`` or ``torchvision``; the latter has neither ``model_type`` nor ``config``.
         untied: modules whose ``weight`` is their own although the model class ties it to another.
     """
 
@@ -91,6 +92,7 @@ class Entry:
     shortest: int = 1
     longest: int = 0
     seq_unit: str = "tokens"
+    library: str = "transformers"
     untied: tuple[str, ...] = ()
 
     @property

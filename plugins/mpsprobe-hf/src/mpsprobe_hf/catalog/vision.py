@@ -9,6 +9,7 @@ from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.catalog.fields import classes, image
 
 IMAGENET = 1000
+TORCHVISION = ("torchvision",)
 
 
 def classifier(
@@ -122,5 +123,24 @@ ENTRIES = (
         config_class="ConvNextConfig",
         parameters=28_589_128,
         summary="ConvNeXt tiny: depthwise convolutions",
+    ),
+    Entry(
+        name="vgg16",
+        family="vision",
+        summary="VGG-16, torchvision's definition: convolutions and large linear layers",
+        checkpoint="torchvision.models.vgg16",
+        model_type="",
+        config_class="",
+        config={},
+        inference=Architecture("vgg16", (image(224, name="x"),), 138_357_544, requires=TORCHVISION),
+        training=Architecture(
+            "vgg16",
+            (image(224, name="x"),),
+            138_357_544,
+            loss="scores",
+            requires=TORCHVISION,
+            notes=("trained with cross-entropy of the class scores",),
+        ),
+        library="torchvision",
     ),
 )

@@ -1,0 +1,172 @@
+"""A checkpoint folder and a repository of the Hub: the configuration is real, the weights if asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mpsprobe.errors import MpsprobeError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.suggestions import nearest, printable
+from mpsprobe_hf.opennames.checkpoint_files import CONFIG, check_weights, needs_own_code, read_config
+from mpsprobe_hf.opennames.classes import base_class_name, model_class_of, model_types
+from mpsprobe_hf.opennames.names import as_folder
+from mpsprobe_hf.opennames.run import check_config, essence, make_run
+from mpsprobe_hf.transformers_release import check_release
+
+TRUST = "If you have read that code and trust it, add --trust-remote-code."
+
+
+def load(name: str) -> CheckpointWorkload:
+    """The workload of a folder, or of a repository if there is no such folder."""
+    return CheckpointWorkload(name, as_folder(name))
+
+
+class CheckpointWorkload:
+    """A published or saved model.
+
+    Args:
+        name: what the user typed: a path, or ``organisation/repository``.
+        folder: the folder that it is; ``None`` for a repository.
+    """
+
+    framework = "torch"
+
+    def __init__(self, name: str, folder: Path | None) -> None:
+        self.name = name
+        self.folder = folder
+        self.source = str(folder) if folder else name
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """The model that the checkpoint's configuration describes, on torch's default device.
+
+        Raises:
+            WorkloadError: configuration or weights are missing, broken or need code that was not allowed.
+        """
+        check_release()
+        if self.folder is not None:
+            self._check_folder(self.folder, options)
+        config = self._config(options)
+        check_config(self.name, config)
+        model_class = self._class(config, options)
+        training = options.phase == "training"
+        if options.weights:
+            notes = (f"weights of {printable(self.name)}",)
+            return make_run(
+                self.name, model_class, config, options, lambda: self._loaded(model_class, config, options), notes
+            )
+        from mpsprobe_hf.construct import construct
+
+        return make_run(
+            self.name,
+            model_class,
+            config,
+            options,
+            lambda: construct(model_class, config, options.dtype, training=training),
+        )
+
+    def describe(self) -> Mapping[str, Any]:
+        """What ``config.json`` says; nothing is fetched for a repository."""
+        if self.folder is None:
+            return {"source": f"the repository {self.name} of the Hub", "config": None}
+        config = read_config(self.folder)
+        architectures = config.get("architectures")
+        return {
+            "source": str(self.folder),
+            "model_type": config.get("model_type"),
+            "architecture": architectures[0] if isinstance(architectures, list) and architectures else None,
+            "weights": sorted(one.name for one in self.folder.glob("*.safetensors")),
+            "config": dict(config),
+        }
+
+    def _check_folder(self, folder: Path, options: RunOptions) -> None:
+        raw, known = read_config(folder), model_types()
+        model_type = raw.get("model_type")
+        shown = printable(str(folder))
+        if needs_own_code(raw, known):
+            if not options.trust_remote_code:
+                raise WorkloadError(
+                    f"'{shown}' brings its own Python code (auto_map in {CONFIG}), which is not run", TRUST
+                )
+        elif not isinstance(model_type, str) or not model_type:
+            raise WorkloadError(f"{CONFIG} in '{shown}' does not say its model_type", 'Add it, for example: "bert".')
+        elif model_type not in known:
+            near = nearest(model_type, known)
+            raise WorkloadError(
+                f"{CONFIG} in '{shown}' has the model_type '{printable(model_type)}', "
+                "which the installed transformers does not know",
+                f"Did you mean {' or '.join(near)}?" if near else "Install a newer one: pip install -U transformers",
+            )
+        if options.weights:
+            check_weights(folder)
+
+    def _config(self, options: RunOptions) -> Any:
+        from transformers import AutoConfig
+
+        try:
+            return AutoConfig.from_pretrained(self.source, **self._origin(options))
+        except Exception as error:
+            raise self._failure("its configuration", error) from error
+
+    def _class(self, config: Any, options: RunOptions) -> type[Any]:
+        """The class that the checkpoint was saved from, else the one that ``AutoModel`` chooses."""
+        wanted = next((one for one in getattr(config, "architectures", None) or () if isinstance(one, str)), "")
+        auto_map = getattr(config, "auto_map", None) or {}
+        if options.trust_remote_code and config.model_type not in model_types():
+            return self._own_class(auto_map)
+        try:
+            return model_class_of(config.model_type, wanted or base_class_name(config.model_type))
+        except MpsprobeError as error:
+            base = base_class_name(config.model_type)
+            if wanted and base:
+                return model_class_of(config.model_type, base)
+            raise WorkloadError(
+                f"'{printable(self.name)}' names the architecture '{printable(wanted)}', "
+                f"which transformers has no class for: {error}"
+            ) from error
+
+    def _own_class(self, auto_map: Mapping[str, Any]) -> type[Any]:
+        """The class of the checkpoint's own code, which the user has allowed."""
+        from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+        chosen = next((one for key, one in auto_map.items() if key.startswith("AutoModel")), None)
+        if not isinstance(chosen, str):
+            raise WorkloadError(f"'{printable(self.name)}' names no model class in its auto_map")
+        try:
+            found: type[Any] = get_class_from_dynamic_module(chosen, self.source)
+        except Exception as error:
+            raise self._failure(f"its class {printable(chosen)}", error) from error
+        return found
+
+    def _loaded(self, model_class: type[Any], config: Any, options: RunOptions) -> Any:
+        """The model with real weights, by the library's own code; safetensors only."""
+        import torch
+
+        try:
+            return model_class.from_pretrained(
+                self.source,
+                config=config,
+                dtype=getattr(torch, options.dtype),
+                use_safetensors=True,
+                **self._origin(options),
+            )
+        except Exception as error:
+            raise self._failure("its weights (model.safetensors)", error) from error
+
+    def _origin(self, options: RunOptions) -> dict[str, Any]:
+        """Never asks on the terminal whether code may run, never goes online for a folder."""
+        return {"trust_remote_code": options.trust_remote_code, "local_files_only": self.folder is not None}
+
+    def _failure(self, what: str, error: Exception) -> WorkloadError:
+        shown = printable(self.name)
+        said = essence(error, 400)
+        if "trust_remote_code" in str(error) and not isinstance(error, TypeError):
+            return WorkloadError(f"'{shown}' brings its own Python code, which is not run", TRUST)
+        if self.folder is not None:
+            return WorkloadError(f"{what} in '{shown}' cannot be used: {said}")
+        return WorkloadError(
+            f"there is no folder '{shown}', and {what} could not be had from the Hub: {said}",
+            f"Needed: {CONFIG} of {shown}, from the network or the cache (HF_HOME); HF_HUB_OFFLINE=1 forbids the "
+            "network, HF_TOKEN opens gated ones. Without a network give a folder that was saved before.",
+        )

@@ -1,0 +1,99 @@
+"""``hf:bert`` and ``hf:bert/BertForMaskedLM``: a model type of transformers with its default configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.errors import UnknownName, UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_hf.opennames.checkpoints import load as load_checkpoint
+from mpsprobe_hf.opennames.classes import base_class_name, class_names, model_class_of, model_types
+from mpsprobe_hf.opennames.names import PREFIX
+from mpsprobe_hf.opennames.run import essence, make_run
+from mpsprobe_hf.transformers_release import check_release
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
+
+
+def load(name: str) -> Workload:
+    """The workload of ``hf:TYPE`` or ``hf:TYPE/CLASS``; ``hf:organisation/repository`` is one of the Hub.
+
+    Raises:
+        UnknownName: no such model type; carries the nearest.
+    """
+    check_release()
+    asked = name.removeprefix(PREFIX)
+    model_type, slash, class_name = asked.partition("/")
+    known = model_types()
+    if model_type in known:
+        return ModelTypeWorkload(name, model_type, class_name)
+    if slash and class_name:
+        return load_checkpoint(asked)
+    raise UnknownName("model type", model_type, known, f"transformers has {len(known)} of them, such as hf:bert.")
+
+
+class ModelTypeWorkload:
+    """A model type with its default configuration and random weights."""
+
+    framework = "torch"
+
+    def __init__(self, name: str, model_type: str, class_name: str = "") -> None:
+        self.name = name
+        self.model_type = model_type
+        self.class_name = class_name
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """The model and inputs derived from its configuration, on torch's default device.
+
+        Raises:
+            UnknownName: the type has no such class; carries the nearest.
+            WorkloadError: the type has no default configuration, or no inputs can be derived.
+        """
+        if options.weights:
+            raise UsageError(
+                f"'{self.name}' is a model type: it has no weights", "Give a checkpoint: organisation/repository."
+            )
+        from mpsprobe_hf.construct import construct, quiet
+
+        with quiet():
+            config = self._config()
+            model_class = self._class(config)
+            return make_run(
+                self.name,
+                model_class,
+                config,
+                options,
+                lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
+            )
+
+    def describe(self) -> Mapping[str, Any]:
+        """The type and its classes, as transformers names them."""
+        return {
+            "model_type": self.model_type,
+            "architecture": self.class_name or base_class_name(self.model_type),
+            "classes": class_names(self.model_type),
+            "config": "defaults of the model type",
+        }
+
+    def _config(self) -> Any:
+        from transformers import AutoConfig
+
+        try:
+            return AutoConfig.for_model(self.model_type)
+        except Exception as error:
+            raise WorkloadError(
+                f"the model type '{self.model_type}' has no default configuration: {essence(error)}",
+                "Give a checkpoint (a folder or organisation/repository), or path/to/file.py:function.",
+            ) from error
+
+    def _class(self, config: Any) -> type[Any]:
+        wanted = self.class_name or base_class_name(self.model_type)
+        if not wanted:
+            known = class_names(self.model_type)
+            raise WorkloadError(
+                f"the model type '{self.model_type}' has no model that transformers would choose by itself",
+                f"Name a class: {PREFIX}{self.model_type}/{known[0]}" if known else None,
+            )
+        return model_class_of(self.model_type, wanted)

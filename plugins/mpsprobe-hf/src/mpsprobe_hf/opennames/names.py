@@ -1,0 +1,62 @@
+"""Which open name space a name belongs to. Imports neither torch nor transformers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.errors import WorkloadError
+from mpsprobe.suggestions import nearest, printable
+
+PREFIX = "hf:"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""``organisation/repository``, as the Hub allows them."""
+
+PATH_LIKE = re.compile(r"[./~\\]|[A-Za-z]:[\\/]")
+"""How a name begins that can only be a path: ``./x``, ``/x``, ``~/x``, ``..\\x``, ``C:\\x``."""
+
+
+def declare(name: str) -> WorkloadDeclaration | None:
+    """The workload that ``name`` stands for, ``None`` if it has none of the forms below.
+
+    ``hf:bert`` and ``hf:bert/BertForMaskedLM`` are a model type and one of its classes, a folder is
+    a checkpoint, ``organisation/repository`` (also after ``hf:``) is on the Hub.
+
+    Raises:
+        WorkloadError: it looks like a path, and there is no such folder.
+    """
+    if not name or not name.isprintable():
+        return None
+    if name.startswith(PREFIX):
+        return WorkloadDeclaration(name, "mpsprobe_hf.opennames.model_types:load", "a transformers model type", "text")
+    folder = as_folder(name)
+    if folder is not None:
+        return WorkloadDeclaration(name, "mpsprobe_hf.opennames.checkpoints:load", "a checkpoint folder", "checkpoint")
+    if PATH_LIKE.match(name):
+        raise WorkloadError(f"there is no checkpoint folder '{printable(name)}'", _near_folders(name))
+    if HUB_ID.fullmatch(name):
+        return WorkloadDeclaration(name, "mpsprobe_hf.opennames.checkpoints:load", "a repository of the Hub", "hub")
+    return None
+
+
+def as_folder(name: str) -> Path | None:
+    """The existing folder that ``name`` is, with ``~`` for the user's own."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_dir() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _near_folders(name: str) -> str:
+    try:
+        path = Path(name).expanduser()
+        if path.is_file():
+            return "It is a file: give the folder that holds config.json."
+        near = nearest(path.name, [one.name for one in path.parent.iterdir() if one.is_dir()])
+        return (
+            "Did you mean " + " or ".join(str(path.parent / one) for one in near) + "?" if near else "Check the path."
+        )
+    except (OSError, RuntimeError, ValueError):
+        return "Check the path."

@@ -1,0 +1,76 @@
+"""From a model class and its configuration to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mpsprobe.errors import MpsprobeError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.suggestions import printable
+
+MOST_LAYERS = 10_000
+"""A configuration with more is broken: building it would take the machine's memory in Python objects alone."""
+
+
+def essence(error: BaseException, limit: int = 200) -> str:
+    """The first line that says something, of an exception that may say a lot."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {printable(lines[0] if lines else '(no message)')}"[:limit]
+
+
+def check_config(name: str, config: Any) -> None:
+    """Refuse numbers that no model has and that would take all memory."""
+    for sub in (config, *(getattr(config, key, None) for key in getattr(config, "sub_configs", ()))):
+        for key, value in vars(sub).items() if hasattr(sub, "__dict__") else ():
+            if "layers" in key and isinstance(value, int) and value > MOST_LAYERS:
+                raise WorkloadError(f"the configuration of '{printable(name)}' has {key} = {value}")
+
+
+def make_run(
+    name: str,
+    model_class: type[Any],
+    config: Any,
+    options: RunOptions,
+    make_model: Callable[[], Any],
+    notes: tuple[str, ...] = (),
+) -> TorchRun:
+    """Derive inputs, make the model, and put both together.
+
+    Raises:
+        WorkloadError: inputs cannot be derived, or the model cannot be made.
+        UsageError: a size that the model cannot take.
+    """
+    import torch
+
+    from mpsprobe_hf.losses import LOSSES
+    from mpsprobe_hf.opennames.derive import derive
+    from mpsprobe_hf.opennames.signature import Signature
+    from mpsprobe_hf.sizes import choose_sizes
+    from mpsprobe_hf.tensors import make
+
+    check_config(name, config)
+    derived = derive(name, Signature.of(model_class, config), options.phase)
+    sizes = choose_sizes(derived, options)
+    try:
+        model = make_model()
+    except MpsprobeError:
+        raise
+    except Exception as error:
+        raise WorkloadError(
+            f"'{printable(name)}' cannot be built as {model_class.__name__}: {essence(error, 400)}",
+            "Its configuration may not fit the installed transformers, or it may need a package that is not installed.",
+        ) from error
+    dtype: torch.dtype = getattr(torch, options.dtype)
+    training = options.phase == "training"
+    if training and not derived.has_labels:
+        notes += (f"{model_class.__name__} has no loss that could be derived: trained with the mean of its outputs",)
+    return TorchRun(
+        model=model.train(training),
+        kwargs={field.name: make(field, sizes, dtype) for field in derived.fields},
+        architecture=model_class.__name__,
+        loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
+        batch_size=sizes["batch"],
+        seq_len=sizes.get("seq"),
+        notes=(derived.note, *notes),
+    )
