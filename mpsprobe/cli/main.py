@@ -51,8 +51,13 @@ def _run(arguments: list[str]) -> int:
         settings = read_settings()
         with main_group.make_context("mpsprobe", arguments, default_map=settings) as context:
             main_group.invoke(context)
-    except click.exceptions.Exit as exit_request:
-        return exit_request.exit_code
+    except click.exceptions.Exit as request:
+        return request.exit_code
+    except SystemExit as request:  # some libraries end the process; the outputs are still flushed as ever
+        if request.code is None or isinstance(request.code, int):
+            return request.code or 0
+        _explain(str(request.code), None)
+        return FAILED
     except (click.Abort, EOFError):  # Ctrl-C or the end of the input at a question
         return INTERRUPTED
     except click.ClickException as error:

@@ -37,6 +37,8 @@ def command(times, words, fail):
         raise ZeroDivisionError("by zero")
     if fail == "findings":
         click.get_current_context().exit(1)
+    if fail and fail.startswith("exit"):
+        raise SystemExit({"exit": None, "exit-1": 1, "exit-text": "stopped"}[fail])
     if fail == "interrupt":
         signal.raise_signal(signal.SIGINT)
         time.sleep(60)
@@ -69,6 +71,9 @@ def test_version() -> None:
             "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.\n",
         ),
         ("findings", 1, ""),
+        ("exit", 0, ""),
+        ("exit-1", 1, ""),
+        ("exit-text", 2, "Error: stopped\n"),
         ("none", 0, ""),
     ],
 )
