@@ -105,7 +105,7 @@ class Execution:
 
         bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
         try:
-            result = plan.run(*bare_args, **bare_kwargs)
+            result = accepting_numbers(plan.run, plan, bare_args, bare_kwargs)
         except NotImplementedError:
             inner.clear()
             result = self._materialised(plan.func, args, kwargs, inner)
@@ -161,6 +161,34 @@ class Execution:
         except Exception:  # noqa: BLE001 - any refusal of the CPU kernel only costs the known value
             on_failure()
             return None
+
+
+def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: Any) -> Any:
+    """``run``, once more with numbers as 0-dim tensors if it does not take them as they are.
+
+    C++ turns a number into such a tensor and PyTorch hands it to Python as a number again; some operators
+    (``fmod``) do not accept it back. Floats take the default dtype, so that promotion stays the same.
+    """
+    try:
+        return run(*args, **kwargs)
+    except RuntimeError as error:
+        if "Expected a value of type 'Tensor'" not in str(error):
+            raise
+    changed = list(args)
+    for position in plan.tensor_positions:
+        if position < len(args) and isinstance(args[position], (int, float, complex)):
+            value = args[position]
+            dtype = torch.get_default_dtype() if isinstance(value, float) else None
+            changed[position] = _scalar(value, dtype)
+    return run(*changed, **kwargs)
+
+
+def _scalar(value: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    if dtype is None:
+        dtype = (
+            torch.bool if isinstance(value, bool) else torch.complex64 if isinstance(value, complex) else torch.int64
+        )
+    return torch.scalar_tensor(value, dtype=dtype, device=CPU)
 
 
 def _real(value: Any) -> Any:

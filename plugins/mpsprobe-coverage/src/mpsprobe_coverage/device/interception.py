@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.dtypes import DtypeRules
-from mpsprobe_coverage.device.execution import Execution
+from mpsprobe_coverage.device.execution import Execution, accepting_numbers
 from mpsprobe_coverage.device.plan import How, Plan, make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.routing import Route
@@ -96,7 +97,7 @@ class Interception(TorchDispatchMode):
             return self._view(plan, args, kwargs)
         if how is How.COMPOSITE:
             with self:
-                return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+                return accepting_numbers(partial(plan.func._op_dk, plan.composite_key), plan, args, kwargs)
         if how is How.ROUTE:
             assert plan.route is not None
             return plan.route.run(self, plan, args, kwargs)
@@ -112,6 +113,8 @@ class Interception(TorchDispatchMode):
         ``verdict``, where C++ has a way of its own to MPS.
         """
         result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        if plan.truth is not None and type(result) is VirtualTensor:
+            result.truth = plan.truth
         if self.recorder.phase is not None:
             if refused is not None:
                 self.record(plan.name, "unsupported", refused, tuple(inputs), outcome.flat)

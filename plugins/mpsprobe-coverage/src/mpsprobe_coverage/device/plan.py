@@ -27,6 +27,8 @@ _COMPOSITE_KEYS = (
     DispatchKey.CompositeExplicitAutograd,
     DispatchKey.CompositeImplicitAutograd,
 )
+# Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
+_TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
 FALLBACK_REASON = "PyTorch registers it to run on the CPU, whatever the environment says"
 ERROR_REASON = "registered to raise on MPS"
 MISSING_REASON = "no MPS kernel: raises, or runs on the CPU with PYTORCH_ENABLE_MPS_FALLBACK=1"
@@ -62,6 +64,8 @@ class Plan:
     inplace_view: bool = False
     written: tuple[tuple[int, str], ...] = ()  # (position, name) of each argument that is written
     returned: tuple[int | None, ...] = ()  # for each return: index into `written`, or None for a fresh one
+    truth: bool | None = None  # what its unknown result is taken for as a truth value
+    tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
 
 
@@ -140,6 +144,10 @@ def _finish(plan: Plan) -> Plan:
     plan.run = REFERENCES.get(operator_name(plan.func), plan.func)
     plan.mutable = schema.is_mutable
     plan.inplace_view = torch.Tag.inplace_view in plan.func.tags
+    if schema.name in _TRUE_OF_GOOD_DATA:
+        plan.truth = True
+    tensors = (i for i, a in enumerate(schema.arguments) if isinstance(a.type, torch.TensorType))
+    plan.tensor_positions = tuple(tensors)
     written, sets = [], []
     for position, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:

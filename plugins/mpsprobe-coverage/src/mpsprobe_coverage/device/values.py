@@ -1,7 +1,8 @@
 """Calls whose result depends on values: the program asks a number, a truth, or how many there are.
 
 Where every value is known (shadows), the answer is real. Where it is not, the run goes on with an
-assumption that is written into the report: a truth value is False, a number is 1, and an operator
+assumption that is written into the report: a check over all elements (``all``) holds, any other truth
+value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
 a mixture is used).
 """
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
 
 
+SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
+ONES_ASSUMPTION = "ones: everything is found or selected"
+
+
 class Values:
     """Answers for one interception."""
 
@@ -36,7 +41,11 @@ class Values:
         unknown = [t for t in tensors if _known(t) is None]
         scalar = torch.Tag.data_dependent_output in plan.func.tags
         if unknown:
-            text = "False for a truth value, 1 for a number" if scalar else "ones: everything is found or selected"
+            text = (
+                "checks hold, other truth values are False, numbers are 1"
+                if scalar
+                else "ones: everything is found or selected"
+            )
             interception.recorder.assumed(plan.name, text, interception.origin())
         if unknown and scalar:
             result: Any = _assumed_scalar(plan, tensors)
@@ -92,7 +101,7 @@ def _depends_on_values(plan: Plan, args: Any) -> bool:
 def _assumed_scalar(plan: Plan, tensors: list[torch.Tensor]) -> Any:
     returned = plan.func._schema.returns[0].type.kind()
     if returned == "BoolType" or (returned == "NumberType" and spec_of(tensors[0]).dtype is torch.bool):
-        return False
+        return tensors[0].truth if type(tensors[0]) is VirtualTensor else False
     dtype = spec_of(tensors[0]).dtype
     return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
 
