@@ -113,7 +113,7 @@ class KernelTable:
 
     @property
     def python(self) -> frozenset[str]:
-        """Operators that torch/backends/mps/__init__.py gives a Python kernel; not in ``native``."""
+        """Operators that torch's Python code gives a kernel for MPS (group norm, for example); not in ``native``."""
         return self.with_label(MPS_PYTHON)
 
     @cached_property

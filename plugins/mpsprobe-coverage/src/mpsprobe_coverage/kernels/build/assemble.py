@@ -14,7 +14,7 @@ from mpsprobe_coverage.kernels.build.wheel import Wheel
 from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
 
 NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
-MPS_PACKAGE = "torch/backends/mps/__init__.py"
+QUOTED_MPS = (b'"MPS"', b"'MPS'")
 FOREACH = "torch/utils/_foreach_utils.py"
 COMPARED_KEYS = ("MPS", "SparseCsrMPS", "SparseMPS", *COMPOSITE_KEYS)
 
@@ -37,7 +37,8 @@ def build_table(path: Path) -> KernelTable:
         only_declared: dict[str, tuple[str, ...]] = {}
         markers = set(found.markers)
         if wheel.library == "torch":
-            python = python_sources.registered_from_python(python_sources.parse(wheel.text(MPS_PACKAGE), MPS_PACKAGE))
+            for name, source in wheel.python_files(QUOTED_MPS):
+                python |= python_sources.registered_from_python(python_sources.parse(source, name))
             if wheel.has(FOREACH):  # since 2.1; before it only CUDA had these kernels
                 markers |= python_sources.optimizer_markers(python_sources.parse(wheel.text(FOREACH), FOREACH))
             declared = declared_kernels(parse_native_functions(wheel.text(NATIVE_FUNCTIONS)))

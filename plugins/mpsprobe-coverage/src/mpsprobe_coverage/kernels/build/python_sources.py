@@ -7,6 +7,8 @@ import ast
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels.build.markers import OPTIMIZER_MARKERS
 
+MPS_KEY = "MPS"
+
 
 def parse(source: str, name: str) -> ast.Module:
     """The syntax tree of ``source``. Raises ``TableError`` when it is not Python."""
@@ -27,16 +29,38 @@ def commit(version_file: ast.Module) -> str | None:
 
 
 def registered_from_python(module: ast.Module) -> set[str]:
-    """Operators that ``library.impl("name", function, "MPS")`` gives a Python kernel, as ``aten::name``."""
-    found = set()
+    """Operators that a module gives a Python kernel for MPS, as ``namespace::name``.
+
+    Two forms occur: ``lib = Library("aten", "IMPL"); lib.impl("name", function, "MPS")`` (torch/backends/mps, 2.0 to
+    2.12) and ``lib = Library("aten", "IMPL", "MPS"); lib.impl("aten::name", function)`` (torch/_refs/linalg, 2.10 to
+    2.13).
+    """
+    namespaces: dict[str, str] = {}
+    libraries_of_mps: set[str] = set()
+    calls: list[tuple[str, list[str]]] = []
     for node in ast.walk(module):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "impl"):
-            continue
-        arguments = [*node.args[:3], *(k.value for k in node.keywords if k.arg == "dispatch_key")]
-        texts = [a.value for a in arguments if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        if len(texts) == 2 and texts[1] == "MPS":
-            found.add(texts[0] if "::" in texts[0] else f"aten::{texts[0]}")
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            texts = _texts(node.value)
+            if texts[1:2] == ["IMPL"]:
+                namespaces.update(dict.fromkeys(names, texts[0]))
+                libraries_of_mps.update(names if texts[2:3] == [MPS_KEY] else ())
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "impl":
+            library = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            calls.append((library, _texts(node)))
+    found = set()
+    for library, texts in calls:
+        if texts[1:2] == [MPS_KEY] or (len(texts) == 1 and library in libraries_of_mps):
+            name = texts[0]
+            found.add(name if "::" in name else f"{namespaces.get(library, 'aten')}::{name}")
     return found
+
+
+def _texts(call: ast.Call) -> list[str]:
+    """The string arguments of ``call``, those by keyword last."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return [a.value for a in arguments if isinstance(a, ast.Constant) and isinstance(a.value, str)]
 
 
 def optimizer_markers(module: ast.Module) -> set[str]:

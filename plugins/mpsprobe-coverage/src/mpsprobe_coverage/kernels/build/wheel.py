@@ -10,6 +10,7 @@ import hashlib
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
 from email.parser import HeaderParser
 from pathlib import Path
 from types import TracebackType
@@ -107,6 +108,19 @@ class Wheel:
                 return source.read(LARGEST_TEXT).decode("utf-8")
         except READ_ERRORS as error:
             raise self._unreadable(member, error) from error
+
+    def python_files(self, parts: tuple[bytes, ...]) -> Iterator[tuple[str, str]]:
+        """Name and text of the library's Python files that contain one of ``parts``; its tests are left out."""
+        tests = f"{self.library}/testing/"
+        for member in sorted(self._members):
+            if member.startswith(f"{self.library}/") and member.endswith(".py") and not member.startswith(tests):
+                info = self._member(member, LARGEST_TEXT)
+                try:
+                    content = self._zip.read(info)
+                except READ_ERRORS as error:
+                    raise self._unreadable(member, error) from error
+                if any(part in content for part in parts):
+                    yield member, content.decode("utf-8", "replace")
 
     def extract_library(self, target: Path) -> None:
         """Write the library that registers the kernels to ``target``.
