@@ -99,12 +99,16 @@ def named(name: str) -> NamedWorkload:
     return NamedWorkload(found[name])
 
 
+IMPORT_NAMES = {"pillow": "PIL"}
+"""Of distributions that are imported under another name."""
+
+
 def check_installed(entry: Entry, architecture: Architecture) -> None:
     """Raise ``MissingPackage`` for the first distribution that is needed and not there."""
     import importlib.util
 
     for distribution in architecture.requires:
-        if importlib.util.find_spec(distribution) is None:
+        if importlib.util.find_spec(IMPORT_NAMES.get(distribution, distribution)) is None:
             raise MissingPackage(f"the workload '{entry.name}' ({architecture.model_class})", distribution)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from mpsprobe.errors import UnknownName, WorkloadError
+from mpsprobe.errors import MissingPackage, UnknownName, WorkloadError
 from mpsprobe_hf.opennames.run import essence
 
 
@@ -17,7 +18,7 @@ def model_types() -> tuple[str, ...]:
 
 
 def base_class_name(model_type: str) -> str:
-    """The class that ``AutoModel`` makes of the type; the first with a head if there is no bare one; else empty."""
+    """The class that ``AutoModel`` makes of the type, else one with a head, else the first of its module; or empty."""
     from transformers.models.auto import modeling_auto
 
     orders = ("MODEL_MAPPING_NAMES", "MODEL_FOR_PRETRAINING_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")
@@ -25,19 +26,48 @@ def base_class_name(model_type: str) -> str:
         found = getattr(modeling_auto, mapping, {}).get(model_type)
         if found:
             return str(found if isinstance(found, str) else found[0])
-    return ""
+    # The parts of composite models (clip_text_model) are in no mapping, but their module has a class for them.
+    own = [*_declared(model_type), *_of_module(model_type)]
+    return next((name for name in own if name.endswith("Model")), own[0] if own else "")
 
 
 def class_names(model_type: str) -> list[str]:
-    """The model classes of the type, found without importing them."""
+    """The model classes of the type."""
+    return sorted({*_declared(model_type), *_of_module(model_type)})
+
+
+def _declared(model_type: str) -> list[str]:
+    """The classes that the ``AutoModel…`` mappings have for the type; imports none of them."""
     from transformers.models.auto import modeling_auto
 
     found: set[str] = set()
     for mapping, classes in vars(modeling_auto).items():
-        if mapping.endswith("_MAPPING_NAMES") and isinstance(classes, Mapping) and model_type in classes:
+        models = mapping.startswith("MODEL_") and mapping.endswith("_MAPPING_NAMES")
+        if models and isinstance(classes, Mapping) and model_type in classes:
             chosen = classes[model_type]
             found |= {chosen} if isinstance(chosen, str) else set(chosen)
     return sorted(found)
+
+
+def _of_module(model_type: str) -> list[str]:
+    """The classes of the type's own module whose configuration is of that type, in the order of the module."""
+    import importlib
+
+    from transformers.models.auto.configuration_auto import model_type_to_module_name
+
+    folder = model_type_to_module_name(model_type)
+    try:
+        module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    except (ImportError, RuntimeError):
+        return []
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and getattr(getattr(value, "config_class", None), "model_type", None) == model_type
+        and name in getattr(module, "__all__", ())
+        and not name.endswith("PreTrainedModel")
+    ]
 
 
 def model_class_of(model_type: str, class_name: str) -> type[Any]:
@@ -45,21 +75,26 @@ def model_class_of(model_type: str, class_name: str) -> type[Any]:
 
     Raises:
         UnknownName: it does not; carries the nearest that do.
-        WorkloadError: it needs a package that is not installed.
+        MissingPackage: it needs a package that is not installed.
     """
     import transformers
     from transformers import PreTrainedModel
 
     known = class_names(model_type)
     try:
-        found = getattr(transformers, class_name)
-    except AttributeError as error:
-        raise UnknownName(f"class of the model type '{model_type}'", class_name, known) from error
+        found = getattr(transformers, class_name, None)
+        own = getattr(getattr(found, "config_class", None), "model_type", None)
+        is_model = isinstance(found, type) and issubclass(found, PreTrainedModel)
     except (ImportError, RuntimeError) as error:
-        raise WorkloadError(f"{class_name} cannot be imported: {essence(error)}") from error
-    own = getattr(getattr(found, "config_class", None), "model_type", None)
-    if not (isinstance(found, type) and issubclass(found, PreTrainedModel)) or (
-        class_name not in known and own != model_type
-    ):
+        raise missing_package(class_name, error) from error
+    if found is None or not is_model or (class_name not in known and own != model_type):
         raise UnknownName(f"class of the model type '{model_type}'", class_name, known)
-    return found
+    return found  # type: ignore[no-any-return]
+
+
+def missing_package(what: str, error: BaseException) -> MissingPackage | WorkloadError:
+    """The error for ``error``, which transformers raises with the name of the library that it wants."""
+    wanted = re.search(r"requires the ([\w.-]+) library", str(error))
+    if wanted:
+        return MissingPackage(what, {"PIL": "pillow"}.get(wanted[1], wanted[1]))
+    return WorkloadError(f"{what} cannot be imported: {essence(error)}")

@@ -42,8 +42,8 @@ class Derived:
         return {"inference": 1, "training": 2}
 
 
-def derive(name: str, signature: Signature, phase: str) -> Derived:
-    """Inputs for one step of ``phase``.
+def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION) -> Derived:
+    """Inputs for one step of ``phase``; ``hint`` says what to do where there are none.
 
     Raises:
         WorkloadError: what ``forward`` needs cannot be told from the class and its configuration.
@@ -53,7 +53,7 @@ def derive(name: str, signature: Signature, phase: str) -> Derived:
         raise WorkloadError(
             f"no inputs can be derived for {signature.name}: its main input is '{signature.main}', "
             f"its forward takes {_listed(signature)}",
-            OWN_FUNCTION,
+            hint,
         )
     labels: tuple[Field, ...] = ()
     if phase == "training":
@@ -64,7 +64,7 @@ def derive(name: str, signature: Signature, phase: str) -> Derived:
     if missing:
         raise WorkloadError(
             f"no inputs can be derived for {signature.name}: its forward needs {', '.join(sorted(missing))}",
-            OWN_FUNCTION,
+            hint,
         )
     sequences = any("seq" in field.shape for field in fields)
     lead = signature.image_token if any(field.name == "pixel_values" for field in fields) else None
@@ -139,6 +139,8 @@ def _image(signature: Signature) -> list[Field]:
     shape = ("batch", signature.channels, height, width)
     if isinstance(frames, int) and signature.main == "pixel_values":
         shape = ("batch", frames, signature.channels, height, width)
+    if _takes(signature, "pixel_attention_mask") and not _takes(signature, "spatial_shapes"):
+        shape = ("batch", 1, signature.channels, height, width)  # as many images as the text has; here one
     fields = [Field("pixel_values", "floats", shape)]
     if "bool_masked_pos" in signature.required:
         patch = first(signature.vision, "patch_size")

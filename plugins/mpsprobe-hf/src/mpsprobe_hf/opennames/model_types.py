@@ -66,6 +66,7 @@ class ModelTypeWorkload:
                 config,
                 options,
                 lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
+                hint=self._named(),
             )
 
     def describe(self) -> Mapping[str, Any]:
@@ -76,6 +77,17 @@ class ModelTypeWorkload:
             "classes": class_names(self.model_type),
             "config": "defaults of the model type",
         }
+
+    def _named(self) -> str | None:
+        """What to do where no inputs can be derived: the catalog may have a workload of this type."""
+        from mpsprobe_hf.catalog import entries
+
+        names = [one.name for one in entries().values() if one.model_type == self.model_type.replace("-", "_")]
+        return (
+            f"The workload {' or '.join(repr(one) for one in names)} is of this type and brings inputs."
+            if names
+            else None
+        )
 
     def _config(self) -> Any:
         from transformers import AutoConfig

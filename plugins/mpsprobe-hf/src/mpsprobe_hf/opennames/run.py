@@ -34,6 +34,7 @@ def make_run(
     options: RunOptions,
     make_model: Callable[[], Any],
     notes: tuple[str, ...] = (),
+    hint: str | None = None,
 ) -> TorchRun:
     """Derive inputs, make the model, and put both together.
 
@@ -44,18 +45,22 @@ def make_run(
     import torch
 
     from mpsprobe_hf.losses import LOSSES
-    from mpsprobe_hf.opennames.derive import derive
+    from mpsprobe_hf.opennames.derive import OWN_FUNCTION, derive
     from mpsprobe_hf.opennames.signature import Signature
     from mpsprobe_hf.sizes import choose_sizes
     from mpsprobe_hf.tensors import make
 
     check_config(name, config)
-    derived = derive(name, Signature.of(model_class, config), options.phase)
+    derived = derive(name, Signature.of(model_class, config), options.phase, hint or OWN_FUNCTION)
     sizes = choose_sizes(derived, options)
     try:
         model = make_model()
     except MpsprobeError:
         raise
+    except ImportError as error:
+        from mpsprobe_hf.opennames.classes import missing_package
+
+        raise missing_package(f"'{printable(name)}' ({model_class.__name__})", error) from error
     except Exception as error:
         raise WorkloadError(
             f"'{printable(name)}' cannot be built as {model_class.__name__}: {essence(error, 400)}",
