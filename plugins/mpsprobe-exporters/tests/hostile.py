@@ -41,7 +41,9 @@ HOSTILE = [
     "",
 ]
 
-texts = st.sampled_from(HOSTILE) | st.text(max_size=60) | st.text(alphabet="|`\\<>&*_[]{}=+-@\n .:0123456789a", max_size=40)
+texts = (
+    st.sampled_from(HOSTILE) | st.text(max_size=60) | st.text(alphabet="|`\\<>&*_[]{}=+-@\n .:0123456789a", max_size=40)
+)
 
 
 def hostile_coverage(text: str) -> CoverageReport:
@@ -57,7 +59,15 @@ def hostile_coverage(text: str) -> CoverageReport:
     return coverage(
         text,
         findings,
-        workload={**BERT, **SIZES, "name": text, "architecture": text, "dtype": text, "notes": [text], "optimizer": text},
+        workload={
+            **BERT,
+            **SIZES,
+            "name": text,
+            "architecture": text,
+            "dtype": text,
+            "notes": [text],
+            "optimizer": text,
+        },
         environment={**ENVIRONMENT, "torch": text, "torch_build": text, "platform": text, "transformers": text},
         not_judged=[{"operator": text, "reason": text, "call_sites": [text]}],
         data_dependence=[{"operator": text, "assumed": text, "call_sites": [text]}],

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from example_reports import examples
+
 from mpsprobe.declarations import ExporterDeclaration, resolve
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 from mpsprobe_exporters.table import TableExporter

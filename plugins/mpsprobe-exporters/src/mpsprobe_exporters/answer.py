@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity
+from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity, shortened
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -229,16 +229,13 @@ def method_line(report: AnyReport) -> str:
     return f"Predicted: traced with {tracer} on {one_line(environment.platform)}"
 
 
-def unjudged_line(one: Unjudged) -> str:
-    """What was not judged, and why."""
-    return f"{one_line(one.operator)}: {one_line(one.reason)}{_aside(one.calls, one.call_sites)}"
+def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What the report leaves open: a title, and for each operator under it a sentence. Without empty lists."""
+    unjudged = [(one.operator, _told(one.reason, one)) for one in report.not_judged]
+    assumed = [(one.operator, _told(one.assumed, one)) for one in report.data_dependence]
+    return [(title, lines) for title, lines in ((NOT_JUDGED, unjudged), (DATA_DEPENDENCE, assumed)) if lines]
 
 
-def dependence_line(one: DataDependence) -> str:
-    """Where the control flow read a value, and what was assumed."""
-    return f"{one_line(one.operator)}: {one_line(one.assumed)}{_aside(one.calls, one.call_sites)}"
-
-
-def _aside(calls: int, call_sites: Iterable[str]) -> str:
-    sites = list(dict.fromkeys(call_site(site) for site in call_sites))
-    return f" ({', '.join([plural(calls, 'call'), *sites[:3]])})"
+def _told(text: str, one: Unjudged | DataDependence) -> str:
+    sites = list(dict.fromkeys(map(call_site, one.call_sites)))
+    return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"

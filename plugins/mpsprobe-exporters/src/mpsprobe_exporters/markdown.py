@@ -34,7 +34,8 @@ class MarkdownExporter:
         read = known(report, "markdown")
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
-        blocks += _closing(read)
+        for title, lines in answer.open_questions(read):
+            blocks += [f"### {title}", "\n".join(f"- {code(operator)}: {prose(text)}" for operator, text in lines)]
         return "\n\n".join(blocks) + "\n"
 
 
@@ -67,9 +68,11 @@ def _coverage(report: CoverageReport) -> Iterator[str]:
 
 def _finding_row(one: OperatorFinding, release: str) -> tuple[str, ...]:
     phases = ", ".join(f"{prose(phase, 40)} {number(calls)}" for phase, calls in one.phases.items())
-    traffic = byte_size(one.input_bytes + one.output_bytes)
+    moved = one.input_bytes + one.output_bytes
+    traffic = byte_size(moved) if moved else ""
     dtypes = ", ".join(prose(dtype, 40) for dtype in one.dtypes)
-    since = prose(answer.since(one, release) or "-", 40)
+    native = answer.since(one, release)
+    since = prose(native, 40) if native else "-"
     return (
         code(one.operator),
         f"**{one.verdict}**",
@@ -116,12 +119,3 @@ def _matrix(report: MatrixReport) -> Iterator[str]:
         if legends:
             yield "; ".join(legends) + "."
     yield from _advice(answer.findings(report), answer.judged_release(report))
-
-
-def _closing(report: AnyReport) -> Iterator[str]:
-    if report.not_judged:
-        yield f"### {answer.NOT_JUDGED}"
-        yield "\n".join(f"- {prose(answer.unjudged_line(one))}" for one in report.not_judged)
-    if report.data_dependence:
-        yield f"### {answer.DATA_DEPENDENCE}"
-        yield "\n".join(f"- {prose(answer.dependence_line(one))}" for one in report.data_dependence)

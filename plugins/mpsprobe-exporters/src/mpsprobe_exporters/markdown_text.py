@@ -11,7 +11,9 @@ from mpsprobe_exporters.plain_text import one_line
 # Nothing in these can end a code span, a table cell, or start anything else.
 PLAIN_CODE = re.compile(r"[A-Za-z0-9_.,:;/=+(){}\[\] -]*[A-Za-z0-9_.,:;/=+(){}\[\]-]")
 # Structure that Markdown sees in running text. Underscores inside words are none on GitHub.
-STRUCTURE = re.compile(r"[\\`*\[\]|~#!$]|(?<!\w)_|_(?!\w)")
+STRUCTURE = re.compile(r"[\\`*\[\]|~#!$]|(?<![^\W_])_|_(?![^\W_])")
+# What makes a list or a heading of the line that it begins.
+BEGINNING = re.compile(r"[-+](?=[\s-]|$)|=(?==*$)|[0-9](?=[0-9]{0,8}[.)](\s|$))")
 
 
 def code(text: str, longest: int | None = 300) -> str:
@@ -29,7 +31,8 @@ def prose(text: str, longest: int | None = None) -> str:
     """``text`` as running text: nothing in it is markup, but pairs of backticks around plain code stay."""
     clean = one_line(text, longest)
     parts = re.split(r"`([^`]+)`", clean)
-    return "".join(code(part) if index % 2 else _escaped(part) for index, part in enumerate(parts))
+    text = "".join(code(part) if index % 2 else _escaped(part) for index, part in enumerate(parts))
+    return f"&#{ord(text[0])};{text[1:]}" if BEGINNING.match(text) else text
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 ROOT = "(model)"
 # A number that is written as `str(int(text))` writes it, so that folding can be undone.
+MOST_NUMBERS = 12
 NUMBER = re.compile(r"(?<![0-9])(0|[1-9][0-9]{0,8})(?![0-9])")
 
 
@@ -24,6 +25,8 @@ def fold_names(names: Iterable[str]) -> list[str]:
     families: dict[tuple[str, ...], list[tuple[tuple[int, ...], int]]] = {}
     for name, position in order.items():
         parts = [name] if "{" in name or "}" in name else NUMBER.split(name)
+        if len(parts) > 2 * MOST_NUMBERS:  # no name of a module, and slow to fold
+            parts = [name]
         numbers = tuple(int(part) for part in parts[1::2])
         families.setdefault(tuple(parts[0::2]), []).append((numbers, position))
     folded: list[tuple[int, str]] = []

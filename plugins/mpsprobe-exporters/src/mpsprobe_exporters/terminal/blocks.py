@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -42,8 +42,10 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
         yield BLANK
         yield from matrix_table(report, width)
     yield from _to_do(found, release, with_places)
-    yield from _list(answer.NOT_JUDGED, map(answer.unjudged_line, report.not_judged))
-    yield from _list(answer.DATA_DEPENDENCE, map(answer.dependence_line, report.data_dependence))
+    for title, lines in answer.open_questions(report):
+        yield BLANK
+        yield Text(title, style="bold")
+        yield from (_indented(Text(f"{one_line(operator)}: {text}")) for operator, text in lines)
 
 
 def _opening(report: AnyReport) -> Iterator[RenderableType]:
@@ -85,14 +87,6 @@ def _facts(one: OperatorFinding, release: str, with_places: bool) -> Iterator[tu
     if one.reason and one.reason.strip():
         yield "why", one_line(one.reason, 1000)
     yield "do", advice(one, release)
-
-
-def _list(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
-    shown = list(lines)
-    if shown:
-        yield BLANK
-        yield Text(title, style="bold")
-        yield from (_indented(Text(line)) for line in shown)
 
 
 def _indented(text: Text) -> RenderableType:

@@ -21,4 +21,4 @@ def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
         cut = max(joints, default=room) or room
         lines.append(margin + name[:cut])
         name, margin = name[cut:], " " * min(indent, width - 1)
-    return [*lines, margin + name] if name else lines
+    return [*lines, margin + name] if name or not lines else lines

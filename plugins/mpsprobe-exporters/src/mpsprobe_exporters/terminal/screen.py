@@ -61,8 +61,11 @@ def on_terminal() -> Screen:
 
 def _color_wanted() -> bool:
     """Whether a terminal may get colours: https://no-color.org, ``TERM=dumb``, old consoles of Windows."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
-        return False
+    refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    return not refused and _color_possible()
+
+
+def _color_possible() -> bool:
     if sys.platform == "win32":
         from rich.console import detect_legacy_windows
 

@@ -1,0 +1,105 @@
+"""The short answer, sentence by sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from example_reports import NATIVE, coverage, failed, finding, matrix, mixed
+
+from mpsprobe.schemas import MatrixReport
+from mpsprobe_exporters import answer
+
+
+def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
+    """A report on ``torch`` of one native operator and one for each (verdict, native_since)."""
+    operators = [
+        finding(f"aten::op{index}", verdict, native_since=since) for index, (verdict, since) in enumerate(verdicts)
+    ]
+    return coverage(torch, [*operators, finding("aten::add.Tensor")])
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (coverage("2.15.0", NATIVE), "5 of 5 operators native on torch 2.15.0"),
+        (coverage("2.15.0", []), "no operator was judged on torch 2.15.0"),
+        (
+            report("2.6.0", ("fallback", "2.9.0"), ("fallback", "2.9.0")),
+            "2 of 3 operators fall back to the CPU on torch 2.6.0; both are native from 2.9.0 on",
+        ),
+        (
+            report("2.6.0", ("fallback", "2.10.0")),
+            "1 of 2 operators falls back to the CPU on torch 2.6.0; it is native from 2.10.0 on",
+        ),
+        (
+            report("1.12.1", ("missing", "2.0.0"), ("missing", "2.0.0"), ("missing", None)),
+            "3 of 4 operators have no MPS kernel on torch 1.12.1; native: 2 from 2.0.0 on, 1 in no release yet",
+        ),
+        (
+            report("2.15.0", ("missing", None)),
+            "1 of 2 operators has no MPS kernel on torch 2.15.0; no release up to now changes that",
+        ),
+        (report("2.15.0", ("unknown", None)), "1 of 2 operators is unknown on torch 2.15.0"),
+        (
+            report("2.9.0", ("unsupported", "2.0.0"), ("missing", "2.10.0"), ("fallback", "2.10.0"), ("unknown", None)),
+            "4 of 5 operators are not native on torch 2.9.0: 1 has no MPS kernel, 1 is not supported on MPS, "
+            "1 falls back to the CPU and 1 is unknown; native: 2 from 2.10.0 on, 1 in no release yet",
+        ),
+        (failed(), "up to there, 2 of 2 operators native on torch 2.6.0"),
+    ],
+)
+def test_short_answer(made: Any, said: str) -> None:
+    assert answer.short_answer(made) == said
+
+
+def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
+    twice = [
+        finding("aten::a", "missing", native_since="2.10.0"),
+        finding("aten::a", "unsupported", native_since="2.9.0"),
+    ]
+    assert "it is native from 2.10.0 on" in answer.short_answer(coverage("2.6.0", twice))
+    never = [twice[0], finding("aten::a", "unsupported", dtypes=["float64"], native_since="2.9.0")]
+    assert "no release" in answer.short_answer(coverage("2.6.0", never))
+
+
+def test_what_was_not_judged_is_in_the_answer() -> None:
+    said = answer.short_answer(mixed())
+    assert said.startswith("5 of 10 judged operators") and said.endswith("1 more could not be judged")
+
+
+def test_releases_are_compared_as_numbers() -> None:
+    assert answer.is_later("2.10.0", "2.9.1") and not answer.is_later("2.9.0", "2.10.0")
+    assert not answer.is_later("2.9.0+cpu", "2.9.0") and not answer.is_later(None, "1.0")
+
+
+def test_matrix_answers() -> None:
+    made = matrix()
+    assert answer.short_answer(made).startswith("every operator native from 2.15.0 on; 8 of 8 operators native on the")
+    assert "the run stopped on 1 of 11 releases" in answer.short_answer(made)
+    never = made.model_copy(update={"native_since": None, "releases": made.releases[:3]})
+    assert answer.short_answer(never).startswith("every operator native: in no release yet; 3 of 8 operators")
+    assert answer.judged_release(never) == "2.0.0"
+    always = made.model_copy(update={"native_since": "1.12.1"})
+    assert answer.short_answer(always).startswith("every operator native in every release, 1.12.1 on; ")
+    empty = MatrixReport.model_validate({**made.model_dump(), "releases": []})
+    assert answer.short_answer(empty) == "no release was judged"
+
+
+def test_failures_name_the_place_and_the_releases() -> None:
+    assert answer.failures(failed()) == [
+        "The run stopped in backward at encoder.layer.3.attention · modeling_bert.py:201: only the operators before it "
+        "are judged. RuntimeError: shape '[8, 128]' is invalid for input of size 3"
+    ]
+    assert answer.failures(matrix())[0].startswith("On torch 1.12.1: The run stopped in forward: ")
+    assert answer.failures(coverage("2.6.0", [])) == []
+
+
+def test_lines_about_the_run() -> None:
+    assert answer.workload_line(mixed()) == (
+        "bert-base (BertModel, 109.5 M parameters), training, float32, autocast bfloat16, batch 8 x 128, "
+        "4 passes for each optimizer step, AdamW, 197 calls"
+    )
+    assert answer.method_line(mixed()).startswith("Predicted: traced with torch 2.13.0+cpu and transformers 5.23.0 on")
+    observed = mixed().model_copy(update={"method": "observed"})
+    assert answer.method_line(observed).startswith("Observed with torch 2.13.0+cpu")

@@ -1,0 +1,54 @@
+"""The document comes back as an equal report, with everything that was in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from example_reports import examples, mixed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpsprobe.schemas.report import parse_report
+from mpsprobe_exporters.json_document import JsonExporter
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("name", examples())
+def test_round_trip(name: str) -> None:
+    report = examples()[name]
+    text = JsonExporter().render(report)
+    assert text.isascii() and text.startswith('{\n  "kind": "')
+    assert parse_report(text) == report
+    assert JsonExporter().render(parse_report(text)) == text
+
+
+def test_keys_come_in_the_order_of_the_contract() -> None:
+    document = json.loads(JsonExporter().render(mixed()))
+    wanted = ["kind", "schema_version", "method", "workload", "target", "environment", "summary", "operators"]
+    assert list(document) == [*wanted, "not_judged", "data_dependence", "failure"]
+    assert list(document["operators"][0])[:5] == ["operator", "verdict", "calls", "phases", "dtypes"]
+    assert document["operators"][0]["call_sites"][0] == "/home/user/project/orthogonal.py:31"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.text().map("x_{}".format), values, max_size=3))
+def test_keys_that_this_version_does_not_know_are_kept(extra: dict[str, Any]) -> None:
+    document = json.loads(JsonExporter().render(mixed()))
+    document = {**document, **extra, "summary": {**document["summary"], **extra}}
+    again = json.loads(JsonExporter().render(parse_report(json.dumps(document))))
+    assert again == document
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.text().map("x_{}".format), values, max_size=3))
+def test_a_report_of_another_kind_comes_back_verbatim(extra: dict[str, Any]) -> None:
+    document = {"kind": "profile", "schema_version": 3, **extra}
+    text = JsonExporter().render(parse_report(json.dumps(document)))
+    assert text == json.dumps(document, indent=2) + "\n"

@@ -1,0 +1,84 @@
+"""What a Markdown parser with GitHub's tables makes of the documents."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from example_reports import NATIVE, coverage, examples, finding
+from hostile import HOSTILE, hostile_coverage, hostile_matrix, texts
+from hypothesis import given, settings
+from markdown_it import MarkdownIt
+
+from mpsprobe.schemas.report import Report
+from mpsprobe_exporters.markdown import MOST_OPEN_ROWS, MarkdownExporter
+from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.plain_text import one_line
+
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+OWN_TAGS = {"p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "h3"}
+
+
+def shown(markdown: str) -> str:
+    """The text that a reader sees, on one line."""
+    return one_line(html.unescape(re.sub(r"<!-- -->|</?(code|p)>", "", PARSER.render(markdown))), None)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_known_hostile_strings_are_shown_as_they_are(text: str) -> None:
+    check_text(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts)
+def test_any_string_is_shown_as_it_is(text: str) -> None:
+    check_text(text)
+
+
+def check_text(text: str) -> None:
+    assert shown(f"x {code(text, None)}") == one_line(f"x {one_line(text, None)}", None)
+    pairs_of_backticks = one_line(text, None).count("`") >= 2
+    if not pairs_of_backticks:
+        assert shown(f"x {prose(text)}") == one_line(f"x {one_line(text, None)}", None)
+    cells = [[code(text), prose(text)], ["a", "b"]]
+    rendered = PARSER.render("\n".join(table(["one", "two"], cells)))
+    assert rendered.count("<tr>") == 3 and rendered.count("<td") == 4
+
+
+def test_backticks_around_plain_code_stay() -> None:
+    assert prose("set A_B=1 before `import torch`") == "set A_B=1 before `import torch`"
+    assert "<script>" not in PARSER.render(prose("`<script>` `a` <script>"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(texts)
+def test_no_string_adds_structure_to_a_document(text: str) -> None:
+    check_document(hostile_coverage(text), hostile_coverage("plain"))
+    check_document(hostile_matrix(text), hostile_matrix("plain"))
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text.strip()])
+def test_no_known_string_adds_structure_to_a_document(text: str) -> None:
+    check_document(hostile_coverage(text), hostile_coverage("plain"))
+
+
+def check_document(report: Report, plain: Report) -> None:
+    """The same headings, tables and rows as with a plain word; no tag that is not ours."""
+    rendered, expected = (PARSER.render(MarkdownExporter().render(one)) for one in (report, plain))
+    assert set(re.findall(r"<(\w+)", rendered)) <= OWN_TAGS
+    for tag in ("<h3>", "<table>", "<tr>", "<ul>", "<li>"):
+        assert rendered.count(tag) == expected.count(tag)
+
+
+def test_many_native_operators_are_folded_away() -> None:
+    many = [finding(f"aten::op{index}") for index in range(MOST_OPEN_ROWS + 1)]
+    text = MarkdownExporter().render(coverage("2.15.0", many))
+    assert "<details><summary>13 native operators</summary>\n\n| native operator" in text
+    assert "<details>" not in MarkdownExporter().render(coverage("2.15.0", NATIVE))
+
+
+@pytest.mark.parametrize("name", examples())
+def test_examples_are_valid_tables(name: str) -> None:
+    rendered = PARSER.render(MarkdownExporter().render(examples()[name]))
+    assert "| ---" not in rendered and "&lt;" not in rendered

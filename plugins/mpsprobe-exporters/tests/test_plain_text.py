@@ -1,0 +1,72 @@
+"""Strings on one line, amounts in words."""
+
+from __future__ import annotations
+
+import pytest
+from hostile import texts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpsprobe_exporters.plain_text import byte_size, call_site, listed, number, one_line, plural, quantity, shortened
+
+
+@given(texts, st.integers(min_value=5, max_value=400))
+def test_one_line_is_printable_and_short(text: str, longest: int) -> None:
+    line = one_line(text, longest)
+    assert line.isprintable() and len(line) <= longest
+    assert one_line(line, longest) == line
+
+
+def test_one_line_keeps_both_ends() -> None:
+    assert one_line("a" * 50 + "b" * 50, 12) == "aaaaaaaa…bbb"
+    assert one_line("tab\tnew\r\nline\u2028end ") == "tab new line end"
+    assert one_line("\x1b[31m\u202e") == "\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize(
+    ("site", "shown"),
+    [
+        ("/usr/lib/transformers/modeling_bert.py:164", "modeling_bert.py:164"),
+        ("C:\\code\\model.py:3", "model.py:3"),
+        ("model.py:3", "model.py:3"),
+        ("../../etc/", "../../etc/"),
+    ],
+)
+def test_call_site(site: str, shown: str) -> None:
+    assert call_site(site) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "amount"),
+    [
+        (0, "0 B", "0"),
+        (999, "999 B", "999"),
+        (1000, "1.0 kB", "1.0 k"),
+        (999_949, "999.9 kB", "999.9 k"),
+        (999_950, "1.0 MB", "1.0 M"),
+        (109_482_240, "109.5 MB", "109.5 M"),
+        (70_553_706_496, "70.6 GB", "70.6 B"),
+        (10**12, "1.0 TB", "1.0 T"),
+        (10**400, "1000.0 PB", "1000000.0 T"),
+    ],
+)
+def test_amounts(count: int, size: str, amount: str) -> None:
+    assert byte_size(count) == size
+    assert quantity(count) == amount
+
+
+def test_words() -> None:
+    assert [plural(1, "call"), plural(2000, "call"), plural(2, "pass", "passes")] == [
+        "1 call",
+        "2,000 calls",
+        "2 passes",
+    ]
+    assert [listed([]), listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+    assert shortened(["a", "b", "c"], 3) == ["a", "b", "c"]
+    assert shortened(["a", "b", "c", "d"], 2) == ["a", "b", "and 2 more"]
+    assert number(1234567) == "1,234,567" and number(10**400).startswith("over ")

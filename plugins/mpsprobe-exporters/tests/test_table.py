@@ -1,0 +1,138 @@
+"""The terminal report at every width, with and without colours."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+from example_reports import NATIVE, coverage, examples, finding, matrix, mixed
+from hostile import hostile_coverage, hostile_matrix, texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from mpsprobe_exporters import answer
+from mpsprobe_exporters.table import FILE_COLUMNS, TableExporter
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160, 200])
+@pytest.mark.parametrize("name", examples())
+def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int) -> None:
+    report = examples()[name]
+    text = TableExporter(width).render(report)
+    assert max(map(len, text.splitlines())) <= width
+    shown = report.operators if report.kind == "coverage" else answer.findings(report)
+    words = [word for one in shown for word in re.findall("[A-Za-z0-9]+", one.operator)]
+    assert all(word in text for word in words), "names are broken between words only"
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts, st.integers(min_value=40, max_value=200))
+def test_no_string_makes_a_line_too_wide(text: str, width: int) -> None:
+    for report in (hostile_coverage(text), hostile_matrix(text)):
+        assert max(map(cell_len, TableExporter(width).render(report).splitlines())) <= width
+
+
+def test_long_names_are_broken_at_their_joints() -> None:
+    text = TableExporter(60).render(examples()["native"])
+    assert re.search("\naten::_scaled_dot_product_attention_math_ +native +12\n  for_mps\n", text)
+    assert "aten::_scaled_dot_product_attention_math_for_mps " in TableExporter(80).render(examples()["native"])
+
+
+def test_places_get_a_column_where_there_is_room() -> None:
+    narrow, wide = TableExporter(80).render(mixed()), TableExporter(160).render(mixed())
+    assert "  where   blocks.{0,1}.orthogonal · orthogonal.py:31, parametrizations.py:120" in narrow
+    assert re.search("^operator .* where$", wide, re.MULTILINE) and "  where " not in wide.split("What to do")[1]
+
+
+def test_a_grid_where_there_is_room_else_histories() -> None:
+    assert re.search(r"^aten::linalg_qr.out +missing 1.12.1-2.6.0$", TableExporter(80).render(matrix()), re.MULTILINE)
+    assert re.search(
+        r"^aten::linalg_qr.out +missing +missing +missing", TableExporter(120).render(matrix()), re.MULTILINE
+    )
+
+
+def test_thirty_two_releases_fit_into_eighty_columns() -> None:
+    cells = [
+        matrix()
+        .releases[0]
+        .model_copy(
+            update={
+                "target": matrix().releases[0].target.model_copy(update={"torch": f"2.{index}.0"}),
+                "findings": {f"aten::some_operator.overload{n}": "missing" for n in range(index % 3)},
+                "failure": None,
+            }
+        )
+        for index in range(32)
+    ]
+    text = TableExporter(80).render(matrix().model_copy(update={"releases": cells}))
+    assert max(map(len, text.splitlines())) <= 80
+    for index in range(32):
+        assert f"2.{index}.0" in text
+
+
+def test_colors_only_when_asked_for() -> None:
+    plain, colored = TableExporter().render(mixed()), TableExporter(color=True).render(mixed())
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored).split() == plain.split()
+    used = {int(code) for sequence in re.findall(r"\x1b\[([0-9;]*)m", colored) for code in sequence.split(";")}
+    assert used <= {0, 1, 31, 32, 35}, "only what is readable on light and on dark"
+
+
+class Terminal(io.StringIO):
+    """Standard output that says it is a terminal, in some encoding."""
+
+    def __init__(self, encoding: str = "utf-8", terminal: bool = True) -> None:
+        super().__init__()
+        self._encoding, self._terminal = encoding, terminal
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("mpsprobe_exporters.terminal.screen._color_possible", lambda: True)
+    return monkeypatch
+
+
+def test_a_terminal_gets_colors_and_its_width(environment: pytest.MonkeyPatch) -> None:
+    environment.setattr(sys, "stdout", Terminal())
+    environment.setenv("COLUMNS", "70")
+    text = TableExporter().render_for_terminal(coverage("2.15.0", NATIVE))
+    assert "\x1b[32mnative" in text and max(len(re.sub("\x1b.*?m", "", line)) for line in text.splitlines()) <= 70
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_no_colors_where_they_are_not_wanted(environment: pytest.MonkeyPatch, name: str, value: str) -> None:
+    environment.setattr(sys, "stdout", Terminal())
+    environment.setenv(name, value)
+    assert "\x1b" not in TableExporter().render_for_terminal(mixed())
+
+
+def test_no_colors_in_a_pipe_and_no_characters_that_it_lacks(environment: pytest.MonkeyPatch) -> None:
+    environment.setattr(sys, "stdout", Terminal("cp1252", terminal=False))
+    text = TableExporter().render_for_terminal(hostile_coverage("日本 x"))
+    assert "\x1b" not in text and "---" in text and "─" not in text
+    text.encode("cp1252")
+
+
+def test_a_file_looks_the_same_whatever_the_terminal(environment: pytest.MonkeyPatch) -> None:
+    before = TableExporter().render(mixed())
+    environment.setattr(sys, "stdout", Terminal())
+    environment.setenv("COLUMNS", "50")
+    assert TableExporter().render(mixed()) == before
+    assert max(map(len, before.splitlines())) <= FILE_COLUMNS
+
+
+def test_bytes_have_no_column_when_nothing_moved() -> None:
+    assert "bytes" not in TableExporter(200).render(coverage("2.6.0", [finding("aten::a", "missing")]))
