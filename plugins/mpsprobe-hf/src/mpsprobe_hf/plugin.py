@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mpsprobe import hookimpl
 from mpsprobe.declarations import WorkloadDeclaration
-from mpsprobe.hookspecs import hookimpl
 
 
 @hookimpl
