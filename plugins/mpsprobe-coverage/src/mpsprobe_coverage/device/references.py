@@ -27,6 +27,7 @@ def _mps_convolution_transpose(
 def mps_convolution_backward(
     x: Any, grad: Any, weight: Any, padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
 ) -> Any:
+    """Gradients of input and weight, and ``None``: the bias is added outside of this operator."""
     zeros = [0] * len(padding)
     mask = [mask[0], mask[1], False]
     return _aten.convolution_backward(grad, x, weight, None, stride, padding, dilation, False, zeros, groups, mask)
@@ -43,6 +44,7 @@ def mps_convolution_transpose_backward(
     groups: int,
     mask: Any,
 ) -> Any:
+    """Gradients of input and weight; this operator has no bias."""
     mask = [mask[0], mask[1], False]
     return _aten.convolution_backward(
         grad, x, weight, None, stride, padding, dilation, True, output_padding, groups, mask
