@@ -18,11 +18,11 @@ def places(one: OperatorFinding) -> list[str]:
     return modules(one) + sites(one)
 
 
-def modules(one: OperatorFinding) -> list[str]:
-    """The modules, folded, the first few."""
-    return shortened([one_line(name) for name in fold_names(one.modules)], MOST_MODULES)
+def modules(one: OperatorFinding, most: int | None = MOST_MODULES) -> list[str]:
+    """The modules, folded, the first ``most`` of them."""
+    return shortened([one_line(name) for name in fold_names(one.modules)], most)
 
 
-def sites(one: OperatorFinding) -> list[str]:
-    """The source lines by file name and number, the first few."""
-    return shortened(list(dict.fromkeys(map(call_site, one.call_sites))), MOST_SITES)
+def sites(one: OperatorFinding, most: int | None = MOST_SITES) -> list[str]:
+    """The source lines by file name and number, the first ``most`` of them."""
+    return shortened(list(dict.fromkeys(map(call_site, one.call_sites))), most)

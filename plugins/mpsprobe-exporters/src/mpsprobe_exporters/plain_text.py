@@ -67,6 +67,6 @@ def listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else ""
 
 
-def shortened(items: list[str], most: int) -> list[str]:
-    """The first ``most`` items; when there are more, the last entry says how many."""
-    return items if len(items) <= most else [*items[:most], f"and {len(items) - most:,} more"]
+def shortened(items: list[str], most: int | None) -> list[str]:
+    """The first ``most`` items (``None`` for all); when there are more, the last entry says how many."""
+    return items if most is None or len(items) <= most else [*items[:most], f"and {len(items) - most:,} more"]

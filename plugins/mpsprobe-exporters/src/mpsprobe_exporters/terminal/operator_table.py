@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mpsprobe_exporters.answer import FINDINGS, since
-from mpsprobe_exporters.places import places
+from mpsprobe_exporters.places import modules, places, sites
 from mpsprobe_exporters.plain_text import byte_size, number, one_line
 from mpsprobe_exporters.terminal.folding import fold_name
 
@@ -114,11 +114,12 @@ def _layout(found: list[OperatorFinding], release: str, longest_name: int, width
 
 
 def _where(one: OperatorFinding, width: int) -> str:
-    """All places of a finding, line by line; of a native operator only what fits into one line."""
-    found = places(one)
+    """All places of a finding, line by line; of a native operator the first, and how many there are beside it."""
     if one.verdict in FINDINGS:
-        return "\n".join(line for place in found for line in fold_name(place, width))
-    return _short(found[0], width) if found else ""
+        return "\n".join(line for place in places(one) for line in fold_name(place, width))
+    first, *others = modules(one, None) or sites(one, None) or [""]
+    more = f" +{len(others)}" if others else ""
+    return _short(first, width - len(more)) + more
 
 
 def _short(text: str, width: int) -> str:
