@@ -11,6 +11,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.python_surface import mps_in_python
@@ -48,6 +49,7 @@ class VirtualDevice:
     ) -> None:
         self.table = table
         self.recorder = Recorder()
+        self.casts = Casts()
         self.attribution = Attribution()
         self.keep_weights = keep_weights
         self._tables = {**{name.partition("::")[0]: table for name in table.operators}, **(libraries or {})}
@@ -69,6 +71,7 @@ class VirtualDevice:
             exits.callback(_open.remove, self)
             exits.enter_context(_RandomState())
             exits.enter_context(registered(self._tables, autograd_routes(self._interception)))
+            exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(mps_in_python(self._interception))
             exits.enter_context(self.attribution)
             exits.enter_context(self._interception)
@@ -90,6 +93,8 @@ class VirtualDevice:
         finally:
             self.recorder.phase = None
             self.attribution.in_backward = False
+            if phase == "forward":
+                self.casts.forget()
 
     def move(self, value: Any) -> Any:
         """``value`` on the device: a module (in place), or tensors nested in lists, mappings and dataclasses."""

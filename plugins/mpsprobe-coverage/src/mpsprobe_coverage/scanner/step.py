@@ -11,6 +11,7 @@ import torch
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.autocast import KEY
 from mpsprobe_coverage.scanner.training import TrainerStep
 
 
@@ -20,6 +21,8 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> None:
     Raises:
         Exception: whatever the model raises; what was recorded before stays recorded.
     """
+    if options.autocast and KEY not in device.table.keys:
+        raise RuntimeError(f"torch {device.table.release} has no autocast on MPS: it came with 2.5.0")
     args, kwargs = device.move(run.args), device.move(dict(run.kwargs))
     if options.phase == "inference":
         with torch.no_grad(), device.recording("forward"):

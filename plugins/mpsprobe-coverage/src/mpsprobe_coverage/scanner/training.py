@@ -33,6 +33,8 @@ class TrainerStep:
         self.parameters = [p for p in run.model.parameters() if p.requires_grad]
         self.optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table)
         self.foreach = "foreach_mps" in table.markers
+        # GradScaler went through float64 on every device before 2.9 (`torch/amp/grad_scaler.py`).
+        self._scale_is_double = Version(table.release) < Version("2.9")
         self.scaler = torch.amp.GradScaler("mps") if options.autocast == "float16" else None
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
@@ -44,6 +46,8 @@ class TrainerStep:
     def update(self) -> None:
         """Unscale, clip, step, forget the gradients."""
         if self.scaler is not None:
+            if self._scale_is_double:
+                self.scaler._scale.double().reciprocal().float()  # type: ignore[union-attr]
             self.scaler.unscale_(self.optimizer)
         if self.options.clip_norm > 0:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.options.clip_norm, foreach=self.foreach or None)

@@ -29,6 +29,8 @@ def routes(table: KernelTable) -> list[Route]:
     found = [composite_route("aten::scaled_dot_product_attention", scaled_dot_product_attention)]
     if not at_least(table, "2.5"):
         found.append(Route("aten::_safe_softmax", _plain_softmax))
+    elif not at_least(table, "2.6"):
+        found.append(Route("aten::_safe_softmax", _compared_softmax))
     return found
 
 
@@ -98,3 +100,12 @@ def _plain_softmax(interception: Interception, plan: Plan, args: tuple[Any, ...]
     dtype = args[2] if len(args) > 2 else kwargs.get("dtype")
     with interception:
         return _aten._softmax(tensor if dtype is None else tensor.to(dtype), dim, False)
+
+
+def _compared_softmax(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The body of 2.5, which finds masked rows by comparing; later ones use ``isneginf``."""
+    tensor, dim = args[0], args[1]
+    out = _plain_softmax(interception, plan, args, kwargs)
+    with interception:
+        masked = tensor.eq(float("-inf")).all(dim=dim, keepdim=True)
+        return torch.where(masked, torch.scalar_tensor(0.0, dtype=out.dtype, device=out.device), out)

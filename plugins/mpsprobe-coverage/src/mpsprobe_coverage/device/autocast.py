@@ -1,0 +1,152 @@
+"""Autocast: casts as the target release makes them on MPS.
+
+PyTorch's own kernels under AutocastMPS ask ``tensor.is_mps()`` in C++ before they cast
+(``is_autocast_eligible``, ``aten/src/ATen/autocast_mode.h``) and so leave virtual tensors alone. Python kernels
+take their place while the device is open. Which operators a release registers there comes from its
+table (none before 2.5.0); the policy of each from the template arguments of those kernels
+(``autocast_mode.cpp``; the same for an operator in every release). On MPS what other backends do by
+setting a ``dtype`` argument is a plain cast to float32.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from mpsprobe_coverage.device.tensor import VirtualTensor
+from mpsprobe_coverage.kernels.table import KernelTable
+
+KEY = "AutocastMPS"
+_KEY_SET = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastMPS)
+_CASTABLE = (torch.float16, torch.bfloat16, torch.float32)
+_LOWER = frozenset(
+    [
+        "_convolution",
+        "_mps_convolution",
+        "addbmm",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "bmm",
+        "chain_matmul",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_tbc",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "convolution",
+        "einsum",
+        "linalg_multi_dot",
+        "linear",
+        "lstm_cell",
+        "matmul",
+        "mm",
+        "mv",
+        "prelu",
+        "scaled_dot_product_attention",
+    ]
+)
+_PROMOTE = frozenset(
+    ["addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put", "scatter_add", "tensordot"]
+)
+
+
+class Casts:
+    """Casts tensors, each weight once for a region as PyTorch's weight cache does."""
+
+    def __init__(self) -> None:
+        self._cache: dict[tuple[int, torch.dtype], tuple[Any, Any]] = {}
+
+    def forget(self) -> None:
+        """Leave the region: the next one casts its weights anew."""
+        self._cache.clear()
+
+    def to(self, value: Any, dtype: torch.dtype) -> Any:
+        """``value`` as ``dtype`` if it is a virtual float16, bfloat16 or float32 tensor; anything else as it is."""
+        if type(value) is not VirtualTensor or value.spec.dtype not in _CASTABLE or value.spec.dtype is dtype:
+            return value
+        is_weight = dtype is not torch.float32 and value.spec.dtype is torch.float32
+        if not (is_weight and value.requires_grad and value.is_leaf and torch.is_autocast_cache_enabled()):
+            return value.to(dtype)
+        key = (id(value), dtype)
+        if key not in self._cache:
+            self._cache[key] = (value, value.to(dtype))
+        return self._cache[key][1]
+
+
+@contextmanager
+def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
+    """Register the release's autocast kernels for as long as the context is open."""
+    library = torch.library.Library("aten", "IMPL", KEY)
+    try:
+        wanted = table.keys.get(KEY, frozenset())
+        with warnings.catch_warnings():
+            # PyTorch warns that a kernel is overridden, which is the point; it is put back below.
+            warnings.simplefilter("ignore")
+            for name in {*wanted, *_registered_here()}:
+                func = _overload(name)
+                if func is not None:
+                    kernel = _kernel(func, casts) if name in wanted else _without(func)
+                    library.impl(name.removeprefix("aten::"), kernel)
+        yield
+    finally:
+        casts.forget()
+        library._destroy()
+
+
+def _registered_here() -> list[str]:
+    """What the installed torch has under the key: a release that lacks one of them must not cast there."""
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(KEY)
+    return [name for name in names if name.startswith("aten::")]
+
+
+def _overload(name: str) -> Any:
+    if not torch._C._dispatch_has_kernel(name):
+        return None
+    base, _, overload = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
+
+
+def _without(func: Any) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_KEY_SET):
+            return func(*args, **kwargs)
+
+    return call
+
+
+def _kernel(func: Any, casts: Casts) -> Callable[..., Any]:
+    base = func._schema.name.removeprefix("aten::")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_KEY_SET):
+            if base in _LOWER:
+                dtype = torch.get_autocast_dtype("mps")
+            elif base in _PROMOTE:
+                dtype = _widest((args, kwargs))
+            else:
+                dtype = torch.float32
+            args, kwargs = tree_map(lambda value: casts.to(value, dtype), (args, kwargs))
+            return func(*args, **kwargs)
+
+    return call
+
+
+def _widest(values: Any) -> torch.dtype:
+    """float32 if any castable tensor is, else the autocast dtype."""
+    found: list[torch.dtype] = []
+
+    def note(value: Any) -> Any:
+        if type(value) is VirtualTensor and value.spec.dtype in _CASTABLE:
+            found.append(value.spec.dtype)
+        return value
+
+    tree_map(note, values)
+    return torch.float32 if torch.float32 in found else torch.get_autocast_dtype("mps")

@@ -1,0 +1,86 @@
+"""Operators that older releases made of others than the installed torch does, where that changes a verdict.
+
+Found by comparing the call lists of every composite kernel in 2.13.0 with those of eight other releases.
+From 2.2 on nothing differs; before, the bodies of 2.13 call operators that the release has no MPS kernel
+for, and that its own bodies do not call. The same for two calls of Python code in torch: AdamW took
+``lerp_`` up in 2.1, and ``clip_grad_norm_`` ``linalg.vector_norm``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
+from mpsprobe_coverage.kernels.table import KernelTable
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.interception import Interception
+    from mpsprobe_coverage.device.plan import Plan
+
+_aten = torch.ops.aten
+
+
+def routes(table: KernelTable) -> list[Route]:
+    """Those that the release of ``table`` needs."""
+    found = []
+    if not at_least(table, "2.3"):
+        found.append(Route("aten::binary_cross_entropy_with_logits", _bce_with_logits))
+    if not at_least(table, "2.1"):
+        found.append(composite_route("aten::cosine_similarity", cosine_similarity))
+        found.append(Route("aten::lerp_.Scalar", _lerp))
+        found.append(Route("aten::linalg_vector_norm", _vector_norm))
+    return found
+
+
+def cosine_similarity(
+    interception: Interception, first: torch.Tensor, second: torch.Tensor, dim: int = 1, eps: float = 1e-8
+) -> torch.Tensor:
+    """Shapes as ``torch.nn.functional.cosine_similarity`` has them."""
+    del interception
+    first, second = torch.broadcast_tensors(first, second)
+    product = (first * second).sum(dim)
+    squares = first.pow(2).sum(dim) * second.pow(2).sum(dim)
+    return product / squares.clamp_min(eps * eps).sqrt()
+
+
+def _bce_with_logits(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The body up to 2.2 (``Loss.cpp``): the log-sum-exp form without ``log_sigmoid``."""
+    names = [argument.name for argument in plan.func._schema.arguments]
+    bound = {**dict.fromkeys(names), **dict(zip(names, args, strict=False)), **kwargs}
+    tensor, target, weight, pos_weight = (bound[n] for n in ("self", "target", "weight", "pos_weight"))
+    reduction = 1 if bound["reduction"] is None else bound["reduction"]
+    with interception:
+        largest = (-tensor).clamp_min_(0)
+        rest = ((-largest).exp_() + (-tensor - largest).exp_()).log_() + largest
+        if pos_weight is not None:
+            loss = (1 - target) * tensor + ((pos_weight - 1) * target + 1) * rest
+        else:
+            loss = (1 - target) * tensor + rest
+        if weight is not None:
+            loss = loss * weight
+        return loss.mean() if reduction == 1 else loss.sum() if reduction == 2 else loss
+
+
+def _lerp(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if interception.recorder.phase != "optimizer":
+        return _as_it_is(interception, plan, args, kwargs)
+    tensor, end, weight = args
+    with interception:
+        return tensor.mul_(1 - weight).add_(end, alpha=weight)
+
+
+def _vector_norm(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if interception.recorder.phase != "optimizer" or len(args) > 2 or kwargs:
+        return _as_it_is(interception, plan, args, kwargs)
+    with interception:
+        return _aten.norm.ScalarOpt_dim(args[0], args[1] if len(args) > 1 else 2, [], False)
+
+
+def _as_it_is(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As without a route: a leaf where it has a kernel or none at all, its composite kernel otherwise."""
+    if plan.verdict == "composite" and plan.composite_key is not None:
+        with interception:
+            return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+    return interception.leaf(plan, args, kwargs)
