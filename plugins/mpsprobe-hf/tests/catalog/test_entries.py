@@ -1,0 +1,164 @@
+"""The catalog as data: every workload that was promised, published sizes, nothing heavy imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mpsprobe.declarations import resolve
+from mpsprobe_hf.catalog import entries
+from mpsprobe_hf.catalog.entry import Entry
+from mpsprobe_hf.plugin import mpsprobe_workloads
+from mpsprobe_hf.sizes import choose_sizes, shape_of
+from mpsprobe_hf.workload import named
+
+PROMISED = [
+    "bert-base",
+    "bert-large",
+    "distilbert",
+    "roberta-base",
+    "albert-base",
+    "electra-small",
+    "deberta-v3-base",
+    "gpt2",
+    "gpt2-xl",
+    "t5-small",
+    "flan-t5-base",
+    "bart-base",
+    "pegasus",
+    "llama-3-8b",
+    "llama-3-70b",
+    "qwen2.5-7b",
+    "mistral-7b",
+    "mixtral-8x7b",
+    "gemma-2-9b",
+    "phi-3",
+    "deepseek-v3",
+    "mamba",
+    "rwkv",
+    "vit-base",
+    "deit",
+    "swin",
+    "convnext",
+    "resnet50",
+    "detr",
+    "mask2former",
+    "segformer",
+    "sam",
+    "clip",
+    "siglip",
+    "blip-2",
+    "llava",
+    "whisper-tiny",
+    "whisper-large-v3",
+    "wav2vec2-base",
+    "hubert",
+    "bark",
+    "speecht5",
+    "musicgen",
+    "vgg16",
+    "time-series-transformer",
+    "informer",
+    "autoformer",
+    "patchtst",
+    "patchtsmixer",
+    "timesfm",
+    "tapas",
+]
+
+PUBLISHED = {
+    "bert-base": 109_482_240,
+    "bert-large": 335_141_888,
+    "distilbert": 66_362_880,
+    "roberta-base": 124_645_632,
+    "albert-base": 11_683_584,
+    "deberta-v3-base": 183_831_552,
+    "gpt2": 124_439_808,
+    "gpt2-xl": 1_557_611_200,
+    "t5-small": 60_506_624,
+    "flan-t5-base": 247_577_856,
+    "bart-base": 139_420_416,
+    "pegasus": 569_748_480,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "qwen2.5-7b": 7_615_616_512,
+    "mistral-7b": 7_241_732_096,
+    "mixtral-8x7b": 46_702_792_704,
+    "gemma-2-9b": 9_241_705_984,
+    "phi-3": 3_821_079_552,
+    # 671,026,419,200 with the 58 x 256 correction biases of its routers, which transformers keeps as buffers.
+    "deepseek-v3": 671_026_419_200 - 58 * 256,
+    "mamba": 129_135_360,
+    "rwkv": 169_342_464,
+    "vit-base": 86_567_656,
+    "deit": 87_338_192,
+    "swin": 28_288_354,
+    "convnext": 28_589_128,
+    "resnet50": 25_557_032,
+    "vgg16": 138_357_544,
+    "detr": 41_524_768,
+    "segformer": 3_752_694,
+    "clip": 151_277_313,
+    "siglip": 203_155_970,
+    "llava": 7_063_427_072,
+    "blip-2": 3_744_761_856,
+    "whisper-tiny": 37_760_640,
+    "whisper-large-v3": 1_543_490_560,
+    "wav2vec2-base": 94_396_320,
+    "hubert": 94_371_712,
+}
+"""As the model cards, papers or the checkpoints' own safetensors headers have them."""
+
+HEAVY = ("torch", "transformers", "pydantic", "numpy")
+
+
+def test_every_promised_workload_is_there() -> None:
+    assert sorted(PROMISED) == sorted(entries())
+
+
+def test_declarations_are_valid() -> None:
+    declarations = list(mpsprobe_workloads())
+    assert [one.name for one in declarations] == list(entries())
+    for one in declarations:
+        assert callable(resolve(one.target))
+        assert one.summary and len(one.summary) <= 80
+        assert one.family in {"text", "vision", "audio", "multimodal", "series", "table"}
+        assert set(one.phases) <= {"inference", "training"}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_parameters(name: str) -> None:
+    assert entries()[name].inference.parameters == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
+def test_description_is_plain_data(entry: Entry) -> None:
+    facts = json.loads(json.dumps(named(entry.name).describe()))
+    assert facts["parameters"] == entry.inference.parameters > 0
+    assert facts["architecture"] == entry.inference.model_class
+    assert ("training" in facts) == (entry.training is not None)
+    assert all(min(shape, default=1) >= 1 for shape in facts["inputs"].values())
+
+
+@pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
+def test_default_sizes_are_allowed(entry: Entry) -> None:
+    from mpsprobe.protocols import RunOptions
+
+    for phase in entry.phases:
+        sizes = choose_sizes(entry, RunOptions(phase=phase))
+        shapes = [shape_of(field, sizes) for field in entry.architecture(phase).inputs]
+        assert all(all(isinstance(one, int) for one in shape) for shape in shapes)
+
+
+def test_listing_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, mpsprobe_hf.plugin as p; list(p.mpsprobe_workloads());"
+        "p.mpsprobe_resolve_workload('org/name'); p.mpsprobe_resolve_workload('hf:bert');"
+        "from mpsprobe_hf.workload import named; named('bert-base').describe();"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

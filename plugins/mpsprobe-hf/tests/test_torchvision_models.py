@@ -1,0 +1,76 @@
+"""vgg16 with torchvision, without it, and with one that does not fit."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+import types
+from typing import Any
+
+import pytest
+import torch
+from meta_forward import build_on_meta, run_on_meta, run_once
+
+from mpsprobe.errors import MissingPackage, WorkloadError
+from mpsprobe.protocols import RunOptions
+from mpsprobe_hf.workload import named
+
+
+class Vgg(torch.nn.Module):
+    """As much of it as the workload sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = torch.nn.Conv2d(3, 4, 3, stride=32)
+        self.classifier = torch.nn.Linear(4 * 7 * 7, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.classifier(self.features(x).flatten(1))
+        return result
+
+
+def vgg16(*, weights: Any = None) -> Vgg:
+    assert weights is None
+    return Vgg()
+
+
+@pytest.fixture
+def torchvision(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A stand-in for torchvision that has the one function."""
+    package, models = types.ModuleType("torchvision"), types.ModuleType("torchvision.models")
+    for module in (package, models):
+        module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    package.models = models  # type: ignore[attr-defined]
+    models.vgg16 = vgg16  # type: ignore[attr-defined]
+    return models
+
+
+def test_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingPackage) as caught:
+        named("vgg16").build(RunOptions())
+    assert caught.value.distribution == "torchvision"
+
+
+def test_build_and_train(torchvision: types.ModuleType) -> None:
+    run = named("vgg16").build(RunOptions(phase="training", batch_size=2))
+    assert run.architecture == "vgg16" and run.model.training
+    assert run.kwargs["x"].shape == (2, 3, 224, 224)
+    run_once(run, training=True)
+    assert run.model.classifier.weight.grad is not None
+
+
+def test_on_meta_with_a_dtype(torchvision: types.ModuleType) -> None:
+    run = build_on_meta(named("vgg16"), dtype="bfloat16")
+    assert run_on_meta(run, training=False).dtype == torch.bfloat16
+
+
+def test_one_that_does_not_fit(torchvision: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> types.ModuleType:
+        raise RuntimeError("operator torchvision::nms does not exist")
+
+    monkeypatch.setattr("importlib.import_module", broken)
+    with pytest.raises(WorkloadError, match="torchvision::nms") as caught:
+        named("vgg16").build(RunOptions())
+    assert "belong to the installed torch" in str(caught.value.hint)

@@ -1,0 +1,167 @@
+"""Every named workload, built without memory and run without data."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from typing import Any
+
+import pytest
+import torch
+from meta_forward import binds, build_on_meta, parameters, run_on_meta, tensors
+
+from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe_hf import workload as workload_module
+from mpsprobe_hf.catalog import entries
+from mpsprobe_hf.sizes import shape_of
+from mpsprobe_hf.workload import IMPORT_NAMES, NamedWorkload, named
+
+CASES = [(name, phase) for name, entry in entries().items() for phase in entry.phases]
+
+SECONDS_TO_BUILD = 5.0
+"""On meta; the largest needs a tenth of this. Imports are not counted."""
+
+NEEDS_DATA = {
+    ("mixtral-8x7b", "inference"): "grouped_mm on meta takes bfloat16 only",
+    ("mixtral-8x7b", "training"): "grouped_mm on meta takes bfloat16 only",
+    ("deepseek-v3", "inference"): "grouped_mm on meta takes bfloat16 only",
+    ("deepseek-v3", "training"): "grouped_mm on meta takes bfloat16 only",
+    ("detr", "training"): "the matcher copies costs to the CPU",
+    ("mask2former", "inference"): "makes tensors on the CPU by name",
+    ("mask2former", "training"): "makes tensors on the CPU by name",
+    ("wav2vec2-base", "training"): "reads the largest label",
+    ("hubert", "training"): "reads the largest label",
+    ("bark", "inference"): "the codec reads its paddings",
+    ("speecht5", "training"): "masked_select",
+    ("tapas", "training"): "copies a mask to the CPU",
+}
+"""What cannot run without data, and why; ``test_real_steps`` runs smaller ones of them for real."""
+
+SLOW = {("rwkv", "training"), ("mamba", "training")}
+
+
+def missing(name: str, phase: str) -> list[str]:
+    wanted = entries()[name].architecture(phase).requires
+    return [one for one in wanted if importlib.util.find_spec(IMPORT_NAMES.get(one, one)) is None]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("name", "phase"), [pytest.param(*case, marks=[pytest.mark.slow] * (case in SLOW)) for case in CASES]
+)
+def test_builds_and_runs_on_meta(name: str, phase: str) -> None:
+    entry = entries()[name]
+    architecture = entry.architecture(phase)
+    if absent := missing(name, phase):
+        with pytest.raises(MissingPackage) as caught:
+            build_on_meta(named(name), phase=phase)
+        assert caught.value.distribution == absent[0]
+        return
+    if entry.library == "transformers":
+        workload_module.load_classes(entry, architecture)
+    started = time.monotonic()
+    run = build_on_meta(named(name), phase=phase)
+    assert time.monotonic() - started < SECONDS_TO_BUILD
+    assert parameters(run.model) == architecture.parameters
+    # Some small vectors are made by torch.Tensor(n), which no device context reaches.
+    assert sum(one.numel() for one in run.model.parameters() if not one.is_meta) < 10_000
+    assert run.model.training == (phase == "training")
+    assert run.architecture == type(run.model).__name__ or entry.library == "torchvision"
+    if run.call is None:
+        binds(run)
+    if (name, phase) not in NEEDS_DATA:
+        output = run_on_meta(run, training=phase == "training")
+        assert all(one.is_meta for one in tensors(output))
+
+
+@pytest.mark.parametrize("name", ["bert-base", "gpt2", "llama-3-8b", "resnet50", "whisper-tiny", "t5-small"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_dtype_reaches_parameters_and_inputs(name: str, dtype: str) -> None:
+    run = build_on_meta(named(name), dtype=dtype)
+    wanted = getattr(torch, dtype)
+    found = {one.dtype for one in run.model.parameters()}
+    # T5 keeps wo in float32 beside float16, as from_pretrained does.
+    assert found == ({wanted, torch.float32} if (name, dtype) == ("t5-small", "float16") else {wanted})
+    assert {one.dtype for one in tensors(run.kwargs) if one.is_floating_point()} <= {wanted}
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
+def test_sizes_are_honoured(entry: Any) -> None:
+    if missing(entry.name, "inference"):
+        assert entry.inference.requires
+        return
+    length = None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, entry.longest or 10**6) // 2)
+    run = build_on_meta(NamedWorkload(entry), batch_size=3, seq_len=length)
+    assert (run.batch_size, run.seq_len) == (3, length)
+    sizes = {"batch": 3, "seq": length or 0}
+    for field in entry.inference.inputs:
+        made = run.kwargs[field.name]
+        assert field.kind == "series" or tuple(made.shape) == shape_of(field, sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bert-base", {"seq_len": 513}),
+        ("bert-base", {"seq_len": 0}),
+        ("bert-base", {"batch_size": 0}),
+        ("bert-base", {"batch_size": -1}),
+        ("bert-base", {"batch_size": 2**31}),
+        ("roberta-base", {"seq_len": 513}),
+        ("llava", {"seq_len": 576}),
+        ("wav2vec2-base", {"seq_len": 399}),
+        ("vit-base", {"seq_len": 8}),
+        ("patchtst", {"seq_len": 8}),
+        ("bark", {"phase": "training"}),
+        ("bert-base", {"weights": True}),
+        ("vgg16", {"weights": True}),
+    ],
+)
+def test_impossible_options(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        named(name).build(RunOptions(**options))
+    assert caught.value.hint
+
+
+def test_unknown_name_has_the_nearest() -> None:
+    with pytest.raises(UnknownName) as caught:
+        named("bert-bsae")
+    assert caught.value.nearest[0] == "bert-base"
+
+
+def test_is_a_workload() -> None:
+    assert isinstance(named("gpt2"), Workload)
+
+
+def test_class_that_transformers_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers.models.bert.modeling_bert as modeling
+
+    monkeypatch.delattr(modeling, "BertModel")
+    with pytest.raises(WorkloadError, match="BertModel") as caught:
+        named("bert-base").build(RunOptions())
+    assert "--upgrade transformers" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("version", "fits"), [("4.57.1", False), ("5.0.0", True), ("5.23.0", True), ("local", True)])
+def test_old_transformers(monkeypatch: pytest.MonkeyPatch, version: str, fits: bool) -> None:
+    from mpsprobe_hf.transformers_release import check_release
+
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    if fits:
+        check_release()
+    else:
+        with pytest.raises(WorkloadError, match=r"4\.57\.1 is too old"):
+            check_release()
+
+
+def test_transformers_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.metadata
+
+    def absent(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", absent)
+    with pytest.raises(MpsprobeError, match="transformers"):
+        named("bert-base").build(RunOptions())
