@@ -1,0 +1,196 @@
+"""How the ``kernels`` commands look on a terminal, and in a pipe, where nothing is cut."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mpsprobe.output import write_stdout
+from mpsprobe_coverage.kernels.table import (
+    COMPOSITE,
+    FALLBACK,
+    MISSING,
+    MPS,
+    NATIVE,
+    UNKNOWN,
+    UNSUPPORTED,
+    KernelTable,
+)
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.kernels.difference import Change, Difference
+
+STYLES = {
+    NATIVE: "green",
+    COMPOSITE: "cyan",
+    FALLBACK: "yellow",
+    MISSING: "red",
+    UNSUPPORTED: "bold red",
+    UNKNOWN: "dim",
+}
+PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
+
+
+def print_table(torch_release: str, table: KernelTable, key: str | None) -> None:
+    """One release: where the table comes from, then its operators."""
+    name = f"{table.library} {table.release}" + ("" if table.library == "torch" else f", for torch {torch_release}")
+    head = Text(name, style="bold")
+    if table.macos_minimum:
+        head.append(f" on macOS {table.macos_minimum} or newer", style="not bold")
+    facts = [f"wheel {table.wheel}", f"sha256 {table.sha256}"] if table.wheel else ["read from the running dispatcher"]
+    if table.commit:
+        facts.append(f"commit {table.commit}")
+    parts: list[RenderableType] = [head, *(Text(fact, style="dim") for fact in facts), Text(_counts(table)), Text()]
+    groups = {
+        NATIVE: table.native,
+        "native, from Python": table.python,
+        FALLBACK: table.fallback,
+        f"{UNSUPPORTED}, registered only to raise": table.error,
+        **{f"under {name}": operators for name, operators in table.keys.items() if name != MPS},
+    }
+    if key is not None:
+        groups = {f"under {key}": table.keys.get(key, frozenset())}
+    for title, operators in groups.items():
+        if operators:
+            parts += [Text(f"{title} ({len(operators)})", style="bold"), _names(sorted(operators)), Text()]
+    _print(parts[:-1])
+
+
+def print_releases(tables: Sequence[KernelTable], key: str | None) -> None:
+    """A line for each release."""
+    grid = _grid("Release", "macOS from", *((key,) if key else ("Native", "Python", "Fallback", "Error")))
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    others = [] if key else sorted({name for table in tables for name in table.keys} - {MPS})
+    for name in others:
+        grid.add_column(name, justify="right")
+    for table in tables:
+        counts = [table.native, table.python, table.fallback, table.error, *(table.keys.get(o, ()) for o in others)]
+        if key is not None:
+            counts = [table.keys.get(key, ())]
+        grid.add_row(
+            table.release, table.macos_minimum or "-", *(str(len(found)) if found else "-" for found in counts)
+        )
+    _print([grid])
+
+
+def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], key: str) -> None:
+    """Each operator with its verdicts, releases that follow each other with the same one together."""
+    grid = _grid("Operator", "Verdict" if key == MPS else f"Verdict under {key}", "torch")
+    for operator, found in verdicts:
+        cell = operator
+        for verdict, group in itertools.groupby(found, key=lambda pair: pair[1]):
+            releases = [release for release, _ in group]
+            grid.add_row(cell, _verdict(verdict), _range(releases, last=found[-1][0]))
+            cell = ""
+    _print([grid])
+
+
+def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None:
+    """Each operator with the release since which it is native, or with what it is now."""
+    grid = _grid("Operator", "Native since", "Now")
+    for operator, since, removed, verdict in rows:
+        now = Text(f"gone since {removed}", style="dim") if removed else _verdict(verdict)
+        grid.add_row(operator, Text(since, style="green") if since else Text("-", style="dim"), now)
+    _print([grid])
+
+
+def print_difference(difference: Difference) -> None:
+    """What came, what went, what is judged otherwise."""
+    old_macos, new_macos = difference.macos_minimum
+    parts: list[RenderableType] = [
+        Text.assemble((f"torch {difference.old} → {difference.new}", "bold"), f": {_summary(difference)}")
+    ]
+    if old_macos != new_macos:
+        parts.append(Text(f"macOS needed: {old_macos or '?'} → {new_macos or '?'}", style="yellow"))
+    parts.append(Text())
+    sections: Iterable[tuple[str, Sequence[Change]]] = (
+        ("Native now", difference.gained),
+        ("No longer native", difference.lost),
+        ("Judged otherwise", difference.changed),
+    )
+    for title, changes in sections:
+        if changes:
+            grid = _grid(f"{title} ({len(changes)})", difference.old, difference.new)
+            for change in changes:
+                grid.add_row(change.operator, _verdict(change.old), _verdict(change.new))
+            parts += [grid, Text()]
+    named = {
+        "Removed operators": difference.removed,
+        **{f"Gained under {key}": gained for key, (gained, _) in difference.keys.items()},
+        **{f"Lost under {key}": lost for key, (_, lost) in difference.keys.items()},
+        "Facts that came": difference.markers_added,
+        "Facts that went": difference.markers_removed,
+    }
+    for title, names in named.items():
+        if names:
+            parts += [Text(f"{title} ({len(names)})", style="bold"), _names(names), Text()]
+    _print(parts[:-1])
+
+
+def _summary(difference: Difference) -> str:
+    counts = {
+        "native now": len(difference.gained),
+        "no longer native": len(difference.lost),
+        "judged otherwise": len(difference.changed),
+        "new operators": len(difference.added),
+        "removed": len(difference.removed),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "no difference"
+
+
+def _counts(table: KernelTable) -> str:
+    counts = {
+        "native": table.native,
+        "native from Python": table.python,
+        "fallback": table.fallback,
+        "only to raise": table.error,
+        **{f"under {key}": operators for key, operators in table.keys.items() if key != MPS},
+    }
+    return ", ".join(f"{len(found)} {what}" for what, found in counts.items() if found) or "nothing for MPS"
+
+
+def _range(releases: Sequence[str], last: str) -> str:
+    """Releases that follow each other: ``2.0.0 to 2.11.0``, or ``from 2.12.0`` when the last one is among them."""
+    if len(releases) == 1:
+        return releases[0]
+    return f"from {releases[0]}" if releases[-1] == last else f"{releases[0]} to {releases[-1]}"
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict, style=STYLES[verdict])
+
+
+def _grid(*titles: str) -> Table:
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for title in titles:
+        grid.add_column(title, no_wrap=True)
+    grid.columns[0].overflow = "fold"
+    grid.columns[0].no_wrap = False
+    return grid
+
+
+def _names(names: Iterable[str]) -> RenderableType:
+    texts = [Text(name) for name in names]
+    return Columns(texts, padding=(0, 2), column_first=True) if _console().is_terminal else Text("\n").join(texts)
+
+
+def _console() -> Console:
+    console = Console(highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+def _print(parts: Iterable[RenderableType]) -> None:
+    console = _console()
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    # rich pads cells to the width of their column; nobody wants that in a file
+    write_stdout("\n".join(line.rstrip() for line in capture.get().splitlines()))
