@@ -5,19 +5,28 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import mpsprobe
 from mpsprobe.environment import collect_environment, platform_name
+from mpsprobe.testing import install_plugin
 
 
-def test_versions_of_what_is_installed() -> None:
+@pytest.mark.parametrize(("installed", "torch", "build"), [("2.13.0+cpu", "2.13.0", "cpu"), ("2.13.0", "2.13.0", None)])
+def test_versions_of_what_is_installed(plugin_folder: Path, installed: str, torch: str, build: str | None) -> None:
+    install_plugin(plugin_folder, "torch", "", version=installed, entry_points="")
     found = collect_environment()
+    assert (found.torch, found.torch_build) == (torch, build)
     assert found.mpsprobe == mpsprobe.__version__
     assert found.python == platform.python_version()
-    assert found.torch is not None
-    assert "+" not in found.torch
+
+
+def test_what_is_not_installed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    found = collect_environment()
+    assert (found.torch, found.torch_build, found.transformers, found.torchvision) == (None, None, None, None)
 
 
 def test_torch_is_not_imported_for_it() -> None:
