@@ -16,7 +16,7 @@ from mpsprobe_coverage.kernels.live import INSTALLED, target_table
 from mpsprobe_coverage.kernels.names import resolve_operators
 from mpsprobe_coverage.kernels.releases import torch_releases, torchvision_for
 from mpsprobe_coverage.kernels.store import history, load_table, native_since, removed_in, table_for
-from mpsprobe_coverage.kernels.table import MPS, UNKNOWN, KernelTable
+from mpsprobe_coverage.kernels.table import MPS, TENSOR_KEYS, UNKNOWN, KernelTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def kernels() -> None:
 kernels.add_command(build)
 
 
-@kernels.command("list")
+@kernels.command("list", short_help="Every operator that a release registers for MPS.")
 @click.option(
     "--torch",
     "torch_release",
@@ -90,12 +90,12 @@ def list_command(torch_release: str, key: str | None, library: str, format_name:
     from mpsprobe_coverage.commands import kernels_output
 
     if torch_release == ALL:
-        kernels_output.print_releases([table for _, table in found], key)
+        kernels_output.print_releases(found, key)
     else:
         kernels_output.print_table(*found[0], key)
 
 
-@kernels.command()
+@kernels.command(short_help="What MPS does with an operator, release by release.")
 @click.argument("operators", nargs=-1, required=True, metavar="OP…")
 @click.option(
     "--torch",
@@ -147,7 +147,7 @@ def show(operators: tuple[str, ...], torch_release: str, key: str, format_name: 
     kernels_output.print_verdicts(verdicts, key)
 
 
-@kernels.command()
+@kernels.command(short_help="The release since which an operator is native.")
 @click.argument("operators", nargs=-1, required=True, metavar="OP…")
 @click.option("--key", metavar="KEY", default=MPS, show_default=True, help="Dispatch key of the tensors.")
 @format_option
@@ -169,7 +169,7 @@ def since(operators: tuple[str, ...], key: str, format_name: str) -> None:
     kernels_output.print_since(rows)
 
 
-@kernels.command()
+@kernels.command(short_help="What changed from one release to another.")
 @click.argument("old", metavar="A")
 @click.argument("new", metavar="B")
 @format_option
@@ -209,9 +209,8 @@ def _verdict(operator: str, target: KernelTable, key: str) -> str:
 
 
 def _check_key(key: str) -> None:
-    known = load_table(torch_releases()[-1]).keys
-    if key not in known:
-        raise UnknownName("dispatch key", key, known, "There are: " + ", ".join(known) + ".")
+    if key not in TENSOR_KEYS:
+        raise UnknownName("dispatch key", key, TENSOR_KEYS, "There are: " + ", ".join(TENSOR_KEYS) + ".")
 
 
 def _document(release: str, table: KernelTable, key: str | None) -> dict[str, Any]:

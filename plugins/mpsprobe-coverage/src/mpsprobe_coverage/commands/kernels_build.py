@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DIFFERENT = 1
 
 
-@click.command()
+@click.command(short_help="Read the tables anew from the macOS wheels.")
 @click.argument("versions", nargs=-1, metavar="[VERSION]…")
 @click.option(
     "--library", type=Named("library", ("torch", "torchvision")), default="torch", show_default=True, help="Of which."

@@ -53,7 +53,7 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
         "native, from Python": table.python,
         FALLBACK: table.fallback,
         f"{UNSUPPORTED}, registered only to raise": table.error,
-        **{f"under {name}": operators for name, operators in table.keys.items() if name != MPS},
+        **{f"under {name}": operators for name, operators in _other_keys(table).items()},
     }
     if key is not None:
         groups = {f"under {key}": table.keys.get(key, frozenset())}
@@ -63,22 +63,34 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
     _print(parts[:-1])
 
 
-def print_releases(tables: Sequence[KernelTable], key: str | None) -> None:
-    """A line for each release."""
-    grid = _grid("Release", "macOS from", *((key,) if key else ("Native", "Python", "Fallback", "Error")))
+def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -> None:
+    """A line for each torch release: how many operators it registers in which way."""
+    rows = [(torch_release, table, _by_kind(table, key)) for torch_release, table in tables]
+    kinds = [kind for kind in rows[-1][2] if any(counts.get(kind) for _, _, counts in rows)]
+    of_torch = rows[-1][1].library == "torch"
+    grid = _grid("torch", "macOS" if of_torch else rows[-1][1].library, *kinds)
+    grid.padding = (0, 1, 0, 0)
+    for column in grid.columns:
+        column.no_wrap = True
     for column in grid.columns[1:]:
         column.justify = "right"
-    others = [] if key else sorted({name for table in tables for name in table.keys} - {MPS})
-    for name in others:
-        grid.add_column(name, justify="right")
-    for table in tables:
-        counts = [table.native, table.python, table.fallback, table.error, *(table.keys.get(o, ()) for o in others)]
-        if key is not None:
-            counts = [table.keys.get(key, ())]
-        grid.add_row(
-            table.release, table.macos_minimum or "-", *(str(len(found)) if found else "-" for found in counts)
-        )
+    for torch_release, table, counts in rows:
+        second = (table.macos_minimum or "-") if of_torch else table.release
+        grid.add_row(torch_release, second, *(str(counts.get(kind) or "-") for kind in kinds))
     _print([grid])
+
+
+def _by_kind(table: KernelTable, key: str | None) -> dict[str, int]:
+    """How many operators each kind has, by the word that stands over its column."""
+    if key is not None:
+        return {key: len(table.keys.get(key, ()))}
+    kinds = {NATIVE: table.native, "Python": table.python, FALLBACK: table.fallback, "raises": table.error}
+    others = {key.removesuffix(MPS): operators for key, operators in _other_keys(table).items()}
+    return {kind: len(found) for kind, found in {**kinds, **others}.items()}
+
+
+def _other_keys(table: KernelTable) -> dict[str, frozenset[str]]:
+    return {key: operators for key, operators in table.keys.items() if key != MPS}
 
 
 def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], key: str) -> None:
@@ -152,7 +164,7 @@ def _counts(table: KernelTable) -> str:
         "native from Python": table.python,
         "fallback": table.fallback,
         "only to raise": table.error,
-        **{f"under {key}": operators for key, operators in table.keys.items() if key != MPS},
+        **{f"under {key}": operators for key, operators in _other_keys(table).items()},
     }
     return ", ".join(f"{len(found)} {what}" for what, found in counts.items() if found) or "nothing for MPS"
 

@@ -15,6 +15,8 @@ from mpsprobe.suggestions import printable
 
 FIRST_WITH_MPS = Version("1.12")
 SUFFIX = ".table"
+UNPINNED_TORCHVISION = {"0.13.0": "==1.12.0", "0.13.1": "==1.12.1", "0.14.0": "==1.13.0", "0.14.1": "==1.13.1"}
+"""Releases whose metadata asks for any torch; the pairs are those of the table in torchvision's README."""
 LONGEST_VERSION = 40  # characters; packaging's parser is not asked about more
 
 
@@ -87,7 +89,7 @@ def torchvision_for(torch_release: str) -> str | None:
 
     fitting = None
     for release in library_releases("torchvision"):
-        required = SpecifierSet(load_table(release, "torchvision").requires_torch)
-        if torch_release in required:
+        required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
+        if torch_release in SpecifierSet(required):
             fitting = release
     return fitting

@@ -11,6 +11,7 @@ MISSING, UNSUPPORTED, UNKNOWN = "missing", "unsupported", "unknown"
 
 DEFINED = "defined"
 MPS = "MPS"
+TENSOR_KEYS = (MPS, "SparseMPS", "SparseCsrMPS")  # the keys that a tensor on MPS can have
 MPS_FALLBACK, MPS_ERROR, MPS_PYTHON = "MPS:fallback", "MPS:error", "MPS:python"
 IMPLICIT = "CompositeImplicitAutograd"
 EXPLICIT = "CompositeExplicitAutograd"
