@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from example_reports import BERT, ENVIRONMENT, SIZES, coverage, finding
 from hypothesis import strategies as st
 
-from mpsprobe.schemas import CoverageReport, MatrixReport
+from mpsprobe.schemas import CoverageReport, MatrixCell, MatrixReport
 
 HOSTILE = [
     "\x1b[31mred\x1b[0m\x1b]0;title\x07",
@@ -48,8 +50,8 @@ texts = (
 
 def hostile_coverage(text: str) -> CoverageReport:
     """A report with ``text`` wherever a report takes a string."""
-    places = {"modules": [text, f"a.0.{text}", f"a.1.{text}"], "call_sites": [text, f"/x/{text}:1"]}
-    words = {"reason": text, "advice": text, "native_since": text, "shapes": [text], "dtypes": [text]}
+    places: dict[str, Any] = {"modules": [text, f"a.0.{text}", f"a.1.{text}"], "call_sites": [text, f"/x/{text}:1"]}
+    words: dict[str, Any] = {"reason": text, "advice": text, "native_since": text, "shapes": [text], "dtypes": [text]}
     findings = [
         finding(text, "missing", phases={text: 1}, **places, **words),
         finding(f"aten::{text}", "unknown", phases={"forward": 1}, **places),
@@ -85,8 +87,8 @@ def hostile_matrix(text: str) -> MatrixReport:
         environment=one.environment,
         native_since=text,
         releases=[
-            {**cell, "findings": {text: "missing", f"b{text}": "unsupported"}},
-            {**cell, "target": {"torch": f"2.0.{text}"}, "findings": {text: "fallback"}},
+            MatrixCell.model_validate({**cell, "findings": {text: "missing", f"b{text}": "unsupported"}}),
+            MatrixCell.model_validate({**cell, "target": {"torch": f"2.0.{text}"}, "findings": {text: "fallback"}}),
         ],
         operators=one.operators,
         not_judged=one.not_judged,

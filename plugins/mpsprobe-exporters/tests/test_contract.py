@@ -17,7 +17,7 @@ from mpsprobe.protocols import Exporter
 from mpsprobe.schemas import UnknownReport
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 
-DECLARED = mpsprobe_exporters()
+DECLARED = list(mpsprobe_exporters())
 every_exporter = pytest.mark.parametrize("declaration", DECLARED, ids=lambda one: one.name)
 
 
@@ -42,7 +42,7 @@ def test_renders_text_that_ends_with_a_line_end_and_is_always_the_same(
     report = examples()[name]
     assert report.kind in declaration.kinds
     text = exporter_of(declaration).render(report)
-    assert isinstance(text, bytes if declaration.binary else str)
+    assert isinstance(text, str) and not declaration.binary
     assert text.endswith("\n") and not text.endswith("\n\n")
     assert exporter_of(declaration).render(report) == text
 
@@ -52,8 +52,9 @@ def test_hides_nothing(declaration: ExporterDeclaration) -> None:
     failure = {"phase": "backward", "error": "ValueError", "message": "broken wheel"}
     report = mixed().model_copy(update={"failure": coverage("2.6.0", [], failure=failure).failure})
     text = " ".join(str(exporter_of(declaration).render(report)).split())
-    listed = [*report.operators, *report.not_judged, *report.data_dependence]
-    for expected in [*(one.operator for one in listed), "a kernel of its own", "taken to be false", "broken wheel"]:
+    names = [one.operator for one in report.operators] + [one.operator for one in report.not_judged]
+    names += [one.operator for one in report.data_dependence]
+    for expected in [*names, "a kernel of its own", "taken to be false", "broken wheel"]:
         assert expected in text
 
 

@@ -10,6 +10,7 @@ from example_reports import coverage, examples, finding, matrix, mixed
 from hostile import HOSTILE, hostile_coverage, hostile_matrix, texts
 from hypothesis import given, settings
 
+from mpsprobe.schemas import CoverageReport
 from mpsprobe.schemas.report import Report
 from mpsprobe_exporters.csv_rows import COLUMNS, FORMULA, CsvExporter
 
@@ -23,6 +24,7 @@ def rows_of(report: Report) -> list[list[str]]:
 @pytest.mark.parametrize("name", ["native", "mixed", "failed", "empty"])
 def test_one_row_for_each_operator_and_everything_else(name: str) -> None:
     report = examples()[name]
+    assert isinstance(report, CoverageReport)
     header, *rows = rows_of(report)
     assert tuple(header) == COLUMNS
     others = len(report.not_judged) + len(report.data_dependence) + (report.failure is not None)

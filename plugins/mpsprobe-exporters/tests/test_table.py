@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from mpsprobe.schemas import UnknownReport
 from mpsprobe_exporters import answer
 from mpsprobe_exporters.table import FILE_COLUMNS, TableExporter
 
@@ -21,6 +22,7 @@ from mpsprobe_exporters.table import FILE_COLUMNS, TableExporter
 @pytest.mark.parametrize("name", examples())
 def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int) -> None:
     report = examples()[name]
+    assert not isinstance(report, UnknownReport)
     text = TableExporter(width).render(report)
     assert max(map(len, text.splitlines())) <= width
     shown = report.operators if report.kind == "coverage" else answer.findings(report)

@@ -39,18 +39,19 @@ def fold_names(names: Iterable[str]) -> list[str]:
     return [pattern for _, pattern in sorted(folded)]
 
 
-def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[tuple[frozenset[int], ...], int]]:
+def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[list[frozenset[int]], int]]:
     """Boxes (one set of numbers for each slot) that cover exactly the members, last slot merged first."""
-    boxes = {tuple(frozenset({number}) for number in numbers): position for numbers, position in members}
-    width = len(members[0][0])
-    for slot in reversed(range(width)):
-        groups: dict[tuple[frozenset[int], ...], tuple[frozenset[int], int]] = {}
-        for box, position in boxes.items():
-            rest = box[:slot] + box[slot + 1 :]
-            numbers, first = groups.get(rest, (frozenset(), position))
-            groups[rest] = (numbers | box[slot], min(first, position))
-        boxes = {(*rest[:slot], numbers, *rest[slot:]): first for rest, (numbers, first) in groups.items()}
-    return list(boxes.items())
+    # A key holds the numbers of the slots that are still to be merged, then the sets of those that are.
+    boxes: dict[tuple[tuple[int, ...], tuple[frozenset[int], ...]], int]
+    boxes = {(numbers, ()): position for numbers, position in members}
+    for _ in members[0][0]:
+        groups: dict[tuple[tuple[int, ...], tuple[frozenset[int], ...]], tuple[set[int], int]] = {}
+        for (numbers, merged), position in boxes.items():  # in the order of first appearance, which stays
+            groups.setdefault((numbers[:-1], merged), (set(), position))[0].add(numbers[-1])
+        boxes = {
+            (numbers, (frozenset(found), *merged)): position for (numbers, merged), (found, position) in groups.items()
+        }
+    return [(list(merged), position) for (_, merged), position in boxes.items()]
 
 
 def _slot(numbers: frozenset[int]) -> str:
