@@ -66,7 +66,7 @@ def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION
             f"no inputs can be derived for {signature.name}: its forward needs {', '.join(sorted(missing))}",
             hint,
         )
-    sequences = any("seq" in field.shape for field in fields)
+    sequences = any("seq" in field.shape for field in (*fields, *labels))
     lead = signature.image_token if any(field.name == "pixel_values" for field in fields) else None
     shortest = 1 + lead[1] if lead else 1
     longest = signature.longest

@@ -93,12 +93,16 @@ class ModelTypeWorkload:
         from transformers import AutoConfig
 
         try:
-            return AutoConfig.for_model(self.model_type)
+            config = AutoConfig.for_model(self.model_type)
         except Exception as error:
             raise WorkloadError(
                 f"the model type '{self.model_type}' has no default configuration: {essence(error)}",
                 "Give a checkpoint (a folder or organisation/repository), or path/to/file.py:function.",
             ) from error
+        if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+            # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
+            config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
+        return config
 
     def _class(self, config: Any) -> type[Any]:
         wanted = self.class_name or base_class_name(self.model_type)

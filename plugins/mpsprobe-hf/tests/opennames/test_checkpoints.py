@@ -1,0 +1,190 @@
+"""Checkpoint folders, good and bad, and repositories of a Hub that cannot be reached."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from meta_forward import build_on_meta, run_once
+
+from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions
+from mpsprobe_hf.opennames.checkpoints import load
+
+SMALL = {
+    "model_type": "bert",
+    "architectures": ["BertForSequenceClassification"],
+    "vocab_size": 100,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+}
+
+
+def folder(path: Path, config: Any) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    text = config if isinstance(config, str) else json.dumps(config)
+    (path / "config.json").write_text(text, encoding="utf-8")
+    return path
+
+
+def saved(path: Path) -> Any:
+    """A small checkpoint with weights; the model that was saved."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(3)
+    values = {key: value for key, value in SMALL.items() if key not in ("model_type", "architectures")}
+    model = BertForSequenceClassification(BertConfig(**values))
+    model.save_pretrained(path)
+    return model
+
+
+def failure(path: Path, **options: Any) -> MpsprobeError:
+    with pytest.raises(MpsprobeError) as caught:
+        load(str(path)).build(RunOptions(**options))
+    return caught.value
+
+
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_random_weights_need_only_the_configuration(tmp_path: Path, phase: str) -> None:
+    run = load(str(folder(tmp_path, SMALL))).build(RunOptions(phase=phase, seq_len=8))
+    assert run.architecture == "BertForSequenceClassification"
+    assert run.model.training == (phase == "training")
+    run_once(run, training=phase == "training")
+
+
+def test_on_meta(tmp_path: Path) -> None:
+    run = build_on_meta(load(str(folder(tmp_path, SMALL))), dtype="bfloat16")
+    assert {one.dtype for one in run.model.parameters()} == {torch.bfloat16}
+    assert all(one.is_meta for one in run.model.parameters())
+
+
+def test_without_architectures_the_bare_model_is_used(tmp_path: Path) -> None:
+    run = build_on_meta(load(str(folder(tmp_path, {**SMALL, "architectures": None}))))
+    assert run.architecture == "BertModel"
+    odd = folder(tmp_path / "odd", {**SMALL, "architectures": ["MyOwnBert"]})
+    assert build_on_meta(load(str(odd))).architecture == "BertModel"
+
+
+def test_real_weights(tmp_path: Path) -> None:
+    model = saved(tmp_path)
+    run = load(str(tmp_path)).build(RunOptions(weights=True, dtype="float32"))
+    assert torch.equal(run.model.classifier.weight, model.classifier.weight)
+    assert any("weights of" in note for note in run.notes)
+    half = load(str(tmp_path)).build(RunOptions(weights=True, dtype="bfloat16"))
+    assert half.model.classifier.weight.dtype == torch.bfloat16
+
+
+def test_no_weights(tmp_path: Path) -> None:
+    assert "no weights" in str(failure(folder(tmp_path, SMALL), weights=True))
+
+
+def test_pickled_weights_are_never_read(tmp_path: Path) -> None:
+    folder(tmp_path, SMALL)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
+    error = failure(tmp_path, weights=True)
+    assert "pickled" in error.message and "safetensors" in str(error.hint)
+    assert load(str(tmp_path)).build(RunOptions()).architecture == "BertForSequenceClassification"
+
+
+@pytest.mark.parametrize("size", [0, 7, 100])
+def test_broken_weights(tmp_path: Path, size: int) -> None:
+    saved(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:size])
+    assert "weights" in failure(tmp_path, weights=True).message
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("{", "not valid JSON"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "cannot be read"),
+        ("[1]", "holds a list"),
+        ({}, "does not say its model_type"),
+        ({"model_type": 3}, "does not say its model_type"),
+        ({"model_type": "brt"}, "does not know"),
+        ({**SMALL, "hidden_size": "many"}, "cannot be used"),
+        ({**SMALL, "hidden_size": 17}, "hidden"),
+        ({**SMALL, "num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000"),
+        ({**SMALL, "num_attention_heads": 0}, "(cannot be|ZeroDivision)"),
+        ({**SMALL, "hidden_size": -16}, "cannot be"),
+    ],
+)
+def test_broken_configurations(tmp_path: Path, config: Any, says: str) -> None:
+    error = failure(folder(tmp_path, config))
+    assert isinstance(error, WorkloadError)
+    import re
+
+    assert re.search(says, str(error)), str(error)
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ([], "save_pretrained"),
+        (["adapter_config.json"], "adapter"),
+        (["model_index.json"], "diffusers"),
+        (["checkpoint-10/config.json"], "checkpoint-10"),
+    ],
+)
+def test_folder_without_a_configuration(tmp_path: Path, files: list[str], says: str) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    error = failure(tmp_path)
+    assert "has no config.json" in error.message and says in str(error.hint)
+
+
+OWN_CODE = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}}
+
+
+def test_own_code_is_refused_unless_allowed(tmp_path: Path) -> None:
+    folder(tmp_path, OWN_CODE)
+    (tmp_path / "mine.py").write_text("raise SystemExit('it ran')\n", encoding="utf-8")
+    error = failure(tmp_path)
+    assert "its own Python code" in error.message and "--trust-remote-code" in str(error.hint)
+
+
+def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    own = folder(tmp_path / "own", OWN_CODE)
+    (own / "mine.py").write_text(
+        "import torch\nfrom transformers import BertConfig, BertModel\n"
+        "class MyConfig(BertConfig):\n    model_type = 'mine'\n"
+        "class MyModel(BertModel):\n    config_class = MyConfig\n",
+        encoding="utf-8",
+    )
+    run = build_on_meta(load(str(own)), trust_remote_code=True)
+    assert run.architecture == "MyModel"
+
+
+def test_sizes_and_description(tmp_path: Path) -> None:
+    workload = load(str(folder(tmp_path, SMALL)))
+    with pytest.raises(UsageError):
+        workload.build(RunOptions(seq_len=65))
+    facts = json.loads(json.dumps(workload.describe()))
+    assert facts["architecture"] == "BertForSequenceClassification" and facts["weights"] == []
+
+
+def test_hub_offline_says_what_it_needed(tmp_path: Path) -> None:
+    script = (
+        "from mpsprobe.protocols import RunOptions; from mpsprobe.errors import WorkloadError\n"
+        "from mpsprobe_hf.opennames.checkpoints import load\n"
+        "for weights in (False, True):\n"
+        "    try: load('no-org/no-model').build(RunOptions(weights=weights))\n"
+        "    except WorkloadError as error: print(error)"
+    )
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
+    assert done.stdout.count("config.json of no-org/no-model") == 2 == done.stdout.count("there is no folder")
+    assert "HF_HUB_OFFLINE" in done.stdout

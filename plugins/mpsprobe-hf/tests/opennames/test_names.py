@@ -1,0 +1,71 @@
+"""Which open name space a name belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe_hf.opennames.names import declare
+from mpsprobe_hf.plugin import mpsprobe_resolve_workload
+
+TYPES, CHECKPOINTS = "mpsprobe_hf.opennames.model_types:load", "mpsprobe_hf.opennames.checkpoints:load"
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("hf:bert", TYPES),
+        ("hf:bert/BertForMaskedLM", TYPES),
+        ("hf:org/name", TYPES),
+        ("hf:", TYPES),
+        ("org/name", CHECKPOINTS),
+        ("google-bert/bert-base-uncased", CHECKPOINTS),
+        ("bert-bsae", None),
+        ("a/b/c", None),
+        ("", None),
+        ("org/na me", None),
+        ("org/name\x1b[31m", None),
+    ],
+)
+def test_forms(name: str, target: str | None) -> None:
+    found = declare(name)
+    assert (found and found.target) == target
+    assert mpsprobe_resolve_workload(name) == found
+
+
+def test_folder_wins_over_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "org" / "name").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    found = declare("org/name")
+    assert found is not None and found.family == "checkpoint"
+
+
+@pytest.mark.parametrize("prefix", ["./", "../", "/", "~/", "C:\\", "..\\"])
+def test_a_path_that_is_not_there(prefix: str) -> None:
+    with pytest.raises(WorkloadError, match="no checkpoint folder"):
+        declare(f"{prefix}no-such-folder-anywhere")
+
+
+def test_missing_folder_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-500").mkdir()
+    (tmp_path / "config.json").write_text("{}", "utf-8")
+    with pytest.raises(WorkloadError) as caught:
+        declare(str(tmp_path / "checkpoint-50"))
+    assert "checkpoint-500" in str(caught.value.hint)
+    with pytest.raises(WorkloadError) as caught:
+        declare(str(tmp_path / "config.json"))
+    assert "It is a file" in str(caught.value.hint)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_answered(name: str) -> None:
+    try:
+        found = declare(name)
+    except WorkloadError as error:
+        assert str(error).count("\n") <= 1
+    else:
+        assert found is None or found.name == name
