@@ -1,0 +1,189 @@
+"""What is measured, and what each figure should reach."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from measure import (
+    BenchmarkFailed,
+    Spread,
+    cpu_ratio,
+    cpu_seconds,
+    gigabytes,
+    mpsprobe,
+    python,
+    ratio,
+    run_process,
+    run_rounds,
+    seconds,
+)
+
+PLUGIN = Path(__file__).resolve().parents[1] / "plugins" / "mpsprobe-coverage"
+STEP = Path(__file__).resolve().parent / "step.py"
+BERT_IMPORT = "import torch; from transformers.models.bert.modeling_bert import BertModel"
+KERNELS_SHOW = ("kernels", "show", "aten::linalg_qr.out", "--torch", "all")
+# Runs the command inside this interpreter, then fails if torch was imported on the way.
+NO_TORCH = (
+    "import sys; from mpsprobe.cli.main import main; "
+    "code = main({arguments!r}); sys.exit(code or ('torch was imported' if 'torch' in sys.modules else 0))"
+)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How often each thing is measured. ``slow`` counts whole runs of the largest models."""
+
+    processes: int
+    quick_commands: int
+    steps: int
+    slow: int
+    warm_up: int
+
+
+FULL = Effort(processes=5, quick_commands=21, steps=15, slow=3, warm_up=1)
+QUICK = Effort(processes=1, quick_commands=5, steps=3, slow=1, warm_up=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value beside what it should reach; ``reach`` is None for what is only told."""
+
+    what: str
+    unit: str
+    value: Spread | None
+    reach: float | None = None
+
+    def reached(self) -> bool | None:
+        """Whether the median is within ``reach``; None where there is nothing to compare."""
+        return None if self.value is None or self.reach is None else self.value.median <= self.reach
+
+
+def bert(effort: Effort, tell: Tell) -> list[Figure]:
+    """``coverage bert-base`` beside importing what it cannot do without."""
+    commands = {
+        "import BertModel": python(BERT_IMPORT),
+        "coverage bert-base": mpsprobe("coverage", "bert-base"),
+        "coverage bert-base, training": mpsprobe("coverage", "bert-base", "--phase", "training"),
+    }
+    samples = run_rounds(commands, effort.processes, effort.warm_up, tell)
+    inference, training = list(commands)[1:]
+    return [
+        Figure(f"{inference} ÷ import BertModel", "x", ratio(samples, inference, "import BertModel"), 1.15),
+        Figure(f"{training} ÷ import BertModel", "x", ratio(samples, training, "import BertModel"), 1.25),
+        Figure(
+            f"{inference} ÷ import BertModel, processor time", "x", cpu_ratio(samples, inference, "import BertModel")
+        ),
+        Figure(f"{training} ÷ import BertModel, processor time", "x", cpu_ratio(samples, training, "import BertModel")),
+        *(Figure(name, "s", seconds(samples[name])) for name in commands),
+    ]
+
+
+def step(effort: Effort, tell: Tell) -> list[Figure]:
+    """One step under the scanner beside the same step under ``FlopCounterMode``."""
+    found = []
+    for phase, shown in (("forward", "forward"), ("backward", "forward and backward")):
+        first: dict[str, list[float]] = {"scanner": [], "flops": []}
+        for index in range(effort.processes):
+            order = list(first) if index % 2 == 0 else list(reversed(first))
+            for which in order:
+                tell(f"first step, {shown}, {which} ({index + 1} of {effort.processes})")
+                first[which] += _in_process(phase, "first", which)["first"]
+        tell(f"warm steps, {shown}")
+        warm = _in_process(phase, "warm", str(effort.steps))
+        found += [
+            Figure(f"step {shown}: first of a process", "x", _pairs(first["scanner"], first["flops"]), 1.0),
+            Figure(f"step {shown}: warm, a new device each time", "x", _pairs(warm["each"], warm["flops"]), 1.0),
+            Figure(f"step {shown}: warm, repeated on one device", "x", _pairs(warm["repeated"], warm["flops"]), 1.0),
+            Figure(f"step {shown}: scanner, warm, a new device each time", "s", Spread.of(warm["each"])),
+            Figure(f"step {shown}: FlopCounterMode, warm", "s", Spread.of(warm["flops"])),
+        ]
+    return found
+
+
+def large(effort: Effort, tell: Tell) -> list[Figure]:
+    """The largest models, whole process."""
+    found = []
+    for name, time_reach, memory_reach in (("llama-3-70b", 12.0, 1.2), ("deepseek-v3", 60.0, 2.5)):
+        samples = run_rounds({name: mpsprobe("coverage", name)}, effort.slow, 0, tell)[name]
+        found += [
+            Figure(f"coverage {name}", "s", seconds(samples), time_reach),
+            Figure(f"coverage {name}, processor time", "s", cpu_seconds(samples)),
+            Figure(f"coverage {name}: peak memory", "GB", gigabytes(samples), memory_reach),
+        ]
+    return found
+
+
+def quick(effort: Effort, tell: Tell) -> list[Figure]:
+    """Commands that should answer at once, beside ``import click``."""
+    lists = [("--help",), ("plugins", "list"), ("workloads", "list")]
+    commands = {"import click": python("import click")}
+    commands |= {" ".join(arguments): mpsprobe(*arguments) for arguments in lists}
+    samples = run_rounds(commands, effort.quick_commands, effort.warm_up, tell)
+    ratios = [
+        Figure(f"{name} ÷ import click", "x", ratio(samples, name, "import click"), 3.0)
+        for name in commands
+        if name != "import click"
+    ]
+    return [*ratios, Figure("import click", "s", seconds(samples["import click"]))]
+
+
+def kernels(effort: Effort, tell: Tell) -> list[Figure]:
+    """One operator in every release's table, without torch."""
+    name = " ".join(KERNELS_SHOW)
+    run_process(python(NO_TORCH.format(arguments=list(KERNELS_SHOW))))
+    samples = run_rounds({name: mpsprobe(*KERNELS_SHOW)}, effort.quick_commands, effort.warm_up, tell)[name]
+    return [Figure(f"{name} (imports no torch)", "s", seconds(samples), 0.5)]
+
+
+def tables(effort: Effort, tell: Tell) -> list[Figure]:
+    """Every kernel table: what they add to the wheel, and what they take on disk."""
+    del effort
+    tell("building the wheel of mpsprobe-coverage")
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-bench-") as folder:
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+        built = subprocess.run(command, cwd=PLUGIN, capture_output=True, text=True, check=False)
+        if built.returncode:
+            raise BenchmarkFailed(f"the wheel could not be built:\n{built.stderr[-2000:]}")
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            inside = [entry for entry in archive.infolist() if entry.filename.endswith(".table")]
+    packed, unpacked = (
+        sum(sizes) / 1000 for sizes in zip(*((e.compress_size, e.file_size) for e in inside), strict=True)
+    )
+    return [
+        Figure(f"{len(inside)} kernel tables, packed in the wheel", "kB", Spread.of([packed]), 400.0),
+        Figure(f"{len(inside)} kernel tables, unpacked", "kB", Spread.of([unpacked]), 400.0),
+    ]
+
+
+GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
+    "bert": bert,
+    "step": step,
+    "large": large,
+    "quick": quick,
+    "kernels": kernels,
+    "tables": tables,
+}
+
+
+def _in_process(phase: str, mode: str, what: str) -> dict[str, list[float]]:
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-bench-") as folder:
+        command = [sys.executable, str(STEP), phase, mode, what]
+        ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise BenchmarkFailed(f"{' '.join(command)} ended with {ended.returncode}\n{ended.stderr[-2000:]}")
+    times: dict[str, list[float]] = json.loads(ended.stdout)
+    return times
+
+
+def _pairs(above: list[float], below: list[float]) -> Spread:
+    return Spread.of([one / other for one, other in zip(above, below, strict=True)])
