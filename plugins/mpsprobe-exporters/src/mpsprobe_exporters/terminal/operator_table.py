@@ -91,7 +91,7 @@ def operator_table(found: list[OperatorFinding], release: str, width: int) -> tu
 def _layout(found: list[OperatorFinding], release: str, longest_name: int, width: int) -> _Layout:
     """The most telling columns that fit: places before phases and bytes, all of them before a folded name."""
     calls = _Column("calls", [number(one.calls) for one in found], right=True)
-    dtypes = _Column("dtypes", [_short(", ".join(one.dtypes), 24) for one in found])
+    dtypes = _Column("dtypes", [_dtypes(one) for one in found])
     phases = _Column("phases", [_phases(one) for one in found])
     moved = _Column("bytes", [_traffic(one) for one in found], right=True)
     native = _Column("native since", [one_line(since(one, release) or "-", 20) for one in found])
@@ -125,6 +125,12 @@ def _where(one: OperatorFinding, width: int) -> str:
 def _short(text: str, width: int) -> str:
     clean = one_line(text)
     return clean if len(clean) <= width else clean[: width - 1] + "…"
+
+
+def _dtypes(one: OperatorFinding) -> str:
+    """The two that occurred most, and how many more there are."""
+    more = f" +{len(one.dtypes) - 2}" if len(one.dtypes) > 2 else ""
+    return _short(", ".join(one.dtypes[:2]), 24) + more
 
 
 def _phases(one: OperatorFinding) -> str:
