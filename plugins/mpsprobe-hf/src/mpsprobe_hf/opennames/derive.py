@@ -69,7 +69,8 @@ def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION
     sequences = any("seq" in field.shape for field in (*fields, *labels))
     lead = signature.image_token if any(field.name == "pixel_values" for field in fields) else None
     shortest = 1 + lead[1] if lead else 1
-    longest = signature.longest
+    # A part of the model may store positions for fewer tokens than an image takes; then it is not the limit.
+    longest = signature.longest if signature.longest >= shortest else 0
     default = DEFAULT_LENGTH if not lead else lead[1] + 64
     return Derived(
         name=name,
@@ -77,7 +78,7 @@ def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION
         has_labels=bool(labels),
         note="inputs were derived from the model's configuration: " + ", ".join(f.name for f in (*fields, *labels)),
         seq_len=(min(default, longest) if longest else default) if sequences else None,
-        longest=longest if longest >= shortest else 0,
+        longest=longest,
         shortest=shortest,
     )
 
