@@ -33,7 +33,7 @@ COLUMNS = (
     "advice",
 )
 # What a spreadsheet takes for the start of a formula.
-FORMULA = ("=", "+", "-", "@", "\N{FULLWIDTH EQUALS SIGN}", "\N{FULLWIDTH PLUS SIGN}", "\N{FULLWIDTH COMMERCIAL AT}")
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are the full-width ones
 
 
 class CsvExporter:
