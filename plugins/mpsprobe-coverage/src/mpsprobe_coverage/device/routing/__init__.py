@@ -5,14 +5,23 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.device.routing import attention, branches, convolution, copies, normalisation, older, recurrent
+from mpsprobe_coverage.device.routing import (
+    attention,
+    branches,
+    convolution,
+    copies,
+    hidden,
+    normalisation,
+    older,
+    recurrent,
+)
 from mpsprobe_coverage.device.routing.route import Route
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
 
-_MODULES = (attention, convolution, recurrent, normalisation, branches, older, copies)
+_MODULES = (attention, convolution, recurrent, normalisation, branches, older, hidden, copies)
 
 
 def routes_for(table: KernelTable) -> dict[str, Route]:

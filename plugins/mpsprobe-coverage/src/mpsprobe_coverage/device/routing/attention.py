@@ -51,6 +51,8 @@ def scaled_dot_product_attention(
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = _additive(attn_mask, query, table)
     if not _uses_mps_operator(table, query, key, value, dropout_p):
+        if not at_least(table, "2.1"):
+            return _divided(query, key, value, attn_mask, dropout_p, is_causal)
         result = _aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )
@@ -92,6 +94,22 @@ def _additive(mask: torch.Tensor, query: torch.Tensor, table: KernelTable) -> to
         return _aten.where.ScalarSelf(mask, 0.0, minus)  # type: ignore[no-any-return]
     made = torch.zeros_like(mask, dtype=query.dtype)
     return made.masked_fill_(mask.logical_not(), float("-inf"))
+
+
+def _divided(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool) -> torch.Tensor:
+    """The composite of 2.0, which divides both sides by the root of the scale; later ones multiply."""
+    root = query.size(-1) ** 0.25
+    if is_causal:
+        ones = torch.ones((query.size(-2), key.size(-2)), dtype=torch.bool, device=query.device)
+        added = torch.zeros_like(ones, dtype=query.dtype)
+        mask = added.masked_fill_(ones.tril().logical_not(), float("-inf"))
+    weights = torch.matmul(query / root, key.transpose(-2, -1) / root)
+    if mask is not None:
+        weights = weights.add_(mask)
+    weights = torch.softmax(weights, -1)
+    if dropout_p > 0.0:
+        weights = torch.dropout(weights, dropout_p, True)
+    return torch.matmul(weights, value)
 
 
 def _plain_softmax(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 - ``one_hot`` (``Onehot.cpp``) compares with ``arange`` for tensors that carry the Python key, as virtual ones
   do; on a Mac it scatters into zeros, after reading the largest class where none was given.
 - ``kl_div`` (``Loss.cpp``) avoids ``xlogy`` on MPS in 1.13 to 2.0.
+- ``_linalg_check_errors`` (``BatchLinearAlgebra.cpp``) looks at nothing on meta; on a Mac it reads ``infos.any()``.
 - ``linalg_pinv`` and ``linalg_matrix_rank`` (``LinearAlgebra.cpp``) make their tolerances in float64, on MPS in
   float32 from 2.3 on.
 """
@@ -16,10 +17,12 @@ import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
+from mpsprobe_coverage.device.tensor import spec_of
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
+    from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
@@ -27,7 +30,7 @@ _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 def routes(table: KernelTable) -> list[Route]:
     """Those that the release of ``table`` needs."""
-    found = [composite_route("aten::one_hot", one_hot)]
+    found = [composite_route("aten::one_hot", one_hot), Route("aten::_linalg_check_errors", _check_errors)]
     if at_least(table, "1.13") and not at_least(table, "2.1"):
         found.append(composite_route("aten::kl_div", kl_div))
     if at_least(table, "2.3"):
@@ -44,6 +47,16 @@ def one_hot(interception: Interception, tensor: torch.Tensor, num_classes: int =
         num_classes = int(tensor.max().item()) + 1
     made = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
     return made.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def _check_errors(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """No matrix is singular here: the values of ``infos`` are not known, and an error would be the user's."""
+    del plan, kwargs
+    with interception:
+        failed = args[0].any()
+    if interception.recorder.phase is not None:
+        read = interception.plan_of(_aten._local_scalar_dense.default)
+        interception.record(read.name, read.verdict, read.reason, (spec_of(failed),), ())
 
 
 def kl_div(

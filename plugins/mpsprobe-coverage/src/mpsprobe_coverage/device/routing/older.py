@@ -25,6 +25,10 @@ _aten = torch.ops.aten
 def routes(table: KernelTable) -> list[Route]:
     """Those that the release of ``table`` needs."""
     found = []
+    if not at_least(table, "2.10"):
+        found.append(composite_route("aten::take_along_dim", take_along_dim))
+    if table.verdict("aten::_embedding_bag_backward") == "composite":
+        found.append(Route("aten::_embedding_bag_backward", _embedding_bag_backward))
     if not at_least(table, "2.3"):
         found.append(Route("aten::binary_cross_entropy_with_logits", _bce_with_logits))
     if not at_least(table, "2.1"):
@@ -43,6 +47,33 @@ def cosine_similarity(
     product = (first * second).sum(dim)
     squares = first.pow(2).sum(dim) * second.pow(2).sum(dim)
     return product / squares.clamp_min(eps * eps).sqrt()
+
+
+def take_along_dim(
+    interception: Interception, tensor: torch.Tensor, indices: torch.Tensor, dim: int | None = None
+) -> torch.Tensor:
+    """Shapes as ``torch.take_along_dim`` has them; the body up to 2.9, which takes no negative indices."""
+    del interception
+    if dim is None:
+        return tensor.reshape(-1).gather(0, indices.reshape(-1))
+    wanted = [max(sizes) for sizes in zip(tensor.shape, indices.shape, strict=True)]
+    at = dim % tensor.dim()
+    tensor_shape, indices_shape = [*wanted], [*wanted]
+    tensor_shape[at], indices_shape[at] = tensor.shape[at], indices.shape[at]
+    return tensor.expand(tensor_shape).gather(at, indices.expand(indices_shape))
+
+
+def _embedding_bag_backward(
+    interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The body up to 2.4 (``EmbeddingBag.cpp``): it ends in the dense or the sparse form."""
+    names = [argument.name for argument in plan.func._schema.arguments]
+    bound = {"padding_idx": -1, **dict(zip(names, args, strict=False)), **kwargs}
+    if bound["sparse"]:
+        return _as_it_is(interception, plan, args, kwargs)
+    target = interception.plan_of(_aten._embedding_bag_dense_backward.default)
+    wanted = [argument.name for argument in target.func._schema.arguments]
+    return interception.leaf(target, tuple(bound[name] for name in wanted), {})
 
 
 def _bce_with_logits(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,0 +1,110 @@
+"""How an expectation about the virtual device is written, and how it is compared with what happens.
+
+An expectation is text: operators without ``aten::``, each with ``*N`` for N calls and ``verdict:`` before it where it
+is not native. Behind ``|`` stands what the backward pass calls; without one the case runs under ``no_grad``.
+``{"1.12.1": …, "2.0.0": …}`` holds from the named release up to the next one named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from packaging.version import Version
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.kernels.store import load_table
+
+RELEASES = ("1.12.1", "1.13.1", "2.0.0", "2.4.1", "2.6.0", "2.13.0", "2.15.0")
+
+# Memory and views: native in every release, and which of them is called depends on strides and on the minor release
+# of the torch that traces (`reshape` ends in `_reshape_alias` or in `view`). Checked to be native, not counted.
+_FREE = """
+    empty.memory_format empty_strided new_empty_strided set_.source_Storage copy_ fill_.Scalar zero_ resize_
+    view as_strided _reshape_alias _unsafe_view permute unfold view_as_real view_as_complex
+"""
+FREE = frozenset(f"aten::{name}" for name in _FREE.split())
+# Where ATen sees a Python tensor (`areAnyTensorSubclassLike`, the accumulation of gradients) it does not write in
+# place. Both forms are native from 1.12 on.
+SAME = {"aten::add_.Tensor": "aten::add.Tensor", "aten::scatter_add_": "aten::scatter_add"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A few lines of torch, and what a Mac makes of them.
+
+    Attributes:
+        because: where the expectation comes from.
+        inputs: makes CPU tensors; the floating-point ones get gradients where a backward pass is expected.
+        run: called with the inputs on the device; with ``module`` in front where there is one.
+    """
+
+    name: str
+    because: str
+    inputs: Callable[[], Sequence[torch.Tensor]]
+    run: Callable[..., Any]
+    expected: Mapping[str, str]
+    module: Callable[[], torch.nn.Module] | None = None
+
+    def text_for(self, release: str) -> str | None:
+        """The expectation for ``release``; None before the first one."""
+        found = None
+        for since, text in self.expected.items():
+            if Version(since) <= Version(release):
+                found = text
+        return found
+
+
+def floats(*shapes: tuple[int, ...]) -> Callable[[], list[torch.Tensor]]:
+    """Makes a float32 tensor of each shape."""
+    return lambda: [torch.rand(shape) for shape in shapes]
+
+
+def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
+    """Calls of the forward and the backward pass, as ``verdict:aten::operator``; None without a backward pass."""
+    halves = [_counted(half) for half in text.split("|")]
+    return halves[0], halves[1] if len(halves) == 2 else None
+
+
+def observed(case: Case, release: str, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
+    """What the virtual device of ``release`` records for ``case``, in the form of ``parsed``."""
+    device = VirtualDevice(load_table(release))
+    module = None if case.module is None else case.module()
+    inputs = case.inputs()
+    with device:
+        leaves = [] if module is None else list(device.move(module).parameters())
+        tensors = [device.move(tensor) for tensor in inputs]
+        if backward:
+            leaves += [t.requires_grad_() for t in tensors if t.is_floating_point()]
+        with device.recording("forward"), torch.set_grad_enabled(backward):
+            output = case.run(*tensors) if module is None else case.run(module, *tensors)
+        if backward:
+            cotangent = torch.ones_like(output)
+            with device.recording("backward"):
+                torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
+    return called(device.recorder, "forward"), called(device.recorder, "backward") if backward else None
+
+
+def called(recorder: Recorder, phase: str) -> Counter[str]:
+    """The calls of one phase, without memory and views, which are checked to be native."""
+    counts: Counter[str] = Counter()
+    for record in recorder.calls():
+        if record.phase != phase:
+            continue
+        if record.operator in FREE and record.verdict == "native":
+            continue
+        counts[f"{record.verdict}:{SAME.get(record.operator, record.operator)}"] += record.calls
+    return counts
+
+
+def _counted(text: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for word in text.split():
+        name, _, count = word.partition("*")
+        verdict, _, operator = name.rpartition(":")
+        counts[f"{verdict or 'native'}:aten::{operator}"] += int(count or 1)
+    return counts

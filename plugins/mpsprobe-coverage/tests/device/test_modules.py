@@ -1,0 +1,30 @@
+"""The virtual device against small modules that were worked out by hand, on releases from 1.12.1 to 2.15.0."""
+
+from __future__ import annotations
+
+import cases_attention
+import cases_dense
+import cases_images
+import cases_indexing
+import cases_recurrent
+import pytest
+from expectations import RELEASES, Case, observed, parsed
+
+_SOURCES = (cases_dense, cases_attention, cases_recurrent, cases_images, cases_indexing)
+_CASES = [case for source in _SOURCES for case in source.CASES]
+_EACH = [(case, release) for case in _CASES for release in RELEASES if case.text_for(release) is not None]
+
+
+@pytest.mark.parametrize(("case", "release"), _EACH, ids=[f"{case.name}-{release}" for case, release in _EACH])
+def test_operators_and_verdicts_are_those_of_a_mac(case: Case, release: str) -> None:
+    text = case.text_for(release)
+    assert text is not None
+    forward, backward = parsed(text)
+    seen_forward, seen_backward = observed(case, release, backward is not None)
+    assert seen_forward == forward, case.because
+    assert seen_backward == backward, case.because
+
+
+def test_every_case_says_why_and_has_a_name_of_its_own() -> None:
+    assert len({case.name for case in _CASES}) == len(_CASES)
+    assert all(len(case.because) > 20 for case in _CASES)
