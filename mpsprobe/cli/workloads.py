@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,7 +67,16 @@ def show_command(name: str, format_name: str) -> None:
     if format_name == "json":
         write_stdout(json.dumps(facts, indent=2, default=str))
     else:
-        write_stdout(aligned([(key, _shown(value)) for key, value in facts.items() if value not in (None, [], {}, "")]))
+        write_stdout(aligned(list(_rows(facts))))
+
+
+def _rows(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """A line for each fact that says something; a fact made of structured ones takes a line for each of them."""
+    for key, value in facts.items():
+        if isinstance(value, dict) and any(isinstance(one, (dict, list)) for one in value.values()):
+            yield from _rows(value, f"{prefix}{key}.")
+        elif value not in (None, [], {}, (), ""):
+            yield prefix + key, _shown(value)
 
 
 def _shown(value: Any) -> str:

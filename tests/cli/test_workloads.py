@@ -59,6 +59,30 @@ def test_show(folder: Path, name: str) -> None:
     assert f"name          {name}" in text.stdout
 
 
+DESCRIBES = """
+class Described:
+    name, framework = "net", "fake"
+    def build(self, options): ...
+    def describe(self):
+        sizes = {"width": 2048, "deep": True}
+        training = {"inputs": {"x": [8, 2]}, "notes": ["one", "two"], "requires": []}
+        return {"config": sizes, "training": training, "nothing": None}
+"""
+
+
+def test_facts_that_are_made_of_facts_take_a_line_each(tmp_path: Path) -> None:
+    code = PLUGIN.replace("mpsprobe.testing:FakeWorkload", "described_nets:make")
+    install_plugin(
+        tmp_path, "nets", code, modules={"described_nets.py": DESCRIBES + "\nmake = lambda name: Described()"}
+    )
+    lines = run_cli(*ONLY, "workloads", "show", "net-a", plugin_folders=[tmp_path]).stdout.splitlines()
+    assert [line.split(None, 1) for line in lines[-3:]] == [
+        ["config", "width=2048, deep=True"],
+        ["training.inputs.x", "8, 2"],
+        ["training.notes", "one, two"],
+    ]
+
+
 def test_an_unknown_name_gets_the_nearest_ones_and_what_else_is_possible(folder: Path) -> None:
     result = run_cli(*ONLY, "workloads", "show", "net-x", plugin_folders=[folder])
     assert result.code == 2
