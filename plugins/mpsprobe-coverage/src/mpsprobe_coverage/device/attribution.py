@@ -22,6 +22,7 @@ _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared with co_filename, a plain string
     os.path.dirname(os.path.dirname(__file__)) + os.sep,  # noqa: PTH120
 )
+_SCANNER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scanner", "step.py")  # noqa: PTH118, PTH120
 
 
 class Origin(NamedTuple):
@@ -100,6 +101,8 @@ class Attribution:
         internal = self._internal
         while frame is not None:
             name = frame.f_code.co_filename
+            if name == _SCANNER:
+                break  # above it is the program that scans, not the one that is scanned
             if not (internal[name] if name in internal else self.is_internal(name)):
                 return name, frame.f_lineno
             frame = frame.f_back

@@ -22,40 +22,17 @@ from mpsprobe_coverage.device.tensor import VirtualTensor
 from mpsprobe_coverage.kernels.table import KernelTable
 
 KEY = "AutocastMPS"
-_KEY_SET = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastMPS)
+_KEY_SET = torch._C.DispatchKeySet(torch._C._parse_dispatch_key(KEY))  # type: ignore[arg-type]
 _CASTABLE = (torch.float16, torch.bfloat16, torch.float32)
-_LOWER = frozenset(
-    [
-        "_convolution",
-        "_mps_convolution",
-        "addbmm",
-        "addmm",
-        "addmv",
-        "addr",
-        "baddbmm",
-        "bmm",
-        "chain_matmul",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_tbc",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "convolution",
-        "einsum",
-        "linalg_multi_dot",
-        "linear",
-        "lstm_cell",
-        "matmul",
-        "mm",
-        "mv",
-        "prelu",
-        "scaled_dot_product_attention",
-    ]
-)
-_PROMOTE = frozenset(
-    ["addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put", "scatter_add", "tensordot"]
-)
+_LOWER = {
+    "_convolution", "_mps_convolution", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul",
+    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "convolution", "einsum",
+    "linalg_multi_dot", "linear", "lstm_cell", "matmul", "mm", "mv", "prelu", "scaled_dot_product_attention",
+}  # fmt: skip
+_PROMOTE = {
+    "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put", "scatter_add",
+    "tensordot",
+}  # fmt: skip
 
 
 class Casts:

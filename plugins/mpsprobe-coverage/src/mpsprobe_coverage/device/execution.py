@@ -40,16 +40,24 @@ class Outcome:
         self.flat = tuple(_specs_in(outputs))
 
 
-class Execution:
-    """Runs operators on virtual tensors. ``shadow_limit`` is the largest real value kept, in elements."""
+Outcomes = dict[tuple[Any, ...], Outcome]
 
-    def __init__(self, shadow_limit: int) -> None:
+
+class Execution:
+    """Runs operators on virtual tensors.
+
+    Args:
+        shadow_limit: the largest real value kept, in elements.
+        outcomes: what is remembered. It holds for every release, so several devices may share it.
+    """
+
+    def __init__(self, shadow_limit: int, outcomes: Outcomes) -> None:
         self.shadow_limit = shadow_limit
-        self._outcomes: dict[tuple[Any, ...], Outcome] = {}
+        self._outcomes = outcomes
 
     def run(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[TensorSpec], Outcome]:
         """Run a leaf. Returns its result, the specs of its tensor arguments, and the outcome."""
-        key: list[Any] = [plan]
+        key: list[Any] = [plan.func]
         specs: list[TensorSpec] = []
         shadows = 0
         for value in args:
@@ -140,7 +148,7 @@ class Execution:
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         """The real result, when every tensor argument has a real value and the result is small."""
-        if any(spec.numel > self.shadow_limit for spec in outcome.flat):
+        if any(spec.shadow_cost > self.shadow_limit for spec in outcome.flat):
             if plan.mutable:
                 for tensor in _written(plan, args, kwargs):
                     tensor.shadow = None

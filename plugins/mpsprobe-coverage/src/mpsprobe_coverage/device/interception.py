@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.dtypes import DtypeRules
-from mpsprobe_coverage.device.execution import Execution, accepting_numbers
+from mpsprobe_coverage.device.execution import Execution, Outcomes, accepting_numbers
 from mpsprobe_coverage.device.plan import How, Plan, make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.routing import Route
@@ -32,9 +32,15 @@ class Interception(TorchDispatchMode):
         routes: operator name → the route for it.
         recorder: what is told about each call; nothing is told while its ``phase`` is None.
         shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
+        outcomes: what ``Execution`` remembers.
     """
 
     supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch.compile never traces through here, and torch's guard against it costs more than a call does.
+        return False
 
     def __init__(
         self,
@@ -43,12 +49,13 @@ class Interception(TorchDispatchMode):
         recorder: Recorder,
         attribution: Attribution,
         shadow_limit: int,
+        outcomes: Outcomes,
     ) -> None:
         super().__init__()
         self.tables = tables
         self.recorder = recorder
         self.attribution = attribution
-        self.execution = Execution(shadow_limit)
+        self.execution = Execution(shadow_limit, outcomes)
         self.values = Values(self)
         self.dtypes = DtypeRules(tables["aten"])
         # Dtypes that factories are to use instead of those that C++ asks for: set by routes for their duration.

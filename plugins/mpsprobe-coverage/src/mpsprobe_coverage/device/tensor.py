@@ -22,6 +22,7 @@ import torch
 MPS = torch.device("mps", 0)
 META = torch.device("meta")
 CPU = torch.device("cpu")
+FLOAT_SHADOW_COST = 64
 undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
 _make_subclass = torch.Tensor._make_subclass
 _empty_strided = torch.empty_strided
@@ -32,7 +33,7 @@ _base_data: Any = torch._C.TensorBase.data
 class TensorSpec:
     """Shape, strides and dtype of a tensor. Interned by ``spec_of``: compare with ``is``."""
 
-    __slots__ = ("dtype", "nbytes", "numel", "shape", "stride")
+    __slots__ = ("dtype", "nbytes", "numel", "shadow_cost", "shape", "stride")
 
     def __init__(self, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> None:
         self.shape, self.stride, self.dtype = shape, stride, dtype
@@ -40,6 +41,9 @@ class TensorSpec:
         for size in shape:
             self.numel *= size
         self.nbytes = self.numel * dtype.itemsize
+        # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
+        exact = not (dtype.is_floating_point or dtype.is_complex)
+        self.shadow_cost = self.numel if exact else self.numel * FLOAT_SHADOW_COST
 
     def empty(self) -> torch.Tensor:
         """A fresh meta tensor of this spec."""

@@ -87,7 +87,7 @@ class Values:
     def _back(self, value: Any, keep: bool) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        small = value.numel() <= self._interception.execution.shadow_limit
+        small = spec_of(value).shadow_cost <= self._interception.execution.shadow_limit
         return virtual_tensor(spec_of(value), value if keep and small else None)
 
 

@@ -13,11 +13,13 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
+from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.python_surface import mps_in_python
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
+from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -31,8 +33,10 @@ class VirtualDevice:
     Args:
         table: the kernel table of the torch release to judge.
         libraries: tables of further libraries (torchvision), by namespace.
-        shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
+        shadow_limit: largest tensor, in elements, whose real values are kept where they are known (a 64th of
+            it for floating-point tensors).
         keep_weights: parameters keep their real values, so that everything is computed for real.
+        outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"``, and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -46,6 +50,7 @@ class VirtualDevice:
         *,
         shadow_limit: int = SHADOW_LIMIT,
         keep_weights: bool = False,
+        outcomes: Outcomes | None = None,
     ) -> None:
         self.table = table
         self.recorder = Recorder()
@@ -55,7 +60,14 @@ class VirtualDevice:
         self._tables = {**{name.partition("::")[0]: table for name in table.operators}, **(libraries or {})}
         self._wrapper = Wrapper(2**62 if keep_weights else shadow_limit, keep_weights)
         limit = 2**62 if keep_weights else shadow_limit
-        self._interception = Interception(self._tables, routes_for(table), self.recorder, self.attribution, limit)
+        self._interception = Interception(
+            self._tables,
+            routes_for(table),
+            self.recorder,
+            self.attribution,
+            limit,
+            {} if outcomes is None else outcomes,
+        )
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
 
@@ -88,11 +100,17 @@ class VirtualDevice:
         """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``)."""
         self.recorder.phase = self.recorder.last_phase = phase
         self.attribution.in_backward = phase == "backward"
+        execution = self._interception.execution
+        limit = execution.shadow_limit
+        if phase == "optimizer" and not self.keep_weights:
+            # Real moments of real biases would cost more than all the rest; a program reads single numbers here.
+            execution.shadow_limit = FLOAT_SHADOW_COST
         try:
             yield
         finally:
             self.recorder.phase = None
             self.attribution.in_backward = False
+            execution.shadow_limit = limit
             if phase == "forward":
                 self.casts.forget()
 

@@ -44,7 +44,7 @@ class Wrapper:
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         spec = spec_of(tensor)
         shadow = None
-        keep = self.keep_parameters or (not is_parameter and spec.numel <= self.shadow_limit)
+        keep = self.keep_parameters or (not is_parameter and spec.shadow_cost <= self.shadow_limit)
         if keep and tensor.device.type == "cpu":
             shadow = tensor.detach()
         make = virtual_parameter if is_parameter else virtual_tensor

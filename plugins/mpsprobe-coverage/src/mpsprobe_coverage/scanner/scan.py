@@ -21,6 +21,7 @@ from mpsprobe.schemas import (
     WorkloadInfo,
 )
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
 from mpsprobe_coverage.kernels.releases import torch_releases
@@ -71,21 +72,22 @@ class CoverageScanner:
                 raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
             facts = _Facts.of(workload, options, run, tables[-1])
             traces = []
+            outcomes: Outcomes = {}
             for table in tables:
                 if long:
                     progress.advance(f"torch {table.release}")
-                traces.append(trace(run, options, table))
+                traces.append(trace(run, options, table, outcomes))
         finally:
             if long:
                 progress.stop()
         if long:
             return _matrix(facts, traces)
-        return _single(facts, traces[0], _Since(run, options))
+        return _single(facts, traces[0], _Since(run, options, outcomes))
 
 
-def trace(run: TorchRun, options: RunOptions, table: KernelTable) -> Trace:
+def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
     """Run one step of ``run`` on the virtual device of one release."""
-    device = VirtualDevice(table, libraries_for(table), keep_weights=options.weights)
+    device = VirtualDevice(table, libraries_for(table), keep_weights=options.weights, outcomes=outcomes)
     failure = None
     with device:
         device.move(run.model)
@@ -134,8 +136,8 @@ class _Facts:
 class _Since:
     """Asks ``native_since`` for one workload."""
 
-    def __init__(self, run: TorchRun, options: RunOptions) -> None:
-        self._run, self._options = run, options
+    def __init__(self, run: TorchRun, options: RunOptions, outcomes: Outcomes) -> None:
+        self._run, self._options, self._outcomes = run, options, outcomes
 
     def find(self, first: Trace) -> str | None:
         """For a workload of which ``first`` is known already."""
@@ -145,7 +147,7 @@ class _Since:
         return native_since(torch_releases(), self._trace, self._registers, known)
 
     def _trace(self, release: str) -> frozenset[str] | None:
-        return _native_operators(trace(self._run, self._options, load_table(release)))
+        return _native_operators(trace(self._run, self._options, load_table(release), self._outcomes))
 
     def _registers(self, release: str, operators: frozenset[str]) -> bool:
         table = load_table(release)
