@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 import click
 
 from mpsprobe import __version__
+from mpsprobe.cli.flags import PREFIX, apply_settings, name_variables, unknown_setting
 from mpsprobe.errors import MissingPackage, PluginError, UnknownName, UsageError
 from mpsprobe.registry import Registry, blocked_by_environment, get_registry, use_registry
-from mpsprobe.suggestions import nearest, printable
+from mpsprobe.suggestions import printable
 
 # Where a command comes from when nothing installed has it.
 DISTRIBUTIONS = {
@@ -51,6 +49,7 @@ class CommandGroup(click.Group):
             command: click.Command = registry.command(cmd_name)
         except UnknownName as error:
             raise _missing(cmd_name, registry) or error from None
+        name_variables(command, f"{PREFIX}_{cmd_name.replace('-', '_')}")
         apply_settings(command, cmd_name, ctx.default_map)
         return command
 
@@ -66,7 +65,7 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     known = {"disable_plugins"} | {str(parameter.name) for parameter in root.command.params}
     for key, value in settings.items():
         if key not in known and not isinstance(value, dict):  # a table may be of a plugin that is not installed
-            raise _unknown_setting(key, key, known - {"version", "plugin_switches"})
+            raise unknown_setting(key, key, known - {"version", "plugin_switches"})
     names = settings.get("disable_plugins", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UsageError("pyproject.toml: tool.mpsprobe.disable-plugins should be a list of names")
@@ -83,39 +82,6 @@ def _missing(name: str, registry: Registry) -> Exception | None:
         if plugin.found.distribution == distribution and plugin.status != "ok":
             return PluginError(f"{shown} is in {plugin.owner}, which is {plugin.status}: {plugin.reason}")
     return MissingPackage(shown, distribution)
-
-
-def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any] | None) -> None:
-    """Make the table of ``command`` in pyproject.toml fit its flags.
-
-    Raises:
-        UsageError: it has a key that is no flag of the command.
-    """
-    table = (settings or {}).get(name)
-    if not isinstance(table, dict):
-        return
-    flags = {parameter.name: parameter for parameter in command.params if isinstance(parameter, click.Option)}
-    inner = set(command.commands) if isinstance(command, click.Group) else set()
-    for key, value in table.items():
-        if isinstance(value, dict):
-            if isinstance(command, click.Group) and key in inner:
-                apply_settings(command.commands[key], key, table)
-                continue
-            raise _unknown_setting(f"{name}.{key}", key, inner)
-        flag = flags.get(key)
-        if flag is None:
-            raise _unknown_setting(f"{name}.{key}", key, (str(one) for one in flags))
-        if isinstance(value, list) and not (flag.multiple or flag.nargs != 1):
-            raise UsageError(f"pyproject.toml: tool.mpsprobe.{printable(name)}.{key} takes one value, not a list")
-        if flag.multiple and not isinstance(value, list):
-            table[key] = [value]
-
-
-def _unknown_setting(where: str, key: str, known: Iterable[str]) -> UsageError:
-    near = nearest(key, known, count=1)
-    hint = f"Did you mean '{near[0].replace('_', '-')}'?" if near else None
-    shown = printable(where.replace("_", "-"))
-    return UsageError(f"pyproject.toml: unknown setting tool.mpsprobe.{shown}", hint)
 
 
 def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
@@ -137,7 +103,7 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
 
 @click.command(
     cls=CommandGroup,
-    context_settings={"auto_envvar_prefix": "MPSPROBE", "help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )
 @click.version_option(__version__, "-V", "--version", prog_name="mpsprobe")
@@ -148,13 +114,13 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     multiple=True,
     is_eager=True,
     expose_value=False,
-    allow_from_autoenv=False,
     callback=_remember_blocked,
     help="Do not load the plugin NAME (of 'plugins list'); may be repeated.",
 )
 @click.option(
     "--strict-plugins",
     is_flag=True,
+    envvar="MPSPROBE_STRICT_PLUGINS",
     is_eager=True,
     expose_value=False,
     callback=_remember_strict,
@@ -163,6 +129,7 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
 @click.option(
     "--debug",
     is_flag=True,
+    envvar="MPSPROBE_DEBUG",
     is_eager=True,
     expose_value=False,
     callback=_remember_debug,

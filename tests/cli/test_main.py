@@ -28,9 +28,9 @@ from mpsprobe.output import write_stdout
 
 @click.command()
 @click.option("--times", type=int, default=1)
-@click.option("--words", multiple=True)
+@click.option("--words", "-w", "said", multiple=True)
 @click.option("--fail")
-def command(times, words, fail):
+def command(times, said, fail):
     if fail == "own":
         raise WorkloadError("no such thing", "Do this.")
     if fail == "bug":
@@ -43,7 +43,7 @@ def command(times, words, fail):
         signal.raise_signal(signal.SIGINT)
         time.sleep(60)
     for _ in range(times):
-        write_stdout(" ".join(words) or "line")
+        write_stdout(" ".join(said) or "line")
     return 5
 """
 
@@ -109,6 +109,18 @@ def test_flags_come_before_variables_before_the_file_before_defaults(folder: Pat
     assert lines() == 2
     assert lines(MPSPROBE_PROBE_ME_TIMES="3") == 3
     assert lines("--times", "4", MPSPROBE_PROBE_ME_TIMES="3") == 4
+
+
+def test_variables_and_settings_are_named_as_the_flag_is(folder: Path) -> None:
+    def said(**variables: str) -> str:
+        result = run_cli("probe-me", plugin_folders=[folder], cwd=folder, variables=variables)
+        assert result.code == 0, result.stderr
+        return result.stdout
+
+    assert said(MPSPROBE_PROBE_ME_SAID="parameter") == "line\n"
+    assert said(MPSPROBE_PROBE_ME_WORDS="the flag") == "the flag\n"
+    _settings(folder, "[tool.mpsprobe.probe-me]\nwords = ['in', 'the file']")
+    assert said() == "in the file\n"
 
 
 @pytest.mark.parametrize(
