@@ -28,6 +28,9 @@ TYPES, CHECKPOINTS = "mpsprobe_hf.opennames.model_types:load", "mpsprobe_hf.open
         ("a/b/c", None),
         ("", None),
         ("org/na me", None),
+        ("models/mine.py", None),
+        ("/models/mine.py:make", None),
+        ("C:\\models\\mine.PY:make", None),
         ("org/name\x1b[31m", None),
     ],
 )

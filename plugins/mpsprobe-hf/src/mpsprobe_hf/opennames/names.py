@@ -13,6 +13,9 @@ PREFIX = "hf:"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """``organisation/repository``, as the Hub allows them."""
 
+PYTHON_FILE = re.compile(r"\.py(:|$)", re.IGNORECASE)
+"""``path/to/file.py:function``, which the core answers to."""
+
 PATH_LIKE = re.compile(r"[./~\\]|[A-Za-z]:[\\/]")
 """How a name begins that can only be a path: ``./x``, ``/x``, ``~/x``, ``..\\x``, ``C:\\x``."""
 
@@ -26,7 +29,7 @@ def declare(name: str) -> WorkloadDeclaration | None:
     Raises:
         WorkloadError: it looks like a path, and there is no such folder.
     """
-    if not name or not name.isprintable():
+    if not name or not name.isprintable() or PYTHON_FILE.search(name):
         return None
     if name.startswith(PREFIX):
         return WorkloadDeclaration(name, "mpsprobe_hf.opennames.model_types:load", "a transformers model type", "text")
