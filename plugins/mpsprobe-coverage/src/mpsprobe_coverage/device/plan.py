@@ -91,10 +91,17 @@ def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route
     if route is not None and not (route.only_without_kernel and verdict in ("native", "fallback")):
         return _finish(Plan(func, name, How.ROUTE, verdict, reason, composite_key(func), route=route))
     if verdict in ("composite", "unknown"):
-        return _finish(_follow(func, name, table, verdict, reason))
-    if torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags:
+        plan = _follow(func, name, table, verdict, reason)
+        if plan.how is How.KERNEL and _depends_on_values(func):
+            plan.how = How.VALUES
+        return _finish(plan)
+    if _depends_on_values(func):
         return _finish(Plan(func, name, How.VALUES, verdict, reason))
     return _finish(Plan(func, name, How.KERNEL, verdict, reason))
+
+
+def _depends_on_values(func: Any) -> bool:
+    return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
 
 
 def judge(name: str, table: KernelTable, is_view: bool = False) -> tuple[str, str | None]:

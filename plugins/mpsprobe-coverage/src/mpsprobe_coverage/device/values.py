@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.device.execution import MATERIALISE_LIMIT
 from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.tensor import CPU, TensorSpec, VirtualTensor, spec_of, virtual_tensor
 
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 
 SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
+
+
+# What their first argument holds does not matter for the size of the result.
+_DECIDED_BY_SECOND = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor", "aten::masked_select"})
 
 
 class Values:
@@ -38,24 +41,21 @@ class Values:
         if not _depends_on_values(plan, args):
             return interception.leaf(plan, args, kwargs)
         tensors = [t for t in _leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        unknown = [t for t in tensors if _known(t) is None]
+        deciding = args[1] if plan.name in _DECIDED_BY_SECOND else (args, kwargs)
+        unknown = [t for t in _leaves(deciding) if isinstance(t, torch.Tensor) and _known(t) is None]
         scalar = torch.Tag.data_dependent_output in plan.func.tags
         if unknown:
-            text = (
-                "checks hold, other truth values are False, numbers are 1"
-                if scalar
-                else "ones: everything is found or selected"
-            )
+            text = SCALAR_ASSUMPTION if scalar else ONES_ASSUMPTION
             interception.recorder.assumed(plan.name, text, interception.origin())
         if unknown and scalar:
             result: Any = _assumed_scalar(plan, tensors)
         else:
-            real_args, real_kwargs = tree_map(lambda v: self._real(v, plan), (args, kwargs))
+            real_args, real_kwargs = tree_map(self._real, (args, kwargs))
             result = plan.func(*real_args, **real_kwargs)
         outputs = tuple(spec_of(t) for t in _leaves(result) if isinstance(t, torch.Tensor))
         if interception.recorder.phase is not None:
             interception.record(plan.name, plan.verdict, plan.reason, tuple(spec_of(t) for t in tensors), outputs)
-        keep = not unknown
+        keep = all(_known(t) is not None for t in tensors)
         return tree_map(lambda v: self._back(v, keep), result)
 
     def known_or_assumed(self, tensor: Any, operator: str, text: str, fill: int) -> torch.Tensor:
@@ -68,7 +68,8 @@ class Values:
             self._interception.recorder.assumed(operator, text, self._interception.origin())
         return _filled(spec, fill)
 
-    def _real(self, value: Any, plan: Plan) -> Any:
+    @staticmethod
+    def _real(value: Any) -> Any:
         if isinstance(value, torch.device):
             return CPU
         if not isinstance(value, torch.Tensor):
@@ -76,13 +77,8 @@ class Values:
         known = _known(value)
         if known is not None:
             return known
-        spec = spec_of(value)
-        if spec.numel > MATERIALISE_LIMIT:
-            raise NotImplementedError(
-                f"{plan.name} depends on the values of a tensor of {spec.numel} elements, which are not known here; "
-                "try a smaller --batch-size or --seq-len"
-            )
-        return _filled(spec, 1)
+        # One element, seen as many: nothing is allocated for values that are not known.
+        return torch.ones((), dtype=spec_of(value).dtype, device=CPU).expand(spec_of(value).shape)
 
     def _back(self, value: Any, keep: bool) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -93,7 +89,7 @@ class Values:
 
 def _depends_on_values(plan: Plan, args: Any) -> bool:
     """Indexing depends on values only where an index is a mask."""
-    if plan.name not in ("aten::index.Tensor", "aten::_unsafe_index.Tensor"):
+    if not plan.name.endswith("index.Tensor"):
         return True
     return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
+_WITH_LENGTH_TENSORS = {
+    "aten::_ctc_loss.Tensor": ("input_lengths", "target_lengths"),
+    "aten::_ctc_loss_backward.Tensor": ("input_lengths", "target_lengths"),
+}
 
 
 def routes(table: KernelTable) -> list[Route]:
@@ -35,7 +39,8 @@ def routes(table: KernelTable) -> list[Route]:
         found.append(composite_route("aten::cosine_similarity", cosine_similarity))
         found.append(Route("aten::lerp_.Scalar", _lerp))
         found.append(Route("aten::linalg_vector_norm", _vector_norm))
-    return found
+    lacking = [name for name in _WITH_LENGTH_TENSORS if name not in table.operators]
+    return found + [Route(name, _with_length_lists) for name in lacking]
 
 
 def cosine_similarity(
@@ -115,3 +120,13 @@ def _as_it_is(interception: Interception, plan: Plan, args: tuple[Any, ...], kwa
         with interception:
             return plan.func._op_dk(plan.composite_key, *args, **kwargs)
     return interception.leaf(plan, args, kwargs)
+
+
+def _with_length_lists(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``ctc_loss`` copied its lengths to the CPU before it had a form that takes them as tensors."""
+    names = [argument.name for argument in plan.func._schema.arguments]
+    lists = _WITH_LENGTH_TENSORS[plan.name]
+    packet = getattr(_aten, plan.func._schema.name.removeprefix("aten::"))
+    with interception:
+        changed = [v.tolist() if n in lists else v for n, v in zip(names, args, strict=False)]
+        return packet.default(*changed, **kwargs)
