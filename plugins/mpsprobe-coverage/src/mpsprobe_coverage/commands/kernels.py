@@ -28,7 +28,12 @@ LIBRARIES = ("torch", "torchvision")
 def format_option(command: Callable[..., None]) -> Callable[..., None]:
     """``--format table|json``."""
     option = click.option(
-        "--format", "format_name", type=Named("format", ("table", "json")), default="table", show_default=True
+        "--format",
+        "format_name",
+        type=Named("format", ("table", "json")),
+        default="table",
+        show_default=True,
+        help="Of standard output.",
     )
     return option(command)
 
@@ -58,7 +63,9 @@ kernels.add_command(build)
     help="The release whose operators to list; 'all' lists the releases.",
 )
 @click.option("--key", metavar="KEY", help="Only operators registered under this dispatch key, for example SparseMPS.")
-@click.option("--library", type=Named("library", LIBRARIES), default="torch", show_default=True)
+@click.option(
+    "--library", type=Named("library", LIBRARIES), default="torch", show_default=True, help="Whose operators."
+)
 @format_option
 def list_command(torch_release: str, key: str | None, library: str, format_name: str) -> None:
     """Every operator that a release registers for MPS, and from which wheel that is known.
