@@ -15,7 +15,7 @@ from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.options import Named
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.kernels.build.rebuild import Rebuilt
+    from mpsprobe_coverage.kernels.builder.rebuild import Rebuilt
 
 DIFFERENT = 1
 
@@ -28,7 +28,14 @@ DIFFERENT = 1
 @click.option("--wheel", "wheels", metavar="FILE", multiple=True, help="Read this wheel and download nothing.")
 @click.option("-o", "--output", metavar="FOLDER", help="Write each release's data file here.")
 @click.option("--check", is_flag=True, help="Compare with the tables of this package; exit with 1 on a difference.")
-@click.option("--format", "format_name", type=Named("format", ("table", "json")), default="table", show_default=True)
+@click.option(
+    "--format",
+    "format_name",
+    type=Named("format", ("table", "json")),
+    default="table",
+    show_default=True,
+    help="Of standard output.",
+)
 def build(
     versions: tuple[str, ...], library: str, wheels: tuple[str, ...], output: str | None, check: bool, format_name: str
 ) -> None:
@@ -48,7 +55,7 @@ def build(
             "say which releases to build, or which wheels to read",
             "For example: mpsprobe kernels build 2.13.0, or mpsprobe kernels build --wheel FILE",
         )
-    from mpsprobe_coverage.kernels.build import rebuild
+    from mpsprobe_coverage.kernels.builder import rebuild
 
     folder = None if output is None else _folder(output)
     wanted = rebuild.from_files(wheels) if wheels else rebuild.from_versions(versions, library)

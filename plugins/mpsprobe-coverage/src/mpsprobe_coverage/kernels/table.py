@@ -59,7 +59,7 @@ class KernelTable:
         requires_torch: which torch releases a torchvision release says it works with (``==2.13.0``); empty for torch.
         labels: operator → what is known of it: ``defined``, dispatch keys, ``MPS:fallback``, ``MPS:error``,
             ``MPS:python``. The sets below are views of it.
-        markers: facts that are no registrations (``build/markers.py`` and ``foreach_mps``, ``fused_mps``).
+        markers: facts that are no registrations (``builder/markers.py`` and ``foreach_mps``, ``fused_mps``).
         only_in_binary, only_declared: where the binary and native_functions.yaml disagree, by dispatch key.
             The binary is what counts.
     """

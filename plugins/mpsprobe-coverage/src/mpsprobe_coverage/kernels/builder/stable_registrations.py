@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mpsprobe_coverage.kernels.build.arm64 import references
-from mpsprobe_coverage.kernels.build.macho import MachO
+from mpsprobe_coverage.kernels.builder.arm64 import references
+from mpsprobe_coverage.kernels.builder.macho import MachO
 
 NAMESPACE_REGISTER, KEY_REGISTER, TEXT_REGISTER = 0, 1, 1  # first and second argument: x0, x1
 

@@ -6,6 +6,7 @@ nothing in the wheel says where something is written, and nothing of it is impor
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 import zipfile
@@ -59,7 +60,8 @@ class Wheel:
         except (*READ_ERRORS,) as error:
             raise TableError(f"'{self._shown}' cannot be read: {error}", "Download the wheel again.") from error
         try:
-            self._members = {info.filename: info for info in self._zip.infolist()}
+            self._members = {info.filename: info for info in self._zip.infolist() if not info.is_dir()}
+            self._check_record()
             self.requires_torch = self._check_metadata(version)
         except BaseException:
             self._zip.close()
@@ -72,6 +74,18 @@ class Wheel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._zip.close()
+
+    def _check_record(self) -> None:
+        """A wheel lists its own files: one that is missing, or was renamed by a damaged byte, must not go unnoticed."""
+        members = [m for m in self._members if re.fullmatch(rf"{self.library}-[^/]+\.dist-info/RECORD", m)]
+        if len(members) != 1:
+            raise TableError(f"'{self._shown}' has no list of the files of {self.library}: it is another wheel, renamed")
+        try:
+            listed = {row[0] for row in csv.reader(self.text(members[0]).splitlines()) if row}
+        except csv.Error as error:
+            raise self._unreadable(members[0], error) from error
+        if listed != set(self._members):
+            raise TableError(f"'{self._shown}' does not have the files that it lists", "Download the wheel again.")
 
     def _check_metadata(self, version: Version) -> str:
         metadata = [m for m in self._members if re.fullmatch(rf"{self.library}-[^/]+\.dist-info/METADATA", m)]

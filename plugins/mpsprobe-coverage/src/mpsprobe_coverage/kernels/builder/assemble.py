@@ -7,10 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.build import python_sources
-from mpsprobe_coverage.kernels.build.declared import declared_kernels, parse_native_functions
-from mpsprobe_coverage.kernels.build.registrations import COMPOSITE_KEYS, Registrations, read_library
-from mpsprobe_coverage.kernels.build.wheel import Wheel
+from mpsprobe_coverage.kernels.builder import python_sources
+from mpsprobe_coverage.kernels.builder.declared import declared_kernels, parse_native_functions
+from mpsprobe_coverage.kernels.builder.registrations import COMPOSITE_KEYS, Registrations, read_library
+from mpsprobe_coverage.kernels.builder.wheel import Wheel
 from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
 
 NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.build.markers import OPTIMIZER_MARKERS
+from mpsprobe_coverage.kernels.builder.markers import OPTIMIZER_MARKERS
 
 MPS_KEY = "MPS"
 

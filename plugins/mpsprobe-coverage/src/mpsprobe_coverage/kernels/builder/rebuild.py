@@ -13,9 +13,9 @@ from packaging.version import InvalidVersion, Version
 
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.build.assemble import build_table
-from mpsprobe_coverage.kernels.build.download import download
-from mpsprobe_coverage.kernels.build.wheel import Wheel
+from mpsprobe_coverage.kernels.builder.assemble import build_table
+from mpsprobe_coverage.kernels.builder.download import download
+from mpsprobe_coverage.kernels.builder.wheel import Wheel
 from mpsprobe_coverage.kernels.format import encode
 from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases, resolve_release
 from mpsprobe_coverage.kernels.store import load_table

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.build.arm64 import references
-from mpsprobe_coverage.kernels.build.macho import MachO
-from mpsprobe_coverage.kernels.build.markers import MARKER_STRINGS
-from mpsprobe_coverage.kernels.build.stable_registrations import read_stable
+from mpsprobe_coverage.kernels.builder.arm64 import references
+from mpsprobe_coverage.kernels.builder.macho import MachO
+from mpsprobe_coverage.kernels.builder.markers import MARKER_STRINGS
+from mpsprobe_coverage.kernels.builder.stable_registrations import read_stable
 
 COMPOSITE_KEYS = (
     "CompositeImplicitAutograd",

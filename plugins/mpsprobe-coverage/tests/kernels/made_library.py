@@ -1,0 +1,147 @@
+"""Makes real arm64 Mach-O libraries that register operators as PyTorch's do: code, strings, symbols and stubs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+TEXT_AT = 0x1000
+RETURN = 0xD65F03C0
+HEADER, SEGMENT, SECTION, SYMTAB, DYSYMTAB = 32, 72, 80, 24, 80
+FALLBACK = "__ZN3c1011BoxedKernel19make_boxed_functionIXadL_ZN2atL12mps_fallbackERKNS_14OperatorHandleEEEEvv"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Puts the address of a string into a register: ``adrp`` and ``add``, or, when ``near``, one ``adr``."""
+
+    text: str
+    register: int = 1
+    near: bool = False
+
+
+@dataclass(frozen=True)
+class Address:
+    """Puts the address of a function into a register."""
+
+    symbol: str
+    register: int = 10
+
+
+@dataclass(frozen=True)
+class Call:
+    """Calls a function of this library, or an imported one through a stub."""
+
+    symbol: str
+
+
+Step = Load | Address | Call
+
+
+def initialiser(namespace: str, key: str, number: int = 1) -> str:
+    """The symbol of ``TORCH_LIBRARY_IMPL(namespace, key, m)``."""
+    name = f"TORCH_LIBRARY_IMPL_init_{namespace}_{key}_{number}"
+    return f"__ZN2at12_GLOBAL__N_1{len(name)}{name}ERN5torch7LibraryE"
+
+
+def definitions(namespace: str, fragment: int | None = None) -> str:
+    """The symbol of ``TORCH_LIBRARY(namespace, m)`` or ``TORCH_LIBRARY_FRAGMENT``."""
+    name = (
+        f"TORCH_LIBRARY_init_{namespace}" if fragment is None else f"TORCH_LIBRARY_FRAGMENT_init_{namespace}_{fragment}"
+    )
+    return f"__ZL{len(name)}{name}RN5torch7LibraryE"
+
+
+@dataclass
+class MadeLibrary:
+    """Functions in the order of their addresses, and strings that no function loads."""
+
+    functions: dict[str, Sequence[Step]] = field(default_factory=dict)
+    strings: Sequence[str] = ()
+
+    def build(self) -> bytes:
+        """The file. Offsets in it are addresses, as in the ``__TEXT`` segment of a real library."""
+        imported = [s.symbol for steps in self.functions.values() for s in steps if isinstance(s, Call)]
+        imported = list(dict.fromkeys(symbol for symbol in imported if symbol not in self.functions))
+        starts, at = {}, TEXT_AT
+        for symbol, steps in self.functions.items():
+            starts[symbol] = at
+            at += 4 * (sum(_length(step) for step in steps) + 1)
+        text_size = at - TEXT_AT
+        stubs_at = at
+        starts.update({symbol: stubs_at + 12 * index for index, symbol in enumerate(imported)})
+        strings_at = stubs_at + 12 * len(imported) + 16
+        texts = [s.text for steps in self.functions.values() for s in steps if isinstance(s, Load)] + list(self.strings)
+        places, pool = {}, b""
+        for text in dict.fromkeys(texts):
+            places[text] = strings_at + len(pool)
+            pool += text.encode() + b"\0"
+        code = b"".join(_encode(steps, starts[symbol], starts, places) for symbol, steps in self.functions.items())
+        linked_at = _aligned(strings_at + len(pool))
+        names, symbols = b"\0", b""
+        for symbol in self.functions:
+            symbols += struct.pack("<IBBHQ", len(names), 0x0E, 1, 0, starts[symbol])
+            names += symbol.encode() + b"\0"
+        for symbol in imported:
+            symbols += struct.pack("<IBBHQ", len(names), 0x01, 0, 0, 0)
+            names += symbol.encode() + b"\0"
+        indirect = b"".join(struct.pack("<I", len(self.functions) + index) for index in range(len(imported)))
+        indirect_at = linked_at + len(symbols)
+        names_at = indirect_at + len(indirect)
+        end = names_at + len(names)
+        commands = _segment(b"__TEXT", 0, linked_at, [
+            (b"__text", TEXT_AT, text_size, 0x80000400, 0, 0),
+            (b"__stubs", stubs_at, 12 * len(imported), 0x80000408, 0, 12),
+            (b"__cstring", strings_at, len(pool), 0x2, 0, 0),
+        ])  # fmt: skip
+        commands += _segment(b"__LINKEDIT", linked_at, end - linked_at, [])
+        commands += struct.pack("<6I", 0x2, SYMTAB, linked_at, len(symbols) // 16, names_at, len(names))
+        count = len(self.functions)
+        tables = (0, count, count, 0, count, len(imported), 0, 0, 0, 0, 0, 0, indirect_at, len(imported), 0, 0, 0, 0)
+        commands += struct.pack("<20I", 0xB, DYSYMTAB, *tables)
+        header = struct.pack("<8I", 0xFEEDFACF, 0x0100000C, 0, 6, 4, len(commands), 0x85, 0)
+        file = bytearray(end)
+        for place, content in (
+            (0, header + commands),
+            (TEXT_AT, code),
+            (strings_at, pool),
+            (linked_at, symbols + indirect + names),
+        ):
+            file[place : place + len(content)] = content
+        return bytes(file)
+
+
+def _length(step: Step) -> int:
+    return 1 if isinstance(step, Call) or (isinstance(step, Load) and step.near) else 2
+
+
+def _encode(steps: Sequence[Step], start: int, functions: dict[str, int], strings: dict[str, int]) -> bytes:
+    words: list[int] = []
+    for step in steps:
+        here = start + 4 * len(words)
+        if isinstance(step, Call):
+            words.append(0x94000000 | (functions[step.symbol] - here) // 4 & 0x3FFFFFF)
+        elif isinstance(step, Load) and step.near:
+            words.append(_page_or_place(0x10000000, strings[step.text] - here, step.register))
+        else:
+            target = strings[step.text] if isinstance(step, Load) else functions[step.symbol]
+            words.append(_page_or_place(0x90000000, (target >> 12) - (here >> 12), step.register))
+            words.append(0x91000000 | (target & 0xFFF) << 10 | step.register << 5 | step.register)
+    return struct.pack(f"<{len(words) + 1}I", *words, RETURN)
+
+
+def _page_or_place(opcode: int, offset: int, register: int) -> int:
+    return opcode | (offset & 3) << 29 | (offset >> 2 & 0x7FFFF) << 5 | register
+
+
+def _segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, int, int, int, int, int]]) -> bytes:
+    length = SEGMENT + SECTION * len(sections)
+    found = struct.pack("<II16sQQQQiiII", 0x19, length, name, at, size, at, size, 5, 5, len(sections), 0)
+    for section, place, extent, flags, first, second in sections:
+        found += struct.pack("<16s16sQQIIIIIIII", section, name, place, extent, place, 2, 0, 0, flags, first, second, 0)
+    return found
+
+
+def _aligned(offset: int) -> int:
+    return (offset + 15) & ~15

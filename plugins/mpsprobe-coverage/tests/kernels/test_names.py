@@ -1,0 +1,85 @@
+"""What a user may call an operator."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpsprobe.errors import UnknownName
+from mpsprobe_coverage.kernels.names import resolve_operators
+from mpsprobe_coverage.kernels.store import all_operators
+
+OPERATORS = sorted(all_operators())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["aten::linalg_qr.out", "linalg_qr.out", "aten.linalg_qr.out", "torch.ops.aten.linalg_qr.out", " linalg_qr.out "],
+)
+def test_one_overload(text: str) -> None:
+    assert resolve_operators([text]) == ["aten::linalg_qr.out"]
+
+
+@pytest.mark.parametrize(
+    "text", ["aten::linalg_qr", "linalg_qr", "torch.linalg_qr", "torch.linalg.qr", "aten.linalg_qr"]
+)
+def test_a_name_without_an_overload_means_all_of_them(text: str) -> None:
+    assert resolve_operators([text]) == ["aten::linalg_qr", "aten::linalg_qr.out"]
+
+
+def test_the_overload_without_a_name_can_be_named() -> None:
+    assert resolve_operators(["aten::abs.default"]) == ["aten::abs"]
+    assert resolve_operators(["abs.default", "abs"]) == ["aten::abs", "aten::abs.out"]
+
+
+def test_a_name_may_only_have_named_overloads() -> None:
+    assert "aten::add.Tensor" in resolve_operators(["torch.add"])
+
+
+@pytest.mark.parametrize("text", ["torchvision::nms", "torchvision.ops.nms", "nms"])
+def test_operators_of_torchvision(text: str) -> None:
+    assert resolve_operators([text]) == ["torchvision::nms"]
+
+
+def test_methods_and_functions() -> None:
+    assert resolve_operators(["torch.Tensor.abs_"]) == ["aten::abs_"]
+    assert "aten::relu" in resolve_operators(["torch.nn.functional.relu"])
+    assert "aten::fft_fft" in resolve_operators(["torch.fft.fft"])
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("abss", "abs"),
+        ("aten::linalg_qrr", "aten::linalg_qr"),
+        ("aten::add.Tensr", "aten::add.Tensor"),
+        ("LINEAR", "linear"),
+    ],
+)
+def test_another_name_gets_the_nearest(text: str, near: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        resolve_operators([text])
+    assert near in caught.value.nearest
+
+
+@given(st.sampled_from(OPERATORS))
+def test_every_operator_is_found_by_its_own_name(operator: str) -> None:
+    found = resolve_operators([operator])
+    assert operator in found
+    assert all(other == operator or other.startswith(f"{operator}.") for other in found)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_an_operator_or_an_error(text: str) -> None:
+    try:
+        assert set(resolve_operators([text])) <= all_operators()
+    except UnknownName as error:
+        assert error.message.isprintable()
+
+
+@pytest.mark.parametrize("text", ["", "::", "aten::", ".", "aten::abs\nx", "\x1b[31m", "a" * 10_000, "torch.", "*"])
+def test_hostile_text(text: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        resolve_operators([text])
+    assert len(caught.value.message) < 600

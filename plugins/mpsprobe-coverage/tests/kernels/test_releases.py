@@ -1,0 +1,97 @@
+"""Which releases there are, and what a user may call them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe_coverage.kernels.releases import (
+    latest,
+    library_releases,
+    resolve_release,
+    torch_releases,
+    torchvision_for,
+)
+
+RELEASES = st.sampled_from(torch_releases())
+
+
+def test_every_release_since_mps_came_is_there_in_order() -> None:
+    releases = torch_releases()
+    assert (releases[0], latest()) == ("1.12.0", releases[-1])
+    assert list(releases) == sorted(releases, key=Version)
+    assert releases.index("2.9.1") + 1 == releases.index("2.10.0")
+    minors = {Version(release).release[:2] for release in releases}
+    assert minors >= {(1, 12), (1, 13), *((2, minor) for minor in range(16))}
+
+
+@given(RELEASES, st.sampled_from(["{}", "v{}", " {} ", "{}+cpu", "{}+cu128", "V{}"]))
+def test_a_release_has_several_spellings(release: str, form: str) -> None:
+    assert resolve_release(form.format(release)) == release
+
+
+@given(RELEASES)
+def test_a_minor_release_means_its_newest_patch(release: str) -> None:
+    minor = release.rpartition(".")[0]
+    assert resolve_release(minor) == max((r for r in torch_releases() if r.startswith(f"{minor}.")), key=Version)
+
+
+def test_latest_is_a_name() -> None:
+    assert resolve_release("latest") == resolve_release("Latest") == latest()
+
+
+@pytest.mark.parametrize("text", ["1.11", "1.11.0", "1.0", "0.4.1", "v1.11.0+cpu"])
+def test_a_release_from_before_mps_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match=r"MPS came with 1\.12"):
+        resolve_release(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"), [("2.13.9", "2.13.0"), ("2.1.3", "2.1.2"), ("latst", None), ("2.13.0rc1", "2.13.0"), ("2", None)]
+)
+def test_another_name_gets_the_nearest(text: str, near: str | None) -> None:
+    with pytest.raises(UnknownName) as caught:
+        resolve_release(text)
+    assert near is None or near in caught.value.nearest
+    assert torch_releases()[0] in str(caught.value.hint)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_release_or_an_error(text: str) -> None:
+    try:
+        assert resolve_release(text) in torch_releases()
+    except UsageError as error:
+        assert error.message.isprintable()
+
+
+@given(st.lists(st.integers(0, 10**30), min_size=1, max_size=30))
+def test_any_number_is_a_release_or_an_error(numbers: list[int]) -> None:
+    text = ".".join(map(str, numbers))
+    try:
+        assert resolve_release(text) in torch_releases()
+    except UsageError as error:
+        assert len(error.message) < 400
+
+
+@pytest.mark.parametrize(
+    ("torch_release", "torchvision"),
+    [
+        ("1.12.1", "0.13.1"),  # its metadata asks for any torch
+        ("2.0.0", "0.15.1"),  # 0.15.0 was never published
+        ("2.13.0", "0.28.0"),
+        ("2.14.0", "0.29.2"),  # asks for torch 2.14.0 or newer
+        ("2.15.0", "0.29.2"),
+        ("1.11.0", None),
+    ],
+)
+def test_the_torchvision_of_a_torch_release(torch_release: str, torchvision: str | None) -> None:
+    assert torchvision_for(torch_release) == torchvision
+
+
+def test_every_torch_release_has_its_torchvision() -> None:
+    found = {torchvision_for(release) for release in torch_releases()}
+    assert None not in found
+    assert len(found) >= len(library_releases("torchvision")) - 2  # 0.29.0 and 0.29.1 gave way to 0.29.2

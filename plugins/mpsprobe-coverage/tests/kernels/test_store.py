@@ -1,0 +1,189 @@
+"""The shipped tables, held against facts about PyTorch that are known from elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.errors import TableError, UnknownName
+from mpsprobe_coverage.kernels import releases, store
+from mpsprobe_coverage.kernels.releases import data_folder, latest, torch_releases
+from mpsprobe_coverage.kernels.store import all_operators, history, load_table, native_since, removed_in, table_for
+
+MOST_BYTES = 400_000
+
+
+@pytest.mark.parametrize(
+    ("release", "native", "fallback_initialiser"), [("1.12.1", 456, 18), ("2.6.0", 707, 6), ("2.13.0", 890, 4)]
+)
+def test_the_reference_counts(release: str, native: int, fallback_initialiser: int) -> None:
+    table = load_table(release)
+    assert len({operator for operator in table.native if operator.startswith("aten::")}) == native
+    assert len(table.fallback | table.error) == fallback_initialiser
+
+
+@pytest.mark.parametrize(
+    ("operator", "release", "verdict", "reason"),
+    [
+        ("aten::linalg_svd", "2.13.0", "fallback", "MPSFallback.mm registers it"),
+        ("aten::linalg_svd", "2.14.0", "composite", "made of _linalg_svd, which has a kernel since"),
+        ("aten::_linalg_svd.U", "2.15.0", "native", "the svd kernel of 2.14"),
+        ("aten::_fft_c2c", "1.12.1", "fallback", "FFT ran on the CPU"),
+        ("aten::nonzero", "1.13.1", "fallback", "nonzero ran on the CPU"),
+        ("aten::masked_select", "1.12.1", "fallback", "as nonzero"),
+        ("aten::nonzero", "2.0.0", "native", "kernel of 2.0"),
+        ("aten::_slow_conv2d_forward", "2.13.0", "unsupported", "an error stub among the fallbacks"),
+        ("aten::bitwise_and.Tensor_out", "2.0.0", "native", "registered by hand, in no yaml file"),
+        ("aten::bitwise_and.Tensor_out", "1.12.1", "fallback", "before that it ran on the CPU"),
+        ("aten::native_group_norm", "2.6.0", "native", "torch/backends/mps registers a Python kernel"),
+        ("aten::linalg_lu_solve.out", "2.13.0", "native", "torch/_refs/linalg registers a Python kernel"),
+        ("aten::abs", "2.13.0", "composite", "CompositeExplicitAutograd, made of abs.out"),
+        ("aten::matmul", "1.12.0", "composite", "CompositeImplicitAutograd"),
+        ("aten::linear", "2.13.0", "native", "MPS has its own linear"),
+        ("aten::linalg_qr.out", "2.11.0", "missing", "its kernel came with 2.12"),
+        ("aten::upsample_nearest3d.vec", "2.6.0", "fallback", "MPSFallback.mm registered it up to 2.7"),
+        ("aten::_fused_adamw_", "2.4.1", "missing", "fused optimizers came with 2.5"),
+        ("aten::_fused_adamw_", "2.5.0", "native", "fused optimizers came with 2.5"),
+        ("aten::scaled_dot_product_attention", "1.13.1", "unknown", "the operator came with 2.0"),
+        ("torchvision::nms", "2.0.1", "missing", "torchvision's MPS kernels came with 0.16"),
+        ("torchvision::nms", "2.1.0", "native", "torchvision 0.16"),
+    ],
+)
+def test_what_is_known_of_pytorch(operator: str, release: str, verdict: str, reason: str) -> None:
+    assert dict(history(operator))[release] == verdict, reason
+    table = table_for(operator, release)
+    assert table is not None
+    assert table.verdict(operator) == verdict, reason
+
+
+@pytest.mark.parametrize(
+    ("operator", "since", "removed"),
+    [
+        ("aten::linear", "1.13.0", None),
+        ("aten::linalg_qr.out", "2.12.0", None),
+        ("aten::linalg_svd", None, None),
+        ("aten::_linalg_svd.U", "2.14.0", None),
+        ("torchvision::nms", "2.1.0", None),
+        ("aten::_mps_max_pool2d", None, "2.0.0"),
+        ("aten::no_such_operator", None, None),
+    ],
+)
+def test_since_when_and_until_when(operator: str, since: str | None, removed: str | None) -> None:
+    assert (native_since(operator), removed_in(operator)) == (since, removed)
+
+
+def test_sparse_kernels_have_a_key_of_their_own() -> None:
+    assert native_since("aten::_coalesce", "SparseMPS") == "2.9.0"
+    assert native_since("aten::_coalesce") is None
+    assert set(load_table("2.13.0").keys) == {"AutocastMPS", "MPS", "SparseCsrMPS", "SparseMPS"}
+
+
+def test_history_and_tables_agree_about_everything() -> None:
+    tables = {release: load_table(release) for release in torch_releases()}
+    for operator in sorted(all_operators())[::7]:
+        if not operator.startswith("torchvision::"):
+            assert history(operator) == tuple((release, table.verdict(operator)) for release, table in tables.items())
+
+
+@pytest.mark.parametrize("release", torch_releases())
+def test_every_table_says_where_it_comes_from(release: str) -> None:
+    table = load_table(release)
+    assert table.wheel.startswith(f"torch-{release}-")
+    assert table.wheel.endswith("_arm64.whl")
+    assert len(table.sha256) == 64
+    assert table.commit is not None
+    assert len(table.commit) == 40
+    assert table.macos_minimum is not None
+    assert "float64_refused" in table.markers
+    assert table.only_declared == {}
+    assert set(table.only_in_binary) <= {"MPS"}
+
+
+def test_kernels_by_hand_are_the_only_disagreement_of_the_sources() -> None:
+    found = {release for release in torch_releases() if load_table(release).only_in_binary}
+    assert found == {"1.13.0", "1.13.1", "2.0.0", "2.0.1"}
+    by_hand = ("and.Tensor_out", "not.out", "or.Tensor_out", "xor.Tensor_out")
+    assert load_table("2.0.0").only_in_binary == {"MPS": tuple(f"aten::bitwise_{name}" for name in by_hand)}
+
+
+@pytest.mark.parametrize(
+    ("marker", "first", "last"),
+    [
+        ("conv3d_refused", "1.13.0", "2.2.2"),
+        ("bfloat16_refused", "2.1.0", "2.2.2"),
+        ("fused_mps", "2.5.0", None),
+        ("conv_channels_2_to_16_refused", "2.5.0", None),
+    ],
+)
+def test_facts_hold_in_one_stretch_of_releases(marker: str, first: str, last: str | None) -> None:
+    holding = [release for release in torch_releases() if marker in load_table(release).markers]
+    assert (holding[0], holding[-1]) == (first, last or latest())
+    start = torch_releases().index(first)
+    assert holding == list(torch_releases()[start : start + len(holding)])
+
+
+def test_all_data_is_small_and_loads_in_milliseconds() -> None:
+    assert sum(len(entry.read_bytes()) for entry in data_folder().iterdir()) <= MOST_BYTES
+    store._chain.cache_clear()
+    store._file.cache_clear()
+    load_table.cache_clear()
+    start = time.perf_counter()
+    load_table(latest())
+    assert time.perf_counter() - start < 1.0  # about 10 ms; the limit only catches another order of magnitude
+
+
+def test_neither_torch_nor_pydantic_is_needed() -> None:
+    code = (
+        "import sys; from mpsprobe_coverage.kernels.store import load_table, native_since;"
+        "load_table('2.13.0'); native_since('aten::abs.out');"
+        "print(sorted({'torch', 'pydantic', 'lief', 'capstone', 'rich'} & set(sys.modules)))"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"
+
+
+def test_a_release_without_a_table_is_told() -> None:
+    with pytest.raises(UnknownName):
+        load_table("2.99.0")
+
+
+@pytest.fixture
+def copied_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the data that a test may damage."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for entry in data_folder().iterdir():
+        (folder / entry.name).write_bytes(entry.read_bytes())
+    caches = (store._file, store._chain, load_table, releases.library_releases)
+    for module in (store, releases):
+        monkeypatch.setattr(module, "data_folder", lambda: folder)
+    for cached in caches:
+        cached.cache_clear()
+    yield folder
+    monkeypatch.undo()
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "folder"])
+def test_a_damaged_file_is_named(copied_data: Path, damage: str) -> None:
+    path = copied_data / "torch-2.4.0.table"
+    data = path.read_bytes()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(data[:-20] if damage == "cut" else data.replace(b"aten", b"neta"))
+    with pytest.raises(TableError, match=r"torch-2\.4\.0\.table") as caught:
+        load_table("2.13.0")
+    assert "Reinstall" in str(caught.value.hint)
+
+
+def test_a_file_that_is_missing_in_between_is_noticed(copied_data: Path) -> None:
+    (copied_data / "torch-2.4.0.table").unlink()
+    with pytest.raises(TableError, match=r"torch-2\.4\.1\.table does not fit"):
+        load_table("2.13.0")
