@@ -27,6 +27,7 @@ OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
 
 RETURNS = "It should return (model, inputs), with inputs a dict, a tuple or a tensor, or a mpsprobe.protocols.TorchRun."
+PACKAGES = {"site-packages", "dist-packages"}
 CASTS = {"float16": "half", "bfloat16": "bfloat16"}
 """The methods of modules and tensors that change a dtype without torch being imported here."""
 
@@ -228,7 +229,12 @@ def _own_lines(error: BaseException, path: Path) -> str:
         return f"In your file: {Path(error.filename).name}:{error.lineno}: {printable((error.text or '').strip())}"
     folder = path.resolve().parent
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if folder in Path(frame.filename).parents]
+    # An environment often lies inside the project's folder; its packages are not the user's own lines.
+    own = [
+        frame
+        for frame in frames
+        if folder in Path(frame.filename).parents and not PACKAGES & set(Path(frame.filename).parts)
+    ]
     shown = own[-5:] or list(frames)[-1:]
     lines = [f"{Path(f.filename).name}:{f.lineno} in {f.name}: {printable((f.line or '').strip())}" for f in shown]
     return "In your file: " + "\n              ".join(lines)

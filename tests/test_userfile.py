@@ -160,6 +160,22 @@ def test_exception_shows_the_users_lines(file: Path) -> None:
     assert "userfile.py" not in hint
 
 
+def test_packages_inside_the_folder_are_not_the_users_lines(file: Path) -> None:
+    packages = file.parent / "venv" / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "inside.py").write_text("def check(): raise ValueError('no')\n", encoding="utf-8")
+    file.write_text(
+        f"import sys; sys.path.append({str(packages)!r})\nimport inside\ndef make():\n    inside.check()\n", "utf-8"
+    )
+    try:
+        with pytest.raises(WorkloadError) as caught:
+            build(file, "make")
+    finally:
+        sys.path.remove(str(packages))
+        del sys.modules["inside"]
+    assert str(caught.value.hint) == "In your file: my model.py:4 in make: inside.check()"
+
+
 def test_exit_is_an_error(file: Path) -> None:
     with pytest.raises(WorkloadError, match="raised SystemExit: 3"):
         build(file, "leaves")
