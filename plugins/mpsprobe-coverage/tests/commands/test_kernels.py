@@ -1,0 +1,181 @@
+"""``mpsprobe kernels list | show | since | diff``, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.testing.commands import command_environment, command_path, run_cli
+from mpsprobe_coverage.commands.kernels import kernels
+from mpsprobe_coverage.kernels.releases import latest, torch_releases
+from mpsprobe_coverage.kernels.store import load_table
+
+
+def _json(*arguments: str) -> Any:
+    result = CliRunner().invoke(kernels, [*arguments, "--format", "json"], catch_exceptions=False)
+    assert result.exit_code == 0
+    return json.loads(result.output)
+
+
+def _text(*arguments: str) -> str:
+    result = CliRunner().invoke(kernels, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_list_has_the_keys_of_the_contract() -> None:
+    document = _json("list", "--torch", "2.13.0")
+    table = load_table("2.13.0")
+    assert document["torch"] == "2.13.0"
+    assert document["native"] == sorted(table.native)
+    assert document["fallback"] == ["aten::embedding_renorm_", "aten::linalg_svd", "aten::linalg_svd.U"]
+    assert document["error"] == ["aten::_slow_conv2d_forward"]
+    assert document["python"] == ["aten::linalg_lu_solve.out"]
+    assert set(document["by_key"]) == {"AutocastMPS", "MPS", "SparseCsrMPS", "SparseMPS"}
+    assert (document["wheel"], document["sha256"]) == (table.wheel, table.sha256)
+    assert (document["macos_minimum"], document["commit"]) == ("14.0", table.commit)
+
+
+def test_list_without_a_release_is_about_the_installed_one() -> None:
+    assert _json("list")["torch"] == metadata.version("torch").partition("+")[0]
+
+
+def test_list_of_one_key() -> None:
+    document = _json("list", "--torch", "2.13.0", "--key", "SparseMPS")
+    assert list(document["by_key"]) == ["SparseMPS"]
+    assert set(document["native"]) <= set(document["by_key"]["SparseMPS"])
+    assert "aten::_coalesce" in _text("list", "--torch", "2.13.0", "--key", "SparseMPS")
+
+
+def test_list_of_torchvision() -> None:
+    document = _json("list", "--torch", "2.13.0", "--library", "torchvision")
+    assert (document["torch"], document["library"], document["release"]) == ("2.13.0", "torchvision", "0.28.0")
+    assert "torchvision::nms" in document["native"]
+
+
+def test_list_of_all_releases() -> None:
+    assert [document["torch"] for document in _json("list", "--torch", "all")] == list(torch_releases())
+    lines = _text("list", "--torch", "all").splitlines()
+    assert lines[0].split() == [
+        "torch",
+        "macOS",
+        "native",
+        "Python",
+        "fallback",
+        "raises",
+        "Autocast",
+        "SparseCsr",
+        "Sparse",
+    ]
+    assert [line.split()[0] for line in lines[2:]] == list(torch_releases())
+    assert lines[2].split()[2] == "429"
+
+
+def test_show_has_the_keys_of_the_contract() -> None:
+    [row] = _json("show", "aten::linalg_qr.out", "--torch", "2.11.0")
+    expected = {"operator": "aten::linalg_qr.out", "torch": "2.11.0", "verdict": "missing", "native_since": "2.12.0"}
+    assert row == {**expected, "removed_in": None, "key": "MPS"}
+
+
+def test_show_of_all_releases_has_a_row_for_each() -> None:
+    rows = _json("show", "aten::linalg_qr.out", "linalg_svd.U", "--torch", "all")
+    assert [row["torch"] for row in rows] == [*torch_releases(), *torch_releases()]
+    assert {row["operator"] for row in rows} == {"aten::linalg_qr.out", "aten::linalg_svd.U"}
+
+
+def test_show_puts_releases_together() -> None:
+    lines = [line.split() for line in _text("show", "linalg_svd.U").splitlines()[2:]]
+    assert lines == [["aten::linalg_svd.U", "fallback", "1.12.0", "to", "2.13.0"], ["composite", "from", "2.14.0"]]
+
+
+def test_show_an_operator_of_torchvision() -> None:
+    [row] = _json("show", "nms", "--torch", "2.6.0")
+    assert (row["operator"], row["verdict"]) == ("torchvision::nms", "native")
+
+
+def test_show_under_another_key() -> None:
+    [row] = _json("show", "aten::_coalesce.default", "--torch", "latest", "--key", "SparseMPS")
+    assert row["verdict"] == "native"
+
+
+def test_since() -> None:
+    rows = _json("since", "aten::linalg_qr.out", "abs.default", "_mps_max_pool2d.default")
+    assert [row["native_since"] for row in rows] == ["2.12.0", None, None]
+    assert [row["removed_in"] for row in rows] == [None, None, "2.0.0"]
+    assert "gone since 2.0.0" in _text("since", "_mps_max_pool2d")
+
+
+def test_diff() -> None:
+    document = _json("diff", "2.11", "2.12.0")
+    assert (document["from"], document["to"]) == ("2.11.0", "2.12.0")
+    assert "aten::linalg_qr.out" in document["gained"]
+    text = _text("diff", "2.14.0", "2.15.0")
+    assert "macOS needed: 14.0 → 15.0" in text
+    assert ["aten::take.out", "missing", "native"] in [line.split() for line in text.splitlines()]
+    assert "no difference" in _text("diff", "latest", latest())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "abss"],
+        ["show", "abs", "--torch", "1.11"],
+        ["show", "abs", "--torch", "2.99"],
+        ["show", "abs", "--key", "CUDA"],
+        ["list", "--torch", "yesterday"],
+        ["list", "--key", "MSP"],
+        ["list", "--torch", "2.13.0", "--format", "yaml"],
+        ["since", "nothing_like_it_at_all"],
+        ["diff", "2.13.0", "2.13.99"],
+    ],
+)
+def test_wrong_names_are_told(arguments: Sequence[str]) -> None:
+    with pytest.raises(MpsprobeError) as caught:
+        CliRunner().invoke(kernels, arguments, catch_exceptions=False)
+    assert caught.value.exit_code == 2
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["show"], ["since"], ["diff"], ["build"]])
+def test_help_has_examples(command: Sequence[str]) -> None:
+    text = _text(*command, "--help")
+    assert not command or f"mpsprobe kernels {command[0]} " in text
+
+
+def test_the_installed_command() -> None:
+    result = run_cli("kernels", "show", "aten::linalg_qr.out", "--torch", "2.13.0", "--format", "json")
+    assert result.json()[0]["verdict"] == "native"
+    wrong = run_cli("kernels", "show", "abss")
+    assert (wrong.code, wrong.stdout) == (2, "")
+    assert wrong.stderr.splitlines()[0] == "Error: unknown operator 'abss'; did you mean 'abs' or 'abs_'?"
+    assert run_cli("kernels", "show").code == 2
+
+
+def test_nothing_heavy_is_imported_for_an_answer() -> None:
+    code = (
+        "import sys; from mpsprobe.cli.main import main;"
+        "code = main(['kernels', 'show', 'aten::linalg_qr.out', '--torch', 'all']);"
+        "print(code, sorted({'torch', 'pydantic', 'transformers'} & set(sys.modules)), file=sys.stderr)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stderr.strip() == "0 []"
+    assert "from 2.12.0" in finished.stdout
+
+
+def test_a_reader_that_goes_away_hears_nothing() -> None:
+    command = [command_path(), "kernels", "list", "--torch", "2.13.0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=command_environment())
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process:
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

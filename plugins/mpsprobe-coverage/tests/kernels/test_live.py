@@ -1,0 +1,123 @@
+"""The running dispatcher: how its answers are read, and that the tables agree with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mpsprobe.errors import MissingPackage, UnknownName
+from mpsprobe_coverage.kernels import live
+from mpsprobe_coverage.kernels.live import installed_release, live_table, origin_of, target_table
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.table import DEFINED, EXPLICIT, IMPLICIT, NON_FUNCTIONAL
+
+DUMP = """\
+name: aten::linalg_svd
+schema: aten::linalg_svd(Tensor A) -> (Tensor U, Tensor S, Tensor Vh)
+CPU: registered at /b/RegisterCPU.cpp:7 :: (Tensor _0) -> Tensor _0 [ boxed unboxed ]
+MPS: registered at {} [ {} ]
+MPS (inactive): registered at /b/other.py:1 :: (none) [ boxed ]
+CompositeImplicitAutograd[alias]: registered at /b/RegisterCompositeImplicitAutograd.cpp:9 :: (none) [ boxed unboxed ]
+"""
+REGISTER_FOR_MPS = """
+import json, torch
+from mpsprobe_coverage.kernels.live import live_table
+library = torch.library.Library("aten", "IMPL", "MPS")
+library.impl("linalg_qr.out", lambda *arguments, **keywords: None)
+table = live_table()
+print(json.dumps([sorted(table.python), table.verdict("aten::linalg_qr.out"), table.verdict("aten::nonzero")]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "forms", "origin"),
+    [
+        ("/Users/runner/pytorch/aten/src/ATen/mps/MPSFallback.mm:75 :: (none)", "boxed", "MPS:fallback"),
+        ("/Users/runner/pytorch/aten/src/ATen/mps/MPSFallback.mm:80 :: (Tensor _0)", "boxed unboxed", "MPS:error"),
+        ("/Users/runner/build/aten/src/ATen/RegisterMPS_0.cpp:31 :: (Tensor _0)", "boxed unboxed", None),
+        ("/opt/python/torch/backends/mps/__init__.py:64 :: (none)", "boxed", "MPS:python"),
+        ("C:\\a b\\torch\\_refs\\__init__.py:4 :: (none)", "boxed", "MPS:python"),
+    ],
+)
+def test_where_a_kernel_comes_from(place: str, forms: str, origin: str | None) -> None:
+    assert origin_of(DUMP.format(place, forms), "MPS") == origin
+
+
+def test_the_kernel_of_another_key_says_nothing() -> None:
+    assert origin_of(DUMP.format("/MPSFallback.mm:75 :: (none)", "boxed"), "SparseMPS") is None
+    assert origin_of("", "MPS") is None
+
+
+def test_real_dumps_of_this_torch_are_read() -> None:
+    dump = torch._C._dispatch_dump("aten::abs.out")
+    assert live.REGISTRATION.match(next(line for line in dump.splitlines() if line.startswith("CPU: ")))
+    assert origin_of(dump, "CPU") is None
+    assert origin_of(dump, "Meta") == "MPS:python"  # torch/_meta_registrations.py: what stands in the dump is read
+
+
+def test_a_kernel_that_python_registers_is_seen(tmp_path: Path) -> None:
+    script = tmp_path / "register.py"
+    script.write_text(REGISTER_FOR_MPS, encoding="utf-8")
+    finished = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    python, registered, other = json.loads(finished.stdout)
+    assert "aten::linalg_qr.out" in python
+    assert registered == "native"
+    assert other == live_table().verdict("aten::nonzero")  # here nothing was registered
+
+
+def test_the_shipped_table_has_the_operators_and_composite_kernels_of_this_torch() -> None:
+    """The table comes from a macOS wheel, the dispatcher from this machine's build: two builds of the same source."""
+    shipped, running = load_table(installed_release()), live_table()
+    for label in (DEFINED, EXPLICIT, IMPLICIT, NON_FUNCTIONAL):
+        ours = {operator for operator in shipped.with_label(label) if operator.startswith("aten::")}
+        theirs = {operator for operator in running.with_label(label) if operator.startswith("aten::")}
+        # get_gradients is registered by torch.distributed, and only where that is built
+        assert ours ^ theirs <= {"aten::get_gradients"}, label
+
+
+def test_installed_means_the_table_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "has_mps_build", lambda: False)
+    monkeypatch.setattr(live, "installed_release", lambda: "2.6.0")
+    assert target_table("installed") is load_table("2.6.0")
+    assert target_table("2.6") is load_table("2.6.0")
+
+
+def test_installed_means_the_dispatcher_on_a_build_with_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "has_mps_build", lambda: True)
+    table = target_table("installed")
+    assert (table.wheel, table.release) == ("", installed_release())
+
+
+def test_an_installed_release_without_a_table_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "has_mps_build", lambda: False)
+    monkeypatch.setattr(live, "installed_release", lambda: "9.9.0")
+    with pytest.raises(UnknownName) as caught:
+        target_table("installed")
+    assert "--torch latest" in str(caught.value.hint)
+
+
+def test_no_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise live.importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(live.importlib.metadata, "version", nothing)
+    with pytest.raises(MissingPackage):
+        installed_release()
+
+
+def test_another_system_has_no_mps_and_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live.platform, "system", lambda: "Windows")
+    monkeypatch.setitem(sys.modules, "torch", None)  # an import would fail
+    assert live.has_mps_build() is False
+
+
+def test_a_mac_asks_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live.platform, "system", lambda: "Darwin")
+    for built in (True, False):
+        monkeypatch.setattr(torch.backends.mps, "is_built", lambda built=built: built)
+        assert live.has_mps_build() is built
