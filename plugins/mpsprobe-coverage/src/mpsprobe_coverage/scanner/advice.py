@@ -18,6 +18,7 @@ class Situation:
     newest: str
     site: str | None
     moved_bytes: int
+    accepted_since: str | None = None
 
 
 def advise(situation: Situation) -> str | None:
@@ -38,10 +39,10 @@ def advise(situation: Situation) -> str | None:
 def _unsupported(situation: Situation) -> str:
     where = f" at {situation.site}" if situation.site else ""
     reason = situation.reason or ""
+    if situation.accepted_since is not None:
+        return f"Accepted from torch {situation.accepted_since} on: upgrade. The environment variable does not help."
     if "64-bit floating point" in reason:
         return f"Make the tensor float32 (complex64){where} before it reaches MPS."
-    if "bfloat16" in reason:
-        return "Use float32 or float16, or a newer torch release."
     if "view operator" in reason:
         return f"{_upgrade(situation)} The environment variable does not help: view operators cannot fall back."
     return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from pathlib import PurePath
 
 from mpsprobe.schemas import CoverageSummary, DataDependence, OperatorFinding, Unjudged
 from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
+from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.tensor import TensorSpec
 from mpsprobe_coverage.kernels.releases import latest, torch_releases
 from mpsprobe_coverage.kernels.store import native_since
@@ -48,12 +50,18 @@ class _Group:
         self.reason = self.reason or record.reason
 
 
-def findings(recorder: Recorder, release: str) -> list[OperatorFinding]:
-    """One finding for each operator and verdict: the worst verdicts first, then by calls."""
+def findings(recorder: Recorder, release: str, workload_since: str | None = None) -> list[OperatorFinding]:
+    """One finding for each operator and verdict: the worst verdicts first, then by calls.
+
+    ``workload_since``, from which release on the whole workload is native, is the answer for an operator
+    that never gets a kernel but is made of native ones there.
+    """
     groups: dict[tuple[str, str], _Group] = {}
     for record in recorder.calls():
         groups.setdefault((record.operator, record.verdict), _Group()).add(record)
-    made = [_finding(operator, verdict, group, release) for (operator, verdict), group in groups.items()]
+    made = [
+        _finding(operator, verdict, group, release, workload_since) for (operator, verdict), group in groups.items()
+    ]
     return sorted(made, key=lambda f: (SEVERITY.index(f.verdict), -f.calls, f.operator))
 
 
@@ -103,25 +111,30 @@ def site(file: str, line: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _below_import_root(file: str) -> str:
-    roots = [str(PurePath(entry)) for entry in sys.path if entry]
+    roots = [str(PurePath(entry)) for entry in (*sys.path, os.getcwd()) if entry]  # noqa: PTH109 - may be gone
     fitting = [root for root in roots if file.startswith((root + "/", root + "\\"))]
     return PurePath(file[len(max(fitting, key=len)) + 1 :]).as_posix() if fitting else file
 
 
-def _finding(operator: str, verdict: str, group: _Group, release: str) -> OperatorFinding:
+def _finding(operator: str, verdict: str, group: _Group, release: str, workload_since: str | None) -> OperatorFinding:
     since = native_since(operator)
     if since is None and verdict == "native":
         # Native by a branch in C++ (a copy), not by a registration: so it has been since MPS came.
         since = torch_releases()[0]
+    if since is None and verdict in ("missing", "fallback"):
+        since = workload_since
+    if isinstance(group.reason, Refusal):
+        since = group.reason.accepted_since
     sites = [name for name, _ in group.sites.most_common()]
     situation = Situation(
-        verdict,
-        group.reason,
-        release,
-        since,
-        latest(),
-        sites[0] if sites else None,
-        group.input_bytes + group.output_bytes,
+        verdict=verdict,
+        reason=group.reason,
+        release=release,
+        native_since=since,
+        newest=latest(),
+        site=sites[0] if sites else None,
+        moved_bytes=group.input_bytes + group.output_bytes,
+        accepted_since=group.reason.accepted_since if isinstance(group.reason, Refusal) else None,
     )
     return OperatorFinding.model_validate(
         {

@@ -23,12 +23,11 @@ from mpsprobe.schemas import (
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
-from mpsprobe_coverage.scanner.since import native_since
+from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for
 from mpsprobe_coverage.scanner.step import run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
 from mpsprobe_coverage.scanner.training import make_adamw, optimizer_name
@@ -82,7 +81,7 @@ class CoverageScanner:
                 progress.stop()
         if long:
             return _matrix(facts, traces)
-        return _single(facts, traces[0], _Since(run, options, outcomes))
+        return _single(facts, traces[0], _first_native_release(run, options, outcomes, traces[0]))
 
 
 def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
@@ -133,49 +132,35 @@ class _Facts:
         return cls(info, sum(p.numel() * p.element_size() for p in parameters))
 
 
-class _Since:
-    """Asks ``native_since`` for one workload."""
+def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes, first: Trace) -> str | None:
+    """From which release on all of the workload is native; ``first`` is known already."""
+    if first.failure is not None:
+        return None
 
-    def __init__(self, run: TorchRun, options: RunOptions, outcomes: Outcomes) -> None:
-        self._run, self._options, self._outcomes = run, options, outcomes
+    def again(release: str) -> NativeRun | None:
+        return _native_run(trace(run, options, load_table(release), outcomes), options)
 
-    def find(self, first: Trace) -> str | None:
-        """For a workload of which ``first`` is known already."""
-        if first.failure is not None:
-            return None
-        known = (first.table.release, _native_operators(first))
-        return native_since(torch_releases(), self._trace, self._registers, known)
-
-    def _trace(self, release: str) -> frozenset[str] | None:
-        return _native_operators(trace(self._run, self._options, load_table(release), self._outcomes))
-
-    def _registers(self, release: str, operators: frozenset[str]) -> bool:
-        table = load_table(release)
-        libraries = libraries_for(table)
-        for operator in operators:
-            covering = libraries.get(operator.partition("::")[0], table)
-            verdict = covering.verdict(operator)
-            if verdict != "native" and not (verdict == "composite" and operator in ALWAYS_NATIVE):
-                return False
-        return True
+    known = (first.table.release, _native_run(first, options))
+    return native_since(torch_releases(), again, speaks_for, known)
 
 
-def _native_operators(one: Trace) -> frozenset[str] | None:
-    """The operators of a run in which everything was native."""
+def _native_run(one: Trace, options: RunOptions) -> NativeRun | None:
     records = list(one.recorder.calls())
     if one.failure is not None or any(record.verdict != "native" for record in records):
         return None
-    return frozenset(record.operator for record in records)
+    dtypes = frozenset(spec.dtype for record in records for spec in (*record.inputs, *record.outputs))
+    operators = frozenset(record.operator for record in records)
+    return NativeRun(one.table.release, operators, dtypes, bool(options.autocast))
 
 
-def _single(facts: _Facts, trace: Trace, since: _Since) -> CoverageReport:
-    found = findings(trace.recorder, trace.table.release)
+def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
+    found = findings(trace.recorder, trace.table.release, since)
     return CoverageReport(
         method="predicted",
         workload=facts.workload,
         target=_target(trace.table),
         environment=collect_environment(),
-        summary=summarise(found, facts.parameters_bytes, since.find(trace)),
+        summary=summarise(found, facts.parameters_bytes, since),
         operators=found,
         not_judged=not_judged(trace.recorder),
         data_dependence=data_dependence(trace.recorder),

@@ -1,38 +1,84 @@
 """From which release on is the whole workload native? Found with as few runs as possible.
 
-A run on one release speaks for every release that has a native kernel for each operator it met: there
-the dispatcher decides the same. Where one of them has none, the release may still be native, because
-it is made of other operators there (attention before 2.5.0), so the workload is run once more.
+A run on one release speaks for every release that treats each operator it met the same way: there the
+dispatcher decides the same. Where one of them has no kernel, or is refused, the release may still be
+native, because it is made of other operators there (attention before 2.5.0), so the workload is run
+once more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-NativeOperators = frozenset[str] | None
+from packaging.version import Version
+
+from mpsprobe_coverage.device.autocast import KEY
+from mpsprobe_coverage.device.dtypes import DtypeRules
+from mpsprobe_coverage.device.routing import REFUSALS_CHANGE
+from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.scanner.targets import libraries_for
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRun:
+    """A run in which everything was native: on which release, what it called, with which dtypes."""
+
+    release: str
+    operators: frozenset[str]
+    dtypes: frozenset[object]
+    autocast: bool = False
 
 
 def native_since(
     releases: Sequence[str],
-    trace: Callable[[str], NativeOperators],
-    registers: Callable[[str, frozenset[str]], bool],
-    known: tuple[str, NativeOperators] | None = None,
+    trace: Callable[[str], NativeRun | None],
+    speaks_for: Callable[[NativeRun, str], bool],
+    known: tuple[str, NativeRun | None] | None = None,
 ) -> str | None:
     """The first of ``releases`` (oldest first) from which the workload is native up to the last.
 
     Args:
-        trace: runs the workload on a release: the operators it called if all were native, else None.
-        registers: whether a release has a native kernel for each of some operators.
+        trace: runs the workload on a release; None if not all of it was native.
+        speaks_for: whether a run says that another release is native too.
         known: a release that was run already, and what ``trace`` said.
     """
     since = None
-    operators: NativeOperators = None
-    if known is not None and known[1] is not None and registers(releases[-1], known[1]):
-        operators = known[1]
+    run: NativeRun | None = None
+    if known is not None and known[1] is not None and speaks_for(known[1], releases[-1]):
+        run = known[1]
     for release in reversed(releases):
-        if operators is None or not registers(release, operators):
-            operators = known[1] if known is not None and release == known[0] else trace(release)
-            if operators is None:
+        here = known is not None and release == known[0]
+        if here and known is not None and known[1] is None:
+            break
+        if run is None or not speaks_for(run, release):
+            run = known[1] if here and known is not None else trace(release)
+            if run is None:
                 break
         since = release
     return since
+
+
+def speaks_for(run: NativeRun, release: str) -> bool:
+    """Whether ``release`` registers a kernel for everything that ``run`` called, and refuses none of it."""
+    table = load_table(release)
+    if run.autocast and KEY not in table.keys:
+        return False
+    if not run.dtypes.isdisjoint(DtypeRules(table).refused):
+        return False
+    return all(
+        _has_kernel(operator, table) and _same_refusals(operator, run.release, release) for operator in run.operators
+    )
+
+
+def _has_kernel(operator: str, table: KernelTable) -> bool:
+    namespace = operator.partition("::")[0]
+    covering = libraries_for(table).get(namespace, table) if namespace != "aten" else table
+    return operator in covering.native or (operator in ALWAYS_NATIVE and covering.verdict(operator) == "composite")
+
+
+def _same_refusals(operator: str, one: str, other: str) -> bool:
+    changes = (Version(release) for release in REFUSALS_CHANGE.get(operator, ()))
+    return all((Version(one) < change) == (Version(other) < change) for change in changes)

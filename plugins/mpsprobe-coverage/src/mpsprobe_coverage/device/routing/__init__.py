@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
 
 _MODULES = (attention, convolution, recurrent, normalisation, branches, older, hidden, copies)
+# Operator → the releases from which on a route refuses other calls of it than before.
+REFUSALS_CHANGE: dict[str, tuple[str, ...]] = {**convolution.REFUSALS_CHANGE, **recurrent.REFUSALS_CHANGE}
 
 
 def routes_for(table: KernelTable) -> dict[str, Route]:
@@ -38,4 +40,4 @@ def autograd_routes(interception: Interception) -> dict[str, Any]:
     }
 
 
-__all__ = ["Route", "autograd_routes", "routes_for"]
+__all__ = ["REFUSALS_CHANGE", "Route", "autograd_routes", "routes_for"]

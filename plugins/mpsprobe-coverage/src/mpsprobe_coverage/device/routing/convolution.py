@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.routing.route import Route, at_least
 from mpsprobe_coverage.device.tensor import spec_of
 from mpsprobe_coverage.kernels.table import KernelTable
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
-CONV3D = "Conv3D is not supported on MPS"
-CONV_TRANSPOSE3D = "ConvTranspose 3D is not supported on MPS"
-CONV_TRANSPOSE3D_HALF = "ConvTranspose 3D with BF16 or FP16 types is not supported on MPS"
-NOT_FLOATING = "Convolution is supported only for Floating types"
+CONV3D = Refusal("Conv3D is not supported on MPS", "2.3.0")
+CONV_TRANSPOSE3D = Refusal("ConvTranspose 3D is not supported on MPS", "2.8.0")
+CONV_TRANSPOSE3D_HALF = Refusal("ConvTranspose 3D with BF16 or FP16 types is not supported on MPS")
+NOT_FLOATING = Refusal("Convolution is supported only for Floating types")
+REFUSALS_CHANGE = {
+    "aten::_mps_convolution": ("2.0", "2.3"),
+    "aten::mps_convolution_backward": ("2.0", "2.3"),
+    "aten::_mps_convolution_transpose": ("2.0", "2.8"),
+    "aten::mps_convolution_transpose_backward": ("2.0", "2.8"),
+}
 
 
 def routes(table: KernelTable) -> list[Route]:
@@ -36,7 +43,7 @@ def routes(table: KernelTable) -> list[Route]:
     ]
 
 
-def refusal(table: KernelTable, dimensions: int, transposed: bool, dtype: torch.dtype) -> str | None:
+def refusal(table: KernelTable, dimensions: int, transposed: bool, dtype: torch.dtype) -> Refusal | None:
     """What the kernels say no to. ``dimensions`` counts spatial ones."""
     if dimensions == 3 and transposed:
         if not at_least(table, "2.8"):

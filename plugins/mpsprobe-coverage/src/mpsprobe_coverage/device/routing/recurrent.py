@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import DispatchKey
 
+from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
-PROJECTIONS = "LSTM with projections is not currently supported with MPS."
+PROJECTIONS = Refusal("LSTM with projections is not currently supported with MPS.")
+REFUSALS_CHANGE = {"aten::_lstm_mps": ("2.0",)}
 
 
 def routes(table: KernelTable) -> list[Route]:
