@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import time
 from typing import Any
 
@@ -142,6 +143,19 @@ def test_class_that_transformers_does_not_have(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(WorkloadError, match="BertModel") as caught:
         named("bert-base").build(RunOptions())
     assert "--upgrade transformers" in str(caught.value.hint)
+
+
+def test_transformers_lacks_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers.models.bert.modeling_bert", None)
+    with pytest.raises(WorkloadError, match="does not have"):
+        named("bert-base").build(RunOptions())
+
+    def absent(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'certifi'", name="certifi")
+
+    monkeypatch.setattr("importlib.import_module", absent)
+    with pytest.raises(WorkloadError, match="cannot be imported: No module named 'certifi'"):
+        named("bert-base").build(RunOptions())
 
 
 @pytest.mark.parametrize(("version", "fits"), [("4.57.1", False), ("5.0.0", True), ("5.23.0", True), ("local", True)])

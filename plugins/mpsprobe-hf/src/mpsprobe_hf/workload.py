@@ -139,9 +139,20 @@ def load_classes(entry: Entry, architecture: Architecture) -> tuple[type[Any], t
         configuration = importlib.import_module(f"{where}.configuration_{entry.model_type}")
         modeling = importlib.import_module(f"{where}.modeling_{entry.model_type}")
         return getattr(configuration, entry.config_class), getattr(modeling, architecture.model_class)
-    except (ImportError, AttributeError) as error:
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith(where):
+            raise _not_there(entry, architecture, error) from error
         raise WorkloadError(
-            f"the workload '{entry.name}' needs {architecture.model_class}, "
-            f"which the installed transformers does not have: {error}",
-            "Install a newer one: pip install --upgrade transformers",
+            f"the installed transformers cannot be imported: {error}",
+            "Something that it needs is missing: pip install --force-reinstall transformers",
         ) from error
+    except (ImportError, AttributeError) as error:
+        raise _not_there(entry, architecture, error) from error
+
+
+def _not_there(entry: Entry, architecture: Architecture, error: Exception) -> WorkloadError:
+    return WorkloadError(
+        f"the workload '{entry.name}' needs {architecture.model_class}, "
+        f"which the installed transformers does not have: {error}",
+        "Install a newer one: pip install --upgrade transformers",
+    )

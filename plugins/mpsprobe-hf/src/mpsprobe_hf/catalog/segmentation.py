@@ -54,6 +54,7 @@ ENTRIES = (
         config_class="DetrConfig",
         config={
             "use_timm_backbone": False,
+            "use_pretrained_backbone": False,
             "backbone_config": RESNET_50,
             "num_queries": 100,
             "d_model": 256,
