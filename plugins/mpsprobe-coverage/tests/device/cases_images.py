@@ -93,7 +93,7 @@ def _upsampling(mode: str, shape: tuple[int, ...], operators: Mapping[str, str],
 
 
 def _structured(name: str, forward: str, backward: str | None = None) -> dict[str, str]:
-    """Missing, as the .out form that the generated composite calls, until ``forward``; the gradient until ``backward``."""
+    """Missing, as the .out form that its composite calls, until ``forward``; its gradient until ``backward``."""
     out, grad_input = f"missing:{name}.out", f"missing:{name}_backward.grad_input"
     found = {EVERY: f"{out} | {grad_input}"}
     found[forward] = f"{name} | {grad_input}"

@@ -20,11 +20,14 @@ from mpsprobe_coverage.device.tensor import (
     META,
     TensorSpec,
     VirtualTensor,
+    forget,
+    known_values,
     reshape_in_place,
     spec_of,
     virtual_tensor,
 )
 
+UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
 _plain = (int, float, bool, str, complex)
 
@@ -79,7 +82,7 @@ class Execution:
             shadow = self._shadow(plan, args, kwargs, outcome)
         elif plan.mutable:
             for tensor in _written(plan, args, kwargs):
-                tensor.shadow = None
+                forget(tensor)
         return self._result(plan, args, kwargs, outcome, shadow), specs, outcome
 
     def _result(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome, shadow: Any) -> Any:
@@ -151,14 +154,16 @@ class Execution:
         if any(spec.shadow_cost > self.shadow_limit for spec in outcome.flat):
             if plan.mutable:
                 for tensor in _written(plan, args, kwargs):
-                    tensor.shadow = None
+                    forget(tensor)
             return None
-        return self.real(plan.run, args, kwargs, on_failure=lambda: self._forget(plan, args, kwargs))
+        made = self.real(plan.run, args, kwargs, on_failure=lambda: self._forget(plan, args, kwargs))
+        # Whatever lay in fresh memory must not decide what runs.
+        return made.zero_() if made is not None and plan.name in UNINITIALISED else made
 
     @staticmethod
     def _forget(plan: Plan, args: Any, kwargs: Any) -> None:
         for tensor in _written(plan, args, kwargs):
-            tensor.shadow = None
+            forget(tensor)
 
     @staticmethod
     def real(func: Any, args: Any, kwargs: Any, on_failure: Callable[[], None]) -> Any:
@@ -212,7 +217,7 @@ def _collect(value: Any, key: list[Any], specs: list[TensorSpec]) -> int:
         spec = value.spec
         key.append(spec)
         specs.append(spec)
-        return value.shadow is not None
+        return known_values(value) is not None
     if kind is list or kind is tuple:
         known = 0
         key.append(len(value))

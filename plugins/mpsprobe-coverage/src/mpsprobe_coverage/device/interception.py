@@ -62,6 +62,7 @@ class Interception(TorchDispatchMode):
         self.factory_dtypes: dict[Any, Any] | None = None
         self._routes = routes
         self._plans: dict[Any, Plan] = {}
+        self._decomposing: set[Plan] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -110,8 +111,17 @@ class Interception(TorchDispatchMode):
             return plan.route.run(self, plan, args, kwargs)
         if how is How.VALUES:
             return self.values.call(plan, args, kwargs)
-        with self:
-            return plan.decomposition(*args, **kwargs)
+        if plan in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
+            result, inputs, outcome = self.execution.run(plan, args, kwargs)
+            if self.recorder.phase is not None:
+                self.record(plan.name, "unknown", plan.reason, tuple(inputs), outcome.flat)
+            return result
+        self._decomposing.add(plan)
+        try:
+            with self:
+                return plan.decomposition(*args, **kwargs)
+        finally:
+            self._decomposing.discard(plan)
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, refused: str | None = None, verdict: str | None = None) -> Any:
         """Judge, run and record one operator that is not followed any further.
@@ -191,6 +201,10 @@ class Interception(TorchDispatchMode):
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         """``cond``, ``flex_attention`` and their like: run with real operators inside, where they can be."""
+        if func is torch.ops.higher_order.cond:  # its eager form refuses to run under a mode
+            predicate, if_true, if_false, operands = args
+            with self:
+                return (if_true if bool(predicate) else if_false)(*operands)
         self.recorder.unjudged(
             f"higher_order::{getattr(func, 'name', lambda: str(func))()}",
             "a higher-order operator; what it is made of is judged where it can be run eagerly",

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from mpsprobe_coverage.device.tensor import CPU, MPS, VirtualTensor, parse_to, spec_of, undispatched, virtual_tensor
 
@@ -38,6 +40,7 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
         replace(torch.Tensor, "to", _tensor_to(interception))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), interception))
+        replace(torch, "compile", _eager)
         replace(torch.backends.mps, "is_available", lambda: True)
         replace(torch.backends.mps, "is_built", lambda: True)
         replace(torch.backends.mps, "is_macos_or_newer", lambda major, minor: True)
@@ -59,6 +62,11 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
 
 
 _ABSENT = object()
+
+
+def _eager(model: Any = None, **_options: Any) -> Any:
+    """``torch.compile`` that compiles nothing: eager operators are judged; ``cond`` and its like compile themselves."""
+    return model if model is not None else lambda function: function
 
 
 def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
@@ -94,7 +102,7 @@ def adopt(tensor: torch.Tensor, interception: Interception) -> Any:
 def _factory(original: Any, interception: Interception) -> Any:
     def make(data: Any, *args: Any, **kwargs: Any) -> Any:
         asked = kwargs.get("device")
-        target = torch.get_default_device() if asked is None else torch.device(asked)
+        target = _default_device() if asked is None else torch.device(asked)
         if type(data) is VirtualTensor:
             kwargs.pop("requires_grad", None)
             return data.to(target if asked is not None else MPS, kwargs.get("dtype") or data.dtype)
@@ -105,6 +113,15 @@ def _factory(original: Any, interception: Interception) -> Any:
 
     make.__name__ = original.__name__
     return make
+
+
+def _default_device() -> torch.device:
+    """Of ``with torch.device(…)``; ``torch.get_default_device`` itself calls ``torch.tensor``."""
+    for mode in reversed(_get_current_function_mode_stack()):
+        if isinstance(mode, DeviceContext):
+            device: torch.device = mode.device
+            return device
+    return CPU
 
 
 def _bare(data: Any) -> Any:

@@ -151,7 +151,8 @@ class VirtualTensor(torch.Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
-        shadow = None if self.shadow is None else self.shadow.clone()
+        known = known_values(self)
+        shadow = None if known is None else known.clone()
         with undispatched():
             copied = virtual_tensor(self.spec, shadow, self.requires_grad)
         if getattr(self, "_is_param", False):
@@ -162,6 +163,22 @@ class VirtualTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
         return f"tensor({values}, device='mps:0', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
+
+
+def known_values(tensor: VirtualTensor) -> torch.Tensor | None:
+    """The real values of ``tensor``, or None where they are not known (any more)."""
+    shadow = tensor.shadow
+    if shadow is not None and getattr(shadow.untyped_storage(), "spoiled", False):
+        shadow = tensor.shadow = None
+    return shadow
+
+
+def forget(tensor: VirtualTensor) -> None:
+    """Something unknown was written into ``tensor``: nothing that shares its memory is known any more."""
+    if tensor.shadow is not None:
+        # PyTorch keeps the Python object of a storage for as long as any tensor uses that storage.
+        tensor.shadow.untyped_storage().spoiled = True  # type: ignore[attr-defined]
+        tensor.shadow = None
 
 
 def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False) -> VirtualTensor:

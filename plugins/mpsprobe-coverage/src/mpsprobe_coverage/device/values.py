@@ -15,7 +15,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.plan import Plan
-from mpsprobe_coverage.device.tensor import CPU, TensorSpec, VirtualTensor, spec_of, virtual_tensor
+from mpsprobe_coverage.device.tensor import CPU, TensorSpec, VirtualTensor, known_values, spec_of, virtual_tensor
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
@@ -104,7 +104,7 @@ def _assumed_scalar(plan: Plan, tensors: list[torch.Tensor]) -> Any:
 
 def _known(tensor: Any) -> torch.Tensor | None:
     if type(tensor) is VirtualTensor:
-        return tensor.shadow
+        return known_values(tensor)
     return None if tensor.is_meta else tensor
 
 

@@ -46,7 +46,8 @@ class Wrapper:
         shadow = None
         keep = self.keep_parameters or (not is_parameter and spec.shadow_cost <= self.shadow_limit)
         if keep and tensor.device.type == "cpu":
-            shadow = tensor.detach()
+            # A program may write into its inputs; those of the caller stay as they are.
+            shadow = tensor.detach() if is_parameter else tensor.detach().clone()
         make = virtual_parameter if is_parameter else virtual_tensor
         with undispatched():
             made = make(spec, shadow, tensor.requires_grad)

@@ -1,0 +1,154 @@
+"""The virtual device leaves the process as it found it, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from mpsprobe.errors import UsageError
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.store import load_table
+
+_KEYS = ("MPS", "AutogradMPS", "AutocastMPS")
+_OWNERS: list[Any] = [
+    torch,
+    torch.Tensor,
+    torch.nn.Module,
+    torch.backends.mps,
+    torch.mps,
+    torch.accelerator,
+    torch.optim.Optimizer,
+    torch.autograd,
+    torch.autograd.Function,
+    torch.nn.functional,
+    torch.utils.checkpoint,
+]
+
+
+def _registrations() -> dict[str, set[str]]:
+    return {key: set(torch._C._dispatch_get_registrations_for_dispatch_key(key)) for key in _KEYS}
+
+
+def _state() -> dict[str, Any]:
+    lists = [importlib.import_module(n) for n in ("torch.utils._foreach_utils", "torch.optim.optimizer")]
+    return {
+        "registrations": _registrations(),
+        "attributes": [{n: id(v) for n, v in vars(owner).items() if n != "__doc__"} for owner in _OWNERS],
+        "random": torch.get_rng_state().tolist(),
+        "optimizer types": [list(module._foreach_supported_types) for module in lists],
+        "warnings": list(warnings.filters),
+        "modes": torch.utils._python_dispatch._len_torch_dispatch_stack(),
+        "function modes": torch._C._len_torch_function_stack(),
+        "default device": torch.get_default_device(),
+        "grad": torch.is_grad_enabled(),
+        "autocast": torch.is_autocast_enabled("mps"),
+    }
+
+
+class _Model(torch.nn.Module):
+    def __init__(self, ending: Callable[[], None]) -> None:
+        super().__init__()
+        self.layer, self.ending = torch.nn.Linear(3, 3), ending
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.dropout(self.layer(x), 0.5)
+        torch.rand(4, device=x.device)
+        self.ending()
+        return y
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _use(release: str, model: _Model) -> None:
+    with VirtualDevice(load_table(release)) as device:
+        device.move(model)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        with device.recording("forward"), torch.autocast("mps", dtype=torch.float16):
+            loss = model(torch.rand(2, 3, device="mps")).float().sum()
+        with device.recording("backward"):
+            loss.backward()
+        with device.recording("optimizer"):
+            optimizer.step()
+
+
+@pytest.mark.parametrize("release", ["1.12.1", "2.4.1", "2.13.0"])
+@pytest.mark.parametrize(
+    "error",
+    [None, ValueError("in the model"), KeyboardInterrupt(), SystemExit(3), RuntimeError("late")],
+    ids=lambda error: type(error).__name__,
+)
+def test_everything_is_as_it_was(release: str, error: BaseException | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's remark that autocast is on, once for the process
+        with contextlib.suppress(ValueError, RuntimeError):
+            _use(release, _Model(lambda: None))  # what torch imports and registers on its own at first use
+        model = _Model((lambda: None) if error is None else (lambda: _raise(error)))
+        before = _state()
+        caught: BaseException | None = None
+        try:
+            _use(release, model)
+        except BaseException as raised:  # noqa: BLE001 - KeyboardInterrupt and SystemExit are among them
+            caught = raised
+        assert caught is error
+        after = _state()
+    for what, value in before.items():
+        assert after[what] == value, what
+
+
+def test_two_cannot_be_open_at_once() -> None:
+    table = load_table("2.13.0")
+    with VirtualDevice(table):
+        before = _registrations()
+        with pytest.raises(UsageError, match="open in this process already"), VirtualDevice(table):
+            pass
+        assert _registrations() == before
+        assert torch.ones(2, device="mps").device.type == "mps"
+    with VirtualDevice(table) as third:
+        assert third.table is table
+
+
+def test_one_device_can_be_opened_again() -> None:
+    device = VirtualDevice(load_table("2.13.0"))
+    for _ in range(2):
+        with device, device.recording("forward"):
+            torch.ones(2, device="mps") + 1
+    assert {r.operator: r.calls for r in device.recorder.calls()}["aten::add.Tensor"] == 2
+
+
+def test_a_tensor_that_outlives_the_device_says_so() -> None:
+    with VirtualDevice(load_table("2.13.0")):
+        tensor = torch.ones(2, device="mps")
+    with pytest.raises(RuntimeError, match="after the device was closed"):
+        tensor + 1
+
+
+def test_without_the_device_mps_is_not_there() -> None:
+    with VirtualDevice(load_table("2.13.0")):
+        assert torch.backends.mps.is_available() and torch.backends.mps.is_built()
+        assert torch.mps.device_count() == 1
+        torch.mps.synchronize()
+    assert not torch.backends.mps.is_built() or torch._C._has_mps
+    if not torch._C._has_mps:
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            torch.ones(2, device="mps")
+
+
+def test_a_failed_opening_undoes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _registrations()
+    device = VirtualDevice(load_table("2.13.0"))
+    monkeypatch.setattr(device.attribution, "__enter__", None, raising=False)
+    monkeypatch.setattr(type(device.attribution), "__enter__", lambda self: _raise(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        device.__enter__()
+    monkeypatch.undo()
+    assert _registrations() == before
+    with VirtualDevice(load_table("2.13.0")):
+        assert torch.backends.mps.is_available()

@@ -1,0 +1,156 @@
+"""What MPS cannot hold or no table covers gets a clear verdict, never a crash and never ``native``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from expectations import called
+from torch.nn.attention.flex_attention import flex_attention
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.store import load_table
+
+
+def _refused(device: VirtualDevice) -> list[tuple[str, int]]:
+    return [(r.reason or "", r.origin.line) for r in device.recorder.calls() if r.verdict == "unsupported"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda dtype: torch.ones(2, device="mps", dtype=dtype),
+        lambda dtype: torch.ones(2, device="mps").to(dtype),
+        lambda dtype: torch.ones(2, dtype=dtype).to("mps"),
+        lambda dtype: torch.tensor([1.0], dtype=dtype, device="mps"),
+        lambda dtype: torch.ones(2, device="mps").type(dtype),
+    ],
+)
+def test_64_bit_floating_point_is_unsupported_where_it_is_made(
+    device: VirtualDevice, make: Callable[[torch.dtype], Any], dtype: torch.dtype
+) -> None:
+    with device.recording("forward"):
+        make(dtype)
+    refused = _refused(device)
+    assert refused and all("64-bit floating point" in reason for reason, _ in refused)
+    first_line = make.__code__.co_firstlineno
+    assert {line for _, line in refused} == {first_line}
+
+
+def test_a_double_on_the_cpu_is_nobodys_business(device: VirtualDevice) -> None:
+    with device.recording("forward"):
+        (torch.ones(2, dtype=torch.float64) * 2).float().to("mps")
+    assert not _refused(device)
+
+
+@pytest.mark.parametrize(
+    ("release", "refused"), [("2.1.2", True), ("2.2.2", True), ("2.3.0", False), ("2.13.0", False)]
+)
+def test_bfloat16_by_release(release: str, refused: bool) -> None:
+    # "BFloat16 is not supported on MPS" stands in the libraries of 2.1 and 2.2.
+    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
+        torch.ones(2, device="mps", dtype=torch.bfloat16) * 2
+    assert bool(_refused(device)) is refused
+
+
+@pytest.mark.parametrize(
+    ("release", "refused"), [("2.1.2", True), ("2.2.2", True), ("2.3.0", False), ("2.13.0", False)]
+)
+def test_complex64_by_release(release: str, refused: bool) -> None:
+    # "Complex types are unsupported on MPS" stands in the libraries of 2.1 and 2.2.
+    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
+        torch.ones(2, dtype=torch.complex64).to("mps")
+    assert bool(_refused(device)) is refused
+
+
+@pytest.fixture
+def custom_operator() -> Iterator[Callable[..., Any]]:
+    """Makes an operator of a library that no table covers, as a user's extension registers it."""
+    made: list[Any] = []
+
+    def make(device_types: str | None) -> Any:
+        def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+            return x * factor
+
+        operator = torch.library.custom_op(
+            f"mpsprobe_tests::scaled_{device_types}", scaled, mutates_args=(), device_types=device_types
+        )
+        operator.register_fake(lambda x, factor: torch.empty_like(x))
+        made.append(operator)
+        return operator
+
+    yield make
+    for operator in made:
+        operator._lib._destroy()
+
+
+def test_a_kernel_for_another_device_only_is_not_judged(device: VirtualDevice, custom_operator: Any) -> None:
+    scaled = custom_operator("cuda")
+    with device.recording("forward"):
+        result = scaled(torch.ones(3, device="mps"), 2.0)
+    assert tuple(result.shape) == (3,) and result.device.type == "mps"
+    assert called(device.recorder, "forward") == {"unknown:mpsprobe_tests::scaled_cuda": 1}
+    (note,) = device.recorder.not_judged()
+    assert note.operator == "mpsprobe_tests::scaled_cuda" and "no kernel table covers" in note.text
+    assert note.origin.file == __file__
+
+
+def test_a_kernel_for_all_devices_is_judged_by_what_it_calls(device: VirtualDevice, custom_operator: Any) -> None:
+    # Without device types the Python function is a CompositeExplicitAutograd kernel, which serves MPS too.
+    scaled = custom_operator(None)
+    with device.recording("forward"):
+        scaled(torch.ones(3, device="mps"), 2.0)
+    assert called(device.recorder, "forward") == {"native:aten::mul.Tensor": 1}
+
+
+def test_cond_runs_the_branch_that_is_taken(device: VirtualDevice) -> None:
+    x = torch.ones(3, device="mps")
+    with device.recording("forward"):
+        result = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+    assert tuple(result.shape) == (3,)
+    seen = called(device.recorder, "forward")
+    assert seen["native:aten::sin"] == 1 and not seen["native:aten::cos"]
+    assert not any("higher_order" in r.operator for r in device.recorder.calls())
+
+
+def test_flex_attention_is_judged_by_its_pieces(device: VirtualDevice) -> None:
+    q = torch.rand(1, 2, 16, 8, device="mps")
+    with device.recording("forward"), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is slow without torch.compile
+        result = flex_attention(q, q, q)
+    assert result.shape == q.shape
+    noted = [note.operator for note in device.recorder.not_judged()]
+    assert any("flex_attention" in name for name in noted)
+
+
+def test_a_compiled_model_is_judged_by_its_operators(device: VirtualDevice) -> None:
+    model, x = torch.compile(device.move(torch.nn.Linear(4, 2))), torch.rand(3, 4, device="mps")
+    with device.recording("forward"):
+        model(x)
+    assert called(device.recorder, "forward") == {"native:aten::linear": 1}
+
+
+def test_an_operator_that_the_release_does_not_know_is_not_native() -> None:
+    with VirtualDevice(load_table("1.12.1")) as device, device.recording("forward"):
+        torch.ones(2, device="mps").logcumsumexp(0)
+        torch.special.bessel_j0(torch.ones(2, device="mps"))
+    verdicts = {record.operator: record.verdict for record in device.recorder.calls()}
+    assert "native" not in {v for name, v in verdicts.items() if "bessel" in name or "logcumsumexp" in name}
+
+
+def test_a_sparse_tensor_cannot_be_moved(device: VirtualDevice) -> None:
+    with pytest.raises(TypeError, match="layout"):
+        device.move(torch.eye(2).to_sparse())
+
+
+def test_errors_of_the_user_stay_errors(device: VirtualDevice) -> None:
+    with pytest.raises(RuntimeError, match=r"broadcast|must match"):
+        torch.ones(2, device="mps") + torch.ones(3, device="mps")
+    with pytest.raises(RuntimeError, match=r"dim|shape|size"):
+        torch.nn.functional.linear(torch.ones(2, 3, device="mps"), torch.ones(2, 4, device="mps"))
+    with pytest.raises(IndexError):
+        torch.ones(2, device="mps")[5]
