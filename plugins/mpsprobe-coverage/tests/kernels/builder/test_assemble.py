@@ -51,6 +51,13 @@ def test_a_torch_without_mps_is_refused(tmp_path: Path) -> None:
         build_table(make_wheel(tmp_path, library=library))
 
 
+def test_a_library_that_registers_in_an_unknown_way_gives_no_half_table(tmp_path: Path) -> None:
+    entries = (f"- func: new{n}(Tensor self) -> Tensor\n  dispatch:\n    MPS: new_mps\n" for n in range(20))
+    members = {"torchgen/packaged/ATen/native/native_functions.yaml": DECLARED + "".join(entries)}
+    with pytest.raises(TableError, match="only 2 of 22 operators"):
+        build_table(make_wheel(tmp_path, members=members))
+
+
 @pytest.mark.parametrize(
     "member",
     ["torchgen/packaged/ATen/native/native_functions.yaml", "torch/version.py", "torch/lib/libtorch_cpu.dylib"],

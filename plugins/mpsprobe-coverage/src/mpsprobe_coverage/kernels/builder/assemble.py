@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 
 from mpsprobe.errors import TableError
@@ -16,6 +17,7 @@ from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBAC
 NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
 QUOTED_MPS = (b'"MPS"', b"'MPS'")
 FOREACH = "torch/utils/_foreach_utils.py"
+MOST_MISSING, SHARE_MISSING = 10, 0.05  # no release so far lacks one
 COMPARED_KEYS = ("MPS", "SparseCsrMPS", "SparseMPS", *COMPOSITE_KEYS)
 
 
@@ -43,6 +45,7 @@ def build_table(path: Path) -> KernelTable:
                 markers |= python_sources.optimizer_markers(python_sources.parse(wheel.text(FOREACH), FOREACH))
             declared = declared_kernels(parse_native_functions(wheel.text(NATIVE_FUNCTIONS)))
             only_in_binary, only_declared = _disagreements(found, declared)
+            _check_complete(path.name, only_declared.get(MPS, ()), declared.get(MPS, set()))
         return KernelTable(
             release=wheel.release,
             library=wheel.library,
@@ -55,6 +58,16 @@ def build_table(path: Path) -> KernelTable:
             markers=frozenset(markers),
             only_in_binary=only_in_binary,
             only_declared=only_declared,
+        )
+
+
+def _check_complete(name: str, missing: Collection[str], declared: Collection[str]) -> None:
+    """Refuse a table that would be half: a release may register its kernels in a way that this reader does not know."""
+    if len(missing) > max(MOST_MISSING, len(declared) * SHARE_MISSING):
+        raise TableError(
+            f"the library in '{name}' registers only {len(declared) - len(missing)} of {len(declared)} operators that "
+            "native_functions.yaml declares for MPS",
+            "Either the wheel is damaged, or this release needs a newer mpsprobe-coverage.",
         )
 
 

@@ -98,10 +98,10 @@ def from_files(paths: Iterable[str]) -> list[Request]:
 def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
     """Build every request, oldest first; nothing is left on disk, also after Ctrl-C."""
     built: dict[tuple[str, str], Rebuilt] = {}
-    progress.start(2 * len(requests), "")
-    for request in requests:
+    for number, request in enumerate(requests):
+        wanted = f"{request.library} {request.release}: getting the wheel"
+        progress.advance(wanted) if number else progress.start(2 * len(requests), wanted)
         with ExitStack() as stack:
-            progress.advance(f"{request.library} {request.release}: getting the wheel")
             path = request.wheel
             if path is None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-"))

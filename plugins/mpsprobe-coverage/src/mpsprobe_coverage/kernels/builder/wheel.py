@@ -79,7 +79,9 @@ class Wheel:
         """A wheel lists its own files: one that is missing, or was renamed by a damaged byte, must not go unnoticed."""
         members = [m for m in self._members if re.fullmatch(rf"{self.library}-[^/]+\.dist-info/RECORD", m)]
         if len(members) != 1:
-            raise TableError(f"'{self._shown}' has no list of the files of {self.library}: it is another wheel, renamed")
+            raise TableError(
+                f"'{self._shown}' has no list of the files of {self.library}: it is another wheel, renamed"
+            )
         try:
             listed = {row[0] for row in csv.reader(self.text(members[0]).splitlines()) if row}
         except csv.Error as error:
