@@ -33,8 +33,8 @@ class TrainerStep:
         self.parameters = [p for p in run.model.parameters() if p.requires_grad]
         self.optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table)
         self.foreach = "foreach_mps" in table.markers
-        # GradScaler went through float64 on every device before 2.9 (`torch/amp/grad_scaler.py`).
-        self._scale_is_double = Version(table.release) < Version("2.9")
+        # GradScaler went through float64 on every device before 2.8.0 (`torch/amp/grad_scaler.py`).
+        self._scale_is_double = Version(table.release) < Version("2.8")
         self.scaler = torch.amp.GradScaler("mps") if options.autocast == "float16" else None
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:

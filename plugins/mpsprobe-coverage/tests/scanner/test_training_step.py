@@ -1,0 +1,172 @@
+"""A training step: forward, loss, backward and the optimizer, as the target release's Python does them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from made_workloads import Made, calling, calls, finding, scan
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe.protocols import TorchRun
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.scanner.training import make_adamw, optimizer_name
+
+
+def _training(release: str, workload: Made | None = None, **options: Any) -> Any:
+    return scan(workload or calling(loss=lambda y: y.sum()), release, phase="training", **options)
+
+
+def test_the_phases_of_a_step() -> None:
+    report = _training("2.13.0")
+    assert {phase for one in report.operators for phase in one.phases} == {"forward", "backward", "optimizer"}
+    assert calls(report, "forward")["linear"] == 1 and calls(report, "backward")["linear_backward"] == 1
+    assert report.workload.phase == "training" and report.failure is None
+
+
+# `adamw_torch_fused` is the Trainer's default from torch 2.8 on; fused AdamW has an MPS kernel from 2.5.0 on. Plain
+# AdamW moves its average with lerp_ from 2.1 on, with mul_ and add_ before.
+@pytest.mark.parametrize(
+    ("release", "name", "inside", "outside"),
+    [
+        ("2.0.0", "AdamW", {"mul_.Tensor", "addcmul_", "addcdiv_"}, {"lerp_.Scalar", "_fused_adamw_"}),
+        ("2.4.1", "AdamW", {"lerp_.Scalar", "addcmul_", "addcdiv_"}, {"_fused_adamw_"}),
+        ("2.7.1", "AdamW", {"lerp_.Scalar", "addcmul_", "addcdiv_"}, {"_fused_adamw_"}),
+        ("2.8.0", "AdamW (fused)", {"_fused_adamw_"}, {"lerp_.Scalar", "addcmul_", "addcdiv_"}),
+        ("2.15.0", "AdamW (fused)", {"_fused_adamw_"}, {"lerp_.Scalar", "addcmul_", "addcdiv_"}),
+    ],
+)
+def test_the_form_of_adamw(release: str, name: str, inside: set[str], outside: set[str]) -> None:
+    report = _training(release)
+    seen = set(calls(report, "optimizer"))
+    assert report.workload.optimizer == name
+    assert inside <= seen and not outside & seen
+    assert {one.verdict for one in report.operators if "optimizer" in one.phases} == {"native"}
+
+
+def test_no_release_has_foreach_on_mps() -> None:
+    for release in ("2.0.0", "2.4.1", "2.13.0"):
+        assert not [name for name in calls(_training(release), "optimizer") if name.startswith("_foreach")]
+
+
+def test_gradients_are_accumulated() -> None:
+    once, thrice = _training("2.4.1"), _training("2.4.1", grad_accum=3)
+    assert thrice.workload.grad_accum == 3
+    assert calls(thrice, "forward")["linear"] == 3 * calls(once, "forward")["linear"]
+    assert calls(thrice, "forward")["div.Tensor"] == 3  # the loss of each part
+    assert calls(thrice, "backward")["linear_backward"] == 3
+    assert calls(thrice, "optimizer") == calls(once, "optimizer")
+
+
+def test_clipping_takes_a_norm_of_each_gradient_and_one_of_all() -> None:
+    clipped, free = _training("2.4.1", clip_norm=1.0), _training("2.4.1", clip_norm=0.0)
+    assert calls(clipped, "optimizer")["linalg_vector_norm"] == 3
+    assert "linalg_vector_norm" not in calls(free, "optimizer")
+    # torch.norm in 2.0: linalg_vector_norm falls back there, and is not what its clip_grad_norm_ calls.
+    assert "linalg_vector_norm" not in calls(_training("2.0.0"), "optimizer")
+
+
+def test_float16_autocast_scales_its_gradients() -> None:
+    report = _training("2.13.0", autocast="float16")
+    assert finding(report, "linear").dtypes == ["float16"]
+    optimizer = calls(report, "optimizer")
+    assert optimizer["_amp_foreach_non_finite_check_and_unscale_"] >= 1 and optimizer["_amp_update_scale_"] == 1
+    assert {one.verdict for one in report.operators} == {"native"}
+    assert report.workload.autocast == "float16"
+
+
+# GradScaler.unscale_ goes through float64 up to 2.7; 2.8.0 makes an exception for MPS (torch/amp/grad_scaler.py).
+@pytest.mark.parametrize(("release", "refused"), [("2.5.1", True), ("2.7.1", True), ("2.8.0", False), ("2.9.0", False)])
+def test_the_gradient_scaler_of_older_releases_needs_float64(release: str, refused: bool) -> None:
+    report = _training(release, autocast="float16")
+    unsupported = [one.operator for one in report.operators if one.verdict == "unsupported"]
+    assert bool(unsupported) is refused
+    missing = [one.operator for one in report.operators if one.verdict == "missing"]
+    assert ("aten::_amp_update_scale_" in missing) is refused
+
+
+def test_bfloat16_autocast_scales_nothing() -> None:
+    report = _training("2.13.0", autocast="bfloat16")
+    assert finding(report, "linear").dtypes == ["bfloat16"]
+    assert not [one for one in report.operators if "_amp_" in one.operator]
+
+
+def test_autocast_before_2_5_fails_as_on_a_mac() -> None:
+    report = _training("2.4.1", autocast="float16")
+    assert report.failure is not None and "2.5.0" in report.failure.message
+
+
+def test_inference_has_no_gradients() -> None:
+    report = scan(calling(lambda y: y if not y.requires_grad else y.sin()), "2.13.0")
+    assert set(calls(report, "forward")) == {"linear"}
+    assert report.workload.optimizer is None
+
+
+def test_ones_own_optimizer_and_loss() -> None:
+    workload = calling(
+        loss=lambda y: y.square().mean(), optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1)
+    )
+    report = _training("2.13.0", workload)
+    assert report.workload.optimizer == "SGD"
+    assert "_fused_adamw_" not in calls(report, "optimizer") and "add_.Tensor" in calls(report, "optimizer")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda y: {"loss": y.sum()}, lambda y: type("Output", (), {"loss": y.mean()})(), lambda y: y.mean(), lambda y: y],
+    ids=["mapping", "attribute", "tensor", "a loss for each sample"],
+)
+def test_where_the_loss_is_found(function: Any) -> None:
+    report = _training("2.13.0", calling(function))
+    assert report.failure is None and "linear_backward" in calls(report, "backward")
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda y: (y, y), "no loss to train with"),
+        (lambda y: {"logits": y}, "no loss to train with"),
+        (lambda y: y.detach().sum(), "does not depend on any parameter"),
+    ],
+)
+def test_without_a_loss_it_says_what_to_do(function: Any, problem: str) -> None:
+    with pytest.raises(WorkloadError, match=problem):
+        _training("2.13.0", calling(function))
+
+
+def test_biases_and_norms_do_not_decay_and_frozen_weights_do_not_move() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2), torch.nn.Linear(2, 2))
+    model[2].requires_grad_(False)
+    optimizer = make_adamw(model, load_table("2.13.0"))
+    decayed, others = optimizer.param_groups
+    assert decayed["params"] == [model[0].weight]
+    assert {id(p) for p in others["params"]} == {id(p) for p in (model[0].bias, model[1].weight, model[1].bias)}
+    assert others["weight_decay"] == 0.0 and decayed["lr"] == 5e-5 and decayed["eps"] == 1e-8
+    assert optimizer_name(optimizer) == "AdamW (fused)"
+
+
+def test_a_training_failure_says_in_which_phase() -> None:
+    class Breaks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            raise RuntimeError("no way back")
+
+    report = _training("2.13.0", calling(lambda y: Breaks.apply(y).sum()))
+    assert report.failure is not None
+    assert (report.failure.phase, report.failure.message) == ("backward", "no way back")
+
+
+def test_nothing_stays_on_the_parameters() -> None:
+    made: list[torch.nn.Module] = []
+
+    def make() -> TorchRun:
+        made.append(torch.nn.Linear(4, 2))
+        return TorchRun(made[0], (torch.ones(1, 4),))
+
+    _training("2.13.0", Made(make))
+    assert all(parameter.grad is None for parameter in made[0].parameters())
