@@ -155,7 +155,8 @@ def _summary(difference: Difference) -> str:
         "new operators": len(difference.added),
         "removed": len(difference.removed),
     }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "no difference"
+    counted = (f"{count} {what.removesuffix('s') if count == 1 else what}" for what, count in counts.items() if count)
+    return ", ".join(counted) or "no difference"
 
 
 def _counts(table: KernelTable) -> str:
