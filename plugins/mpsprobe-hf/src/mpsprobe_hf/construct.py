@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -58,6 +59,22 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(before)
+
+
+@contextlib.contextmanager
+def progress_on_terminals_only() -> Iterator[None]:
+    """Progress bars of transformers and of the Hub, which otherwise also fill logs and pipes, off unless seen."""
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
+    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 def parameters_are_meta() -> bool:

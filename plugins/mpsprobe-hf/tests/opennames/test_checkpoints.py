@@ -74,9 +74,11 @@ def test_without_architectures_the_bare_model_is_used(tmp_path: Path) -> None:
     assert build_on_meta(load(str(odd))).architecture == "BertModel"
 
 
-def test_real_weights(tmp_path: Path) -> None:
+def test_real_weights(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = saved(tmp_path)
+    capfd.readouterr()
     run = load(str(tmp_path)).build(RunOptions(weights=True, dtype="float32"))
+    assert "Loading weights" not in capfd.readouterr().err, "a progress bar where nobody sees it"
     assert torch.equal(run.model.classifier.weight, model.classifier.weight)
     assert any("weights of" in note for note in run.notes)
     half = load(str(tmp_path)).build(RunOptions(weights=True, dtype="bfloat16"))

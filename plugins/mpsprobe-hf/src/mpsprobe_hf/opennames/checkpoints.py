@@ -143,14 +143,17 @@ class CheckpointWorkload:
         """The model with real weights, by the library's own code; safetensors only."""
         import torch
 
+        from mpsprobe_hf.construct import progress_on_terminals_only
+
         try:
-            return model_class.from_pretrained(
-                self.source,
-                config=config,
-                dtype=getattr(torch, options.dtype),
-                use_safetensors=True,
-                **self._origin(options),
-            )
+            with progress_on_terminals_only():
+                return model_class.from_pretrained(
+                    self.source,
+                    config=config,
+                    dtype=getattr(torch, options.dtype),
+                    use_safetensors=True,
+                    **self._origin(options),
+                )
         except Exception as error:
             raise self._failure("its weights (model.safetensors)", error) from error
 
