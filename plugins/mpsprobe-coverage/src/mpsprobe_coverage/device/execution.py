@@ -35,10 +35,11 @@ _plain = (int, float, bool, str, complex)
 class Outcome:
     """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
 
-    __slots__ = ("flat", "outputs", "reshaped")
+    __slots__ = ("flat", "mixed", "outputs", "reshaped")
 
-    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...]) -> None:
+    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], mixed: bool = False) -> None:
         self.outputs = outputs
+        self.mixed = mixed  # whether a CPU tensor with dimensions came together with virtual ones
         self.reshaped = reshaped
         self.flat = tuple(_specs_in(outputs))
 
@@ -126,7 +127,7 @@ class Execution:
                 after = spec_of(inner[id(tensor)])
                 if after is not spec_of(tensor):
                     reshaped.append((index, after))
-        return Outcome(_specs(result), tuple(reshaped))
+        return Outcome(_specs(result), tuple(reshaped), _mixes_devices(plan, args, kwargs))
 
     def _materialised(self, func: Any, args: Any, kwargs: Any, inner: dict[int, torch.Tensor]) -> Any:
         """Run the CPU kernel on zeros, for an operator without a meta kernel."""
@@ -267,6 +268,18 @@ def _tensors(values: Any) -> list[torch.Tensor]:
     if isinstance(values, (tuple, list)):
         return [tensor for item in values for tensor in _tensors(item)]
     return []
+
+
+# Operators that take CPU tensors beside MPS ones: copies, and indices (``TensorAdvancedIndexing.cpp``).
+_TAKE_BOTH = frozenset({"copy_", "_to_copy", "_copy_from", "index", "_unsafe_index", "index_put_", "_index_put_impl_"})
+
+
+def _mixes_devices(plan: Plan, args: Any, kwargs: Any) -> bool:
+    if plan.func._schema.name.removeprefix("aten::") in _TAKE_BOTH:
+        return False
+    tensors = _tensors((args, kwargs))
+    plain = [t for t in tensors if type(t) is not VirtualTensor and t.dim() > 0 and not t.is_meta]
+    return 0 < len(plain) < len(tensors)
 
 
 def _written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
