@@ -1,0 +1,167 @@
+"""``mpsprobe coverage`` with what cannot work: a clear sentence, exit code 2, nothing half written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.testing import run_cli
+from mpsprobe.testing.commands import command_environment, command_path
+
+MODELS = """
+import torch
+
+
+def clean():
+    return torch.nn.Linear(4, 3), torch.ones(2, 4)
+
+
+def raises():
+    raise LookupError("no weights here")
+
+
+def number():
+    return 7
+
+
+class Waits(torch.nn.Linear):
+    def forward(self, x):
+        import sys, time
+        print("ready", file=sys.stderr, flush=True)
+        time.sleep(60)
+
+
+def waits():
+    return Waits(4, 3), torch.ones(2, 4)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with ``models.py`` and a folder ``taken``."""
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    (tmp_path / "taken").mkdir()
+    return tmp_path
+
+
+BAD = [
+    (["bert-bsae"], ["unknown workload 'bert-bsae'", "bert-base"]),
+    (["models.py:claen"], ["no function 'claen'", "clean"]),
+    (["models.py"], ["does not say which function"]),
+    (["modles.py:clean"], ["there is no file 'modles.py'", "models.py"]),
+    (["models.py:raises"], ["raised LookupError: no weights here", "models.py:10"]),
+    (["models.py:number"], ["It should return (model, inputs)"]),
+    (["models.py:clean", "--torch", "2.13.9"], ["2.13.9", "2.13.0"]),
+    (["models.py:clean", "--torch", "1.11.0"], ["1.11.0", "1.12"]),
+    (["models.py:clean", "--torch", "1.11"], ["1.11", "1.12"]),
+    (["models.py:clean", "--torch", "newest"], ["newest"]),
+    (["models.py:clean", "--torch", ""], ["--torch needs a release"]),
+    (["models.py:clean", "--torch", "installed,2.6.0"], ["stands alone"]),
+    (["models.py:clean", "--phase", "trainign"], ["unknown phase 'trainign'", "training"]),
+    (["models.py:clean", "--dtype", "float61"], ["unknown dtype 'float61'", "float16"]),
+    (["models.py:clean", "--dtype", "float64"], ["unknown dtype 'float64'", "float32"]),
+    (["models.py:clean", "--format", "jsno"], ["unknown exporter 'jsno'", "json"]),
+    (["models.py:clean", "--fail-on", "mising"], ["unknown verdict 'mising'", "missing"]),
+    (["models.py:clean", "--fail-on", ","], ["at least one verdict"]),
+    (["models.py:clean", "--method", "observed"], ["not there yet", "--method predicted"]),
+    (["models.py:clean", "--method", "observd"], ["unknown method 'observd'", "observed"]),
+    (["models.py:clean", "--batch-size", "0"], ["--batch-size takes a whole number from 1, not '0'"]),
+    (["models.py:clean", "--batch-size", "-3"], ["--batch-size takes a whole number from 1, not '-3'"]),
+    (["models.py:clean", "--batch-size", "many"], ["--batch-size takes a whole number from 1, not 'many'"]),
+    (["models.py:clean", "--seq-len", "0"], ["--seq-len takes a whole number from 1"]),
+    (["models.py:clean", "--seq-len", "99999999999999999999"], ["--seq-len takes a whole number from 1"]),
+    (["models.py:clean", "--seq-len", "8"], ["takes no seq_len"]),
+    (["models.py:clean", "--grad-accum", "0"], ["--grad-accum takes a whole number from 1"]),
+    (["models.py:clean", "--grad-accum", "2"], ["--phase training only"]),
+    (["models.py:clean", "--clip-norm", "-1"], ["--clip-norm"]),
+    (["models.py:clean", "--autocast", "float32"], ["unknown dtype 'float32'"]),
+    (["models.py:clean", "-o", "taken"], ["it is a folder"]),
+    (["models.py:clean", "-o", "none/report.json"], ["its folder does not exist"]),
+    (["models.py:clean", "--no-such-flag"], ["--no-such-flag"]),
+    ([], ["WORKLOAD"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD, ids=[" ".join(arguments) or "nothing" for arguments, _ in BAD])
+def test_it_says_what_is_wrong(folder: Path, arguments: list[str], said: list[str]) -> None:
+    before = sorted(folder.rglob("*"))
+    result = run_cli("coverage", *arguments, cwd=folder)
+    assert result.code == 2
+    assert result.stdout == ""
+    for words in said:
+        assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(folder.rglob("*")) == before
+
+
+def _can_be_locked(folder: Path) -> bool:
+    """Permissions say nothing to a superuser."""
+    probe = folder / "probe"
+    probe.mkdir()
+    probe.chmod(0o500)
+    try:
+        (probe / "x").write_text("")
+    except OSError:
+        return True
+    finally:
+        probe.chmod(0o700)
+    return False
+
+
+def test_a_path_that_cannot_be_written_is_told_before_the_work(folder: Path) -> None:
+    if _can_be_locked(folder):
+        (folder / "taken").chmod(0o500)
+        target = folder / "taken" / "report.json"
+    else:
+        target = folder / "models.py" / "report.json"
+    result = run_cli("coverage", "models.py:waits", "-o", target, cwd=folder, timeout=30)
+    (folder / "taken").chmod(0o700)
+    assert result.code == 2 and "ready" not in result.stderr
+    assert "Traceback" not in result.stderr and str(target.name) in result.stderr
+
+
+def test_an_older_report_survives_a_failure_and_is_replaced_whole(folder: Path) -> None:
+    report = folder / "report.json"
+    report.write_text("old")
+    assert run_cli("coverage", "models.py:raises", "-o", report, cwd=folder).code == 2
+    assert report.read_text() == "old"
+    assert run_cli("coverage", "models.py:clean", "--torch", "2.13.0", "-o", report, cwd=folder).code == 0
+    assert report.read_text().startswith("{") and report.read_text().rstrip().endswith("}")
+    assert {path.name for path in folder.iterdir()} == {"models.py", "taken", "report.json"}
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_ctrl_c_leaves_nothing_behind(folder: Path, existing: bool) -> None:
+    report = folder / "report.json"
+    if existing:
+        report.write_text("old")
+    before = sorted(folder.rglob("*"))
+    command = [command_path(), "coverage", "models.py:waits", "--torch", "2.13.0", "-o", report]
+    new_group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {}
+    process = subprocess.Popen(
+        command, cwd=folder, env=command_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **new_group
+    )
+    assert process.stderr is not None
+    while b"ready" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.2)
+    process.send_signal(signal.CTRL_BREAK_EVENT if sys.platform == "win32" else signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert output == b"" and b"Traceback" not in errors
+    assert sorted(folder.rglob("*")) == before
+    if existing:
+        assert report.read_text() == "old"
+
+
+def test_the_environment_variable_is_an_option_too(folder: Path) -> None:
+    variables = {"MPSPROBE_COVERAGE_TORCH": "1.11.0"}
+    result = run_cli("coverage", "models.py:clean", cwd=folder, variables=variables)
+    assert result.code == 2 and "1.11.0" in result.stderr
+    assert os.environ.get("MPSPROBE_COVERAGE_TORCH") is None
