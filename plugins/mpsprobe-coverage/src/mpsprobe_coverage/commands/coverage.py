@@ -110,7 +110,9 @@ def coverage(
         grad_accum=grad_accum,
         clip_norm=clip_norm,
     )
+    registry.announce("mpsprobe_before_run", workload=workload, phase=phase)
     report = registry.scanner_for(found.framework).scan(found, options, targets, make_progress())
+    registry.announce("mpsprobe_after_run", workload=workload, phase=phase, report=report.model_dump(mode="json"))
     deliver(registry.render(name, report, terminal=not to_file), output)
     sys.exit(exit_code(report, fail_on or ()))
 

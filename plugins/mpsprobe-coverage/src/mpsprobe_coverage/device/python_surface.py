@@ -33,6 +33,8 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
 
     def replace(owner: Any, name: str, value: Any) -> None:
         own = vars(owner).get(name, _ABSENT)
+        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
+            value.__wrapped__ = own.__wrapped__
         setattr(owner, name, value)
         put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
 
@@ -53,6 +55,8 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
             replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: torch.device("mps"))
             replace(torch.accelerator, "is_available", lambda: True)
             replace(torch.accelerator, "device_count", lambda: 1)
+            replace(torch.accelerator, "current_device_index", lambda: 0)
+            replace(torch.accelerator, "current_stream", lambda *args, **kwargs: _Stream())
             replace(torch.accelerator, "synchronize", lambda *args, **kwargs: None)
         _extend_optimizer_types(put_back)
         yield
@@ -62,6 +66,19 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
 
 
 _ABSENT = object()
+
+
+class _Stream:
+    """The stream that optimizers ask whether a graph is being captured: never."""
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
 
 
 def _eager(model: Any = None, **_options: Any) -> Any:
