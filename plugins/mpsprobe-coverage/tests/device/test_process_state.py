@@ -152,3 +152,12 @@ def test_a_failed_opening_undoes_itself(monkeypatch: pytest.MonkeyPatch) -> None
     assert _registrations() == before
     with VirtualDevice(load_table("2.13.0")):
         assert torch.backends.mps.is_available()
+
+
+def test_what_torch_remembers_of_its_functions_holds_no_replacement() -> None:
+    """A set of factories that torch makes while the device is open must not outlive it with our ``torch.tensor``."""
+    torch.utils._device._device_constructors.cache_clear()
+    with VirtualDevice(load_table("2.13.0")), torch.device("mps"):
+        torch.zeros(1)
+    with torch.device("meta"):
+        assert torch.tensor([1.0]).device.type == "meta"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
+from torch.utils._device import DeviceContext, _device_constructors
 
 from mpsprobe_coverage.device.tensor import CPU, MPS, VirtualTensor, parse_to, spec_of, undispatched, virtual_tensor
 
@@ -59,6 +59,7 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
             replace(torch.accelerator, "current_stream", lambda *args, **kwargs: _Stream())
             replace(torch.accelerator, "synchronize", lambda *args, **kwargs: None)
         _extend_optimizer_types(put_back)
+        _empty_caches_of_functions(put_back)
         yield
     finally:
         for undo in reversed(put_back):
@@ -93,6 +94,14 @@ def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
     for supported in lists.values():
         supported.append(VirtualTensor)
         put_back.append(lambda supported=supported: supported.remove(VirtualTensor))  # type: ignore[misc]
+
+
+def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
+    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
+    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
+    for cache in {id(c): c for c in caches if hasattr(c, "cache_clear")}.values():
+        if not cache.cache_info().currsize:
+            put_back.append(cache.cache_clear)
 
 
 def _tensor_to(interception: Interception) -> Any:
