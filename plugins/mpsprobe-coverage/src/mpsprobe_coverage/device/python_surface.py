@@ -99,9 +99,8 @@ def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
 def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
     """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
     caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
-    for cache in {id(c): c for c in caches if hasattr(c, "cache_clear")}.values():
-        if not cache.cache_info().currsize:
-            put_back.append(cache.cache_clear)
+    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
+    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
 def _tensor_to(interception: Interception) -> Any:
