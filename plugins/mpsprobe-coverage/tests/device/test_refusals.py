@@ -99,6 +99,27 @@ def test_a_kernel_for_another_device_only_is_not_judged(device: VirtualDevice, c
     assert note.origin.file == __file__
 
 
+def test_an_operator_whose_size_depends_on_values_runs_on_the_known_ones(device: VirtualDevice) -> None:
+    """Another library's operator carries no tag that says so, and its meta kernel refuses (``torchvision::nms``)."""
+
+    @torch.library.custom_op("mpsprobe_tests::positive", mutates_args=(), device_types="cpu")
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0]
+
+    @positive.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    try:
+        with device.recording("forward"):
+            result = positive(torch.tensor([1.0, -1.0, 2.0], device="mps"))
+            again = positive(torch.tensor([-1.0, -1.0, 2.0], device="mps"))
+    finally:
+        positive._lib._destroy()
+    assert result.tolist() == [1.0, 2.0] and again.tolist() == [2.0]
+    assert called(device.recorder, "forward")["unknown:mpsprobe_tests::positive"] == 2
+
+
 def test_a_kernel_for_all_devices_is_judged_by_what_it_calls(device: VirtualDevice, custom_operator: Any) -> None:
     # Without device types the Python function is a CompositeExplicitAutograd kernel, which serves MPS too.
     scaled = custom_operator(None)

@@ -20,6 +20,7 @@ from mpsprobe_coverage.device.values import Values
 from mpsprobe_coverage.kernels.table import KernelTable
 
 MIXED_DEVICES = "a CPU tensor meets MPS tensors here: most operators refuse that, move it to the device first"
+_WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
 _PRIM_DEVICE = torch.ops.prim.device.default
 _COPY = torch.ops.aten.copy_.default
 _TO_COPY = torch.ops.aten._to_copy.default
@@ -67,6 +68,8 @@ class Interception(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        # torch 2.6 names torch.Tensor here for a plain tensor's detach; later releases leave it out.
+        virtual = VirtualTensor in types
         plan = self._plans.get(func)
         if plan is None:
             if not isinstance(func, torch._ops.OpOverload):
@@ -84,13 +87,13 @@ class Interception(TorchDispatchMode):
                         kwargs["dtype"] = self.factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
                     if kwargs.get("pin_memory"):
                         kwargs["pin_memory"] = False
-                elif not types:
+                elif not virtual:
                     return func(*args, **kwargs)
                 else:
                     return self._leave(plan, args, kwargs)
-            elif not types:
+            elif not virtual:
                 return func(*args, **kwargs)
-        elif not types:
+        elif not virtual:
             if func is _PRIM_DEVICE or not _has_meta(args, kwargs):
                 return func(*args, **kwargs)
         elif func is _PRIM_DEVICE:
@@ -101,7 +104,9 @@ class Interception(TorchDispatchMode):
         """A call that belongs to the virtual device."""
         how = plan.how
         if how is How.KERNEL:
-            return self.leaf(plan, args, kwargs)
+            if plan.func.namespace in _WITH_TAGS:
+                return self.leaf(plan, args, kwargs)
+            return self._foreign(plan, args, kwargs)
         if how is How.VIEW:
             return self._view(plan, args, kwargs)
         if how is How.COMPOSITE:
@@ -123,6 +128,17 @@ class Interception(TorchDispatchMode):
                 return plan.decomposition(*args, **kwargs)
         finally:
             self._decomposing.discard(plan)
+
+    def _foreign(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A leaf of another library, which may not say that its output depends on values (``torchvision::nms``)."""
+        try:
+            return self.leaf(plan, args, kwargs)
+        except (RuntimeError, NotImplementedError) as error:
+            plan.how = How.VALUES
+            try:
+                return self.values.call(plan, args, kwargs)
+            except Exception:  # noqa: BLE001 - what it said of shapes alone is the better answer
+                raise error from None
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, refused: str | None = None, verdict: str | None = None) -> Any:
         """Judge, run and record one operator that is not followed any further.
