@@ -121,3 +121,15 @@ def test_a_mac_asks_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     for built in (True, False):
         monkeypatch.setattr(torch.backends.mps, "is_built", lambda built=built: built)
         assert live.has_mps_build() is built
+
+
+def test_a_dispatch_key_that_this_torch_lacks_has_no_operators() -> None:
+    """torch 2.6 does not know SparseMPS; without MPS itself there is no table."""
+    assert live._registrations(torch._C, "SparseNothing") == []
+
+    class Older:
+        def _dispatch_get_registrations_for_dispatch_key(self, key: str) -> list[str]:
+            raise RuntimeError(f"could not parse dispatch key: {key}")
+
+    with pytest.raises(RuntimeError, match="could not parse dispatch key: MPS"):
+        live._registrations(Older(), "MPS")

@@ -7,6 +7,7 @@ import importlib.metadata
 import platform
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
@@ -95,7 +96,7 @@ def live_table() -> KernelTable:
     ask = torch._C
     try:
         everything = ask._dispatch_get_all_op_names()
-        by_key = {key: ask._dispatch_get_registrations_for_dispatch_key(key) for key in (*LIVE_KEYS, *COMPOSITE_LABELS)}
+        by_key = {key: _registrations(ask, key) for key in (*LIVE_KEYS, *COMPOSITE_LABELS)}
         dumps = {operator: ask._dispatch_dump(operator) for operator in by_key[MPS]}
     except (AttributeError, RuntimeError) as error:
         raise TableError(
@@ -114,6 +115,17 @@ def live_table() -> KernelTable:
         labels=_labels(everything, by_key, dumps),
         markers=shipped.markers if shipped else frozenset(),
     )
+
+
+def _registrations(ask: Any, key: str) -> list[str]:
+    """Operators with a kernel under ``key``; none where this torch has no such key (SparseMPS before 2.7)."""
+    try:
+        found: list[str] = ask._dispatch_get_registrations_for_dispatch_key(key)
+    except RuntimeError as error:
+        if key == MPS or "could not parse dispatch key" not in str(error):
+            raise
+        return []
+    return found
 
 
 def _labels(
