@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+
+Call = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
 
 
 def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool, untied: Iterable[str] = ()) -> Any:
@@ -48,17 +50,33 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings from transformers: published configurations earn some, and nobody can act on them."""
+    """No warnings from transformers and the Hub: about published configurations, optional kernels, retries.
+
+    Nobody can act on them here; what cannot be had is told by the error that ends the attempt.
+    """
     import logging as levels
 
+    from huggingface_hub.utils import logging as hub
     from transformers.utils import logging
 
-    before = logging.get_verbosity()
+    before, hub_before = logging.get_verbosity(), hub.get_verbosity()
     logging.set_verbosity(levels.ERROR)
+    hub.set_verbosity(levels.CRITICAL)  # it logs each failed try as an error
     try:
         yield
     finally:
         logging.set_verbosity(before)
+        hub.set_verbosity(hub_before)
+
+
+def quietly(call: Call | None = None) -> Call:
+    """``call``, or the plain call of a model, under ``quiet``."""
+
+    def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        with quiet():
+            return model(*args, **kwargs) if call is None else call(model, args, kwargs)
+
+    return run
 
 
 @contextlib.contextmanager

@@ -42,6 +42,7 @@ class NamedWorkload:
         import torch
 
         from mpsprobe_hf.calls import CALLS
+        from mpsprobe_hf.construct import quietly
         from mpsprobe_hf.losses import LOSSES
         from mpsprobe_hf.tensors import make
 
@@ -50,7 +51,7 @@ class NamedWorkload:
             model=model,
             kwargs={field.name: make(field, sizes, dtype) for field in architecture.inputs},
             architecture=architecture.model_class,
-            call=CALLS[architecture.call] if architecture.call else None,
+            call=quietly(CALLS[architecture.call] if architecture.call else None),
             loss=LOSSES[architecture.loss] if options.phase == "training" else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),

@@ -104,8 +104,11 @@ class CheckpointWorkload:
     def _config(self, options: RunOptions) -> Any:
         from transformers import AutoConfig
 
+        from mpsprobe_hf.construct import quiet
+
         try:
-            return AutoConfig.from_pretrained(self.source, **self._origin(options))
+            with quiet():
+                return AutoConfig.from_pretrained(self.source, **self._origin(options))
         except Exception as error:
             raise self._failure("its configuration", error) from error
 

@@ -66,6 +66,8 @@ def make_run(
             f"'{printable(name)}' cannot be built as {model_class.__name__}: {essence(error, 400)}",
             "Its configuration may not fit the installed transformers, or it may need a package that is not installed.",
         ) from error
+    from mpsprobe_hf.construct import quietly
+
     dtype: torch.dtype = getattr(torch, options.dtype)
     training = options.phase == "training"
     if training and not derived.has_labels:
@@ -74,6 +76,7 @@ def make_run(
         model=model.train(training),
         kwargs={field.name: make(field, sizes, dtype) for field in derived.fields},
         architecture=model_class.__name__,
+        call=quietly(),
         loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
         batch_size=sizes["batch"],
         seq_len=sizes.get("seq"),
