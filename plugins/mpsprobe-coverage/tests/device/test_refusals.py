@@ -197,3 +197,15 @@ def test_a_tensor_left_on_the_cpu_is_told(device: VirtualDevice, call: Callable[
     notes = list(device.recorder.not_judged())
     assert [note.operator for note in notes] == told
     assert all("CPU tensor" in note.text and note.calls == 2 for note in notes)
+
+
+@pytest.mark.parametrize(("release", "verdict"), [("2.6.0", "missing"), ("2.13.0", "native")])
+def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: str) -> None:
+    """``_sparse_coo_tensor_with_dims_and_tensors`` has a SparseMPS kernel from 2.9.0 on, and never one under MPS."""
+    device = VirtualDevice(load_table(release))
+    with device:
+        table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
+        with device.recording("backward"):
+            table(torch.tensor([1, 2], device="mps")).sum().backward()
+    assert called(device.recorder, "backward")[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"] == 1
+    assert any("as if it were dense" in note.text for note in device.recorder.not_judged())

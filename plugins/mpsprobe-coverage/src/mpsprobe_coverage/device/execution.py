@@ -29,17 +29,16 @@ from mpsprobe_coverage.device.tensor import (
 
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
-_plain = (int, float, bool, str, complex)
 
 
 class Outcome:
     """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
 
-    __slots__ = ("flat", "mixed", "outputs", "reshaped")
+    __slots__ = ("caution", "flat", "outputs", "reshaped")
 
-    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], mixed: bool = False) -> None:
+    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], caution: str | None = None) -> None:
         self.outputs = outputs
-        self.mixed = mixed  # whether a CPU tensor with dimensions came together with virtual ones
+        self.caution = caution  # why the verdict does not say everything, if it does not
         self.reshaped = reshaped
         self.flat = tuple(_specs_in(outputs))
 
@@ -127,7 +126,7 @@ class Execution:
                 after = spec_of(inner[id(tensor)])
                 if after is not spec_of(tensor):
                     reshaped.append((index, after))
-        return Outcome(_specs(result), tuple(reshaped), _mixes_devices(plan, args, kwargs))
+        return Outcome(_specs(result), tuple(reshaped), _caution(plan, args, kwargs, result))
 
     def _materialised(self, func: Any, args: Any, kwargs: Any, inner: dict[int, torch.Tensor]) -> Any:
         """Run the CPU kernel on zeros, for an operator without a meta kernel."""
@@ -171,10 +170,11 @@ class Execution:
         """``func`` on the shadows; ``None`` where the CPU cannot do it (a dtype, an MPS-only operator)."""
         real_args, real_kwargs = tree_map(_real, (args, kwargs))
         try:
-            return func(*real_args, **real_kwargs)
+            result = func(*real_args, **real_kwargs)
         except Exception:  # noqa: BLE001 - any refusal of the CPU kernel only costs the known value
             on_failure()
             return None
+        return None if _is_sparse(result) else result
 
 
 def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: Any) -> Any:
@@ -272,6 +272,20 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 # Operators that take CPU tensors beside MPS ones: copies, and indices (``TensorAdvancedIndexing.cpp``).
 _TAKE_BOTH = frozenset({"copy_", "_to_copy", "_copy_from", "index", "_unsafe_index", "index_put_", "_index_put_impl_"})
+
+
+MIXED_DEVICES = "a CPU tensor meets MPS tensors here: most operators refuse that, move it to the device first"
+SPARSE = "makes a sparse tensor: what takes it is judged as if it were dense"
+
+
+def _caution(plan: Plan, args: Any, kwargs: Any, result: Any) -> str | None:
+    if _is_sparse(result):
+        return SPARSE
+    return MIXED_DEVICES if _mixes_devices(plan, args, kwargs) else None
+
+
+def _is_sparse(result: Any) -> bool:
+    return any(tensor.layout is not torch.strided for tensor in _tensors(result))
 
 
 def _mixes_devices(plan: Plan, args: Any, kwargs: Any) -> bool:

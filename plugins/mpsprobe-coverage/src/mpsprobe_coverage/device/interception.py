@@ -19,7 +19,6 @@ from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, res
 from mpsprobe_coverage.device.values import Values
 from mpsprobe_coverage.kernels.table import KernelTable
 
-MIXED_DEVICES = "a CPU tensor meets MPS tensors here: most operators refuse that, move it to the device first"
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
 _PRIM_DEVICE = torch.ops.prim.device.default
 _COPY = torch.ops.aten.copy_.default
@@ -150,8 +149,8 @@ class Interception(TorchDispatchMode):
         if plan.truth is not None and type(result) is VirtualTensor:
             result.truth = plan.truth
         if self.recorder.phase is not None:
-            if outcome.mixed:
-                self.recorder.unjudged(plan.name, MIXED_DEVICES, self.attribution.current())
+            if outcome.caution is not None:
+                self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
             if refused is not None:
                 self.record(plan.name, "unsupported", refused, tuple(inputs), outcome.flat)
             elif verdict is not None:

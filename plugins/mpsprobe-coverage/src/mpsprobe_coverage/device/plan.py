@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import DispatchKey
 
+from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.device.routing.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
@@ -106,7 +107,7 @@ def _depends_on_values(func: Any) -> bool:
 
 def judge(name: str, table: KernelTable, is_view: bool = False) -> tuple[str, str | None]:
     """Verdict and reason for an operator by the registrations of ``table``'s release alone."""
-    verdict = table.verdict(name)
+    verdict = table.verdict(name, serving_key(name))
     if verdict == "native" or verdict == "composite":
         return verdict, None
     if verdict == "fallback":

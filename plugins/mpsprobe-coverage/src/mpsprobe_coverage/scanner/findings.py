@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from mpsprobe.schemas import CoverageSummary, DataDependence, OperatorFinding, Unjudged
+from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.tensor import TensorSpec
@@ -117,7 +118,7 @@ def _below_import_root(file: str) -> str:
 
 
 def _finding(operator: str, verdict: str, group: _Group, release: str, workload_since: str | None) -> OperatorFinding:
-    since = native_since(operator)
+    since = native_since(operator, serving_key(operator))
     if since is None and verdict == "native":
         # Native by a branch in C++ (a copy), not by a registration: so it has been since MPS came.
         since = torch_releases()[0]

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from mpsprobe_coverage.device.autocast import KEY
 from mpsprobe_coverage.device.dtypes import DtypeRules
+from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.routing import REFUSALS_CHANGE
 from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
 from mpsprobe_coverage.kernels.store import load_table
@@ -76,7 +77,8 @@ def speaks_for(run: NativeRun, release: str) -> bool:
 def _has_kernel(operator: str, table: KernelTable) -> bool:
     namespace = operator.partition("::")[0]
     covering = libraries_for(table).get(namespace, table) if namespace != "aten" else table
-    return operator in covering.native or (operator in ALWAYS_NATIVE and covering.verdict(operator) == "composite")
+    verdict = covering.verdict(operator, serving_key(operator))
+    return verdict == "native" or (operator in ALWAYS_NATIVE and verdict == "composite")
 
 
 def _same_refusals(operator: str, one: str, other: str) -> bool:
