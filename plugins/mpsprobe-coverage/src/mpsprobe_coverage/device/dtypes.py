@@ -4,7 +4,7 @@ MPS has no 64-bit floating point in any release: "Cannot convert a MPS Tensor to
 MPS framework doesn't support float64" stands in every libtorch from 1.12 to 2.15. bfloat16 is refused by
 the releases whose library says "BFloat16 is not supported on MPS" (the marker ``bfloat16_refused``), complex
 numbers by those that say "Complex types are unsupported on MPS" (``complex_refused``).
-What single kernels refuse is not judged here.
+What single kernels refuse is in ``refusals/``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _NEVER = {
-    torch.float64: Refusal("a float64 tensor: MPS has no 64-bit floating point"),
-    torch.complex128: Refusal("a complex128 tensor: MPS has no 64-bit floating point"),
+    torch.float64: Refusal("a float64 tensor: MPS has no 64-bit floating point", source="dtype"),
+    torch.complex128: Refusal("a complex128 tensor: MPS has no 64-bit floating point", source="dtype"),
 }
 
 
@@ -30,10 +30,10 @@ class DtypeRules:
         self._refused = dict(_NEVER)
         if "bfloat16_refused" in table.markers:
             reason = f"a bfloat16 tensor: torch {table.release} refuses bfloat16 on MPS"
-            self._refused[torch.bfloat16] = Refusal(reason, _first_without("bfloat16_refused"))
+            self._refused[torch.bfloat16] = Refusal(reason, _first_without("bfloat16_refused"), source="dtype")
         if "complex_refused" in table.markers:
             reason = f"a complex tensor: torch {table.release} refuses complex numbers on MPS"
-            refused = Refusal(reason, _first_without("complex_refused"))
+            refused = Refusal(reason, _first_without("complex_refused"), source="dtype")
             self._refused[torch.complex64] = self._refused[torch.complex32] = refused
 
     @property

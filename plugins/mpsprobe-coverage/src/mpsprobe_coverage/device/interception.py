@@ -14,6 +14,8 @@ from mpsprobe_coverage.device.dtypes import DtypeRules
 from mpsprobe_coverage.device.execution import Execution, Outcomes, accepting_numbers
 from mpsprobe_coverage.device.plan import How, Plan, make_plan
 from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.refusal import Refusal
+from mpsprobe_coverage.device.refusals import Call, Rules
 from mpsprobe_coverage.device.routing import Route
 from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, reshape_in_place, spec_of
 from mpsprobe_coverage.device.values import Values
@@ -34,6 +36,7 @@ class Interception(TorchDispatchMode):
         recorder: what is told about each call; nothing is told while its ``phase`` is None.
         shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
         outcomes: what ``Execution`` remembers.
+        rules: operator name → what its kernel may refuse.
     """
 
     supports_higher_order_operators = True
@@ -51,6 +54,7 @@ class Interception(TorchDispatchMode):
         attribution: Attribution,
         shadow_limit: int,
         outcomes: Outcomes,
+        rules: Rules,
     ) -> None:
         super().__init__()
         self.tables = tables
@@ -62,6 +66,7 @@ class Interception(TorchDispatchMode):
         # Dtypes that factories are to use instead of those that C++ asks for: set by routes for their duration.
         self.factory_dtypes: dict[Any, Any] | None = None
         self._routes = routes
+        self._rules = rules
         self._plans: dict[Any, Plan] = {}
         self._decomposing: set[Plan] = set()
 
@@ -73,7 +78,7 @@ class Interception(TorchDispatchMode):
         if plan is None:
             if not isinstance(func, torch._ops.OpOverload):
                 return self._higher_order(func, args, kwargs)
-            plan = self._plans[func] = make_plan(func, self.tables, self._routes)
+            plan = self.plan_of(func)
         if "device" in kwargs:
             device = kwargs["device"]
             if device is not None:
@@ -151,6 +156,8 @@ class Interception(TorchDispatchMode):
         if self.recorder.phase is not None:
             if outcome.caution is not None:
                 self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
+            if refused is None and plan.rules:
+                refused = self.refusal(plan, args, kwargs, tuple(inputs), outcome.flat)
             if refused is not None:
                 self.record(plan.name, "unsupported", refused, tuple(inputs), outcome.flat)
             elif verdict is not None:
@@ -159,11 +166,26 @@ class Interception(TorchDispatchMode):
                 self.record(plan.name, plan.verdict, plan.reason, tuple(inputs), outcome.flat)
         return result
 
+    @staticmethod
+    def refusal(
+        plan: Plan, args: Any, kwargs: Any, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
+    ) -> Refusal | None:
+        """What the operator's kernel says to these arguments when it refuses them."""
+        if plan.verdict != "native":  # without a kernel nothing refuses, and a fallback computes on the CPU
+            return None
+        call = Call(plan.func, args, kwargs, inputs, outputs)
+        for rule in plan.rules:
+            refused = rule(call)
+            if refused is not None:
+                return refused
+        return None
+
     def plan_of(self, func: Any) -> Plan:
         """The plan for an overload, for routes that end in another operator."""
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = make_plan(func, self.tables, self._routes)
+            plan.rules = self._rules.get(plan.name, ())
         return plan
 
     def record(

@@ -21,6 +21,7 @@ from mpsprobe_coverage.device.routing.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
+    from mpsprobe_coverage.device.refusals import Rule
     from mpsprobe_coverage.device.routing import Route
 
 _COMPOSITE_KEYS = (
@@ -68,6 +69,7 @@ class Plan:
     truth: bool | None = None  # what its unknown result is taken for as a truth value
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
+    rules: tuple[Rule, ...] = ()  # what its kernel may refuse
 
 
 def operator_name(func: Any) -> str:

@@ -54,7 +54,10 @@ class Values:
             result = plan.func(*real_args, **real_kwargs)
         outputs = tuple(spec_of(t) for t in _leaves(result) if isinstance(t, torch.Tensor))
         if interception.recorder.phase is not None:
-            interception.record(plan.name, plan.verdict, plan.reason, tuple(spec_of(t) for t in tensors), outputs)
+            inputs = tuple(spec_of(t) for t in tensors)
+            refused = interception.refusal(plan, args, kwargs, inputs, outputs) if plan.rules else None
+            verdict, reason = (plan.verdict, plan.reason) if refused is None else ("unsupported", refused)
+            interception.record(plan.name, verdict, reason, inputs, outputs)
         keep = all(_known(t) is not None for t in tensors)
         return tree_map(lambda v: self._back(v, keep), result)
 

@@ -17,6 +17,7 @@ from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.python_surface import mps_in_python
 from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.refusals import rules_for
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
 from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST
@@ -67,6 +68,7 @@ class VirtualDevice:
             self.attribution,
             limit,
             {} if outcomes is None else outcomes,
+            rules_for(table),
         )
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
