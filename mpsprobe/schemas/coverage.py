@@ -12,6 +12,10 @@ from mpsprobe.schemas.workload import WorkloadInfo
 
 Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
 Method = Literal["predicted", "observed"]
+Source = Literal["registration", "branch", "dtype", "message", "metal", "stub", "list"]
+"""What a verdict rests on: what the release registers; C++ that goes to MPS without a registration; a dtype that MPS
+does not have; a guard's message in the binary; the names of the Metal kernels in it; a DispatchStub that is never set;
+the lists of PyTorch's own tests."""
 
 
 class TableProvenance(Record):
@@ -65,6 +69,8 @@ class OperatorFinding(Record):
     input_bytes: int = Field(default=0, ge=0)
     output_bytes: int = Field(default=0, ge=0)
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
+    source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
+    evidence: str | None = Field(default=None, description="What was found there.")
     advice: str | None = Field(default=None, description="What the user can do about it.")
 
 
@@ -84,6 +90,16 @@ class DataDependence(Record):
     assumed: str
     calls: int = 1
     call_sites: list[str] = []
+
+
+class RefusedTensor(Record):
+    """The first tensor of a dtype that MPS does not have: where it is made, a Mac raises."""
+
+    dtype: str
+    operator: str
+    phase: str
+    module: str | None = None
+    call_site: str | None = None
 
 
 class RunFailure(Record):
@@ -109,6 +125,10 @@ class CoverageReport(Record):
     operators: list[OperatorFinding]
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
+    first_refused_tensor: RefusedTensor | None = Field(
+        default=None, description="Where the first tensor of a dtype that MPS does not have (float64) is made."
+    )
+    explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = None
 
 

@@ -130,6 +130,28 @@ def failed() -> CoverageReport:
     return coverage("2.6.0", NATIVE[:2], failure=failure)
 
 
+def explained() -> CoverageReport:
+    """``--explain``, with a tensor that MPS cannot hold and each kind of evidence."""
+    wide = {"dtypes": ["float64"], "reason": "a float64 tensor: MPS has no 64-bit floating point"}
+    operators = [
+        finding("aten::mul.Tensor", "unsupported", source="dtype", evidence="float64", native_since=None, **wide),
+        finding(
+            "aten::linalg_lu_factor_ex.out",
+            "unsupported",
+            dtypes=["complex64"],
+            reason="LU factorisation of complex matrices",
+            source="message",
+            evidence="linalg.lu_factor(): MPS doesn't support complex types.",
+        ),
+        finding("aten::copy_", source="branch", evidence="the call goes to MPS by the type of its device"),
+        finding("aten::linear", source="registration", evidence="a kernel is registered under MPS"),
+    ]
+    first = {"dtype": "float64", "operator": "aten::copy_", "phase": "forward", "module": "head"}
+    return coverage(
+        "2.13.0", operators, explained=True, first_refused_tensor={**first, "call_site": "/home/user/project/loss.py:7"}
+    )
+
+
 def mixed() -> CoverageReport:
     """Training with every verdict, something not judged and an assumption."""
     workload = {**BERT, **SIZES, "phase": "training", "autocast": "bfloat16", "grad_accum": 4, "optimizer": "AdamW"}
@@ -179,6 +201,7 @@ def examples() -> dict[str, Report]:
         "native": coverage("2.15.0", NATIVE, summary=summary(NATIVE, "2.5.0")),
         "mixed": mixed(),
         "failed": failed(),
+        "explained": explained(),
         "matrix": matrix(),
         "empty": coverage("2.15.0", []),
     }

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mpsprobe_coverage.device.attribution import NOWHERE, Origin
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import intern_spec
+from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.scanner.advice import Situation, advise
 from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
 
@@ -39,7 +40,7 @@ def test_one_finding_for_each_operator_and_verdict() -> None:
         ("aten::x", "native", "backward", _B),
         ("aten::x", "unsupported", "forward", _A),
     )
-    worst, usual = findings(recorder, "2.13.0")
+    worst, usual = findings(recorder, load_table("2.13.0"))
     assert (worst.verdict, worst.calls, usual.verdict, usual.calls) == ("unsupported", 1, "native", 3)
     assert usual.phases == {"forward": 2, "backward": 1}
     assert usual.modules == ["a", "b"] and usual.call_sites == ["model.py:5", "model.py:3"]
@@ -62,7 +63,7 @@ def test_one_finding_for_each_operator_and_verdict() -> None:
     )
 )
 def test_nothing_is_lost(made: list[tuple[str, str, str, Origin]]) -> None:
-    found = findings(_recorder(*made), "2.13.0")
+    found = findings(_recorder(*made), load_table("2.13.0"))
     assert sum(one.calls for one in found) == len(made)
     assert {(one.operator, one.verdict) for one in found} == {(operator, verdict) for operator, verdict, *_ in made}
     for one in found:

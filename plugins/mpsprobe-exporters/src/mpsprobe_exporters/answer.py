@@ -34,6 +34,16 @@ SAYS = {
 WIDE_DTYPES = frozenset({"float64", "complex128"})
 
 TO_DO = "What to do"
+EXPLAINED = "What each verdict rests on"
+SOURCES = {
+    "registration": "registration",
+    "branch": "branch in C++",
+    "dtype": "dtype that no MPS tensor has",
+    "message": "guard in the binary",
+    "metal": "Metal kernels in the binary",
+    "stub": "DispatchStub in the binary",
+    "list": "PyTorch's own expectations",
+}
 NOT_JUDGED = "Not judged: whether these are native is not known"
 DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"
 
@@ -193,6 +203,32 @@ def failures(report: AnyReport) -> list[str]:
         if cell.failure:
             stopped.setdefault(failure_sentence(cell.failure), []).append(one_line(cell.target.torch))
     return [f"On torch {listed(releases)}: {text}" for text, releases in stopped.items()]
+
+
+def first_refused(report: AnyReport) -> str | None:
+    """Where the first tensor of a dtype is made that MPS does not have; what uses it is only a consequence."""
+    first = report.first_refused_tensor if report.kind == "coverage" else None
+    if first is None:
+        return None
+    places = [one_line(first.module)] if first.module else []
+    places += [call_site(first.call_site)] if first.call_site else []
+    where = " · ".join(places) or ("the model's inputs" if first.phase == "move" else "an unknown place")
+    how = "moved to MPS" if first.phase == "move" else f"made by {one_line(first.operator)}"
+    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: a Mac raises there"
+
+
+def explanations(report: AnyReport) -> list[tuple[str, str, str]]:
+    """For each finding of an explained report: operator, verdict, and what the verdict rests on."""
+    if report.kind != "coverage" or not report.explained:
+        return []
+    return [(one.operator, one.verdict, rests_on(one)) for one in (*findings(report), *natives(report))]
+
+
+def rests_on(one: OperatorFinding) -> str:
+    """The kind of evidence and what it says: ``message: linear for non-float inputs``."""
+    if one.source is None:
+        return "nothing: no table covers it"
+    return f"{SOURCES[one.source]}: {one_line(one.evidence, 400)}" if one.evidence else SOURCES[one.source]
 
 
 def workload_line(report: AnyReport) -> str:

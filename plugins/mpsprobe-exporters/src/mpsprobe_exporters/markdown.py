@@ -34,6 +34,10 @@ class MarkdownExporter:
         read = known(report, "markdown")
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
+        explained = answer.explanations(read)
+        if explained:
+            rows = ((code(operator), verdict, prose(text, 400)) for operator, verdict, text in explained)
+            blocks += [f"### {answer.EXPLAINED}", "\n".join(table(("operator", "verdict", "evidence"), rows))]
         for title, lines in answer.open_questions(read):
             blocks += [f"### {title}", "\n".join(f"- {code(operator)}: {prose(text)}" for operator, text in lines)]
         return "\n\n".join(blocks) + "\n"
@@ -43,6 +47,9 @@ def _opening(report: AnyReport) -> Iterator[str]:
     for failure in answer.failures(report):
         yield f"**{prose(failure)}**"
     yield f"**{prose(answer.sentence(answer.short_answer(report)))}.**"
+    first = answer.first_refused(report)
+    if first:
+        yield f"**{prose(first)}.**"
     yield f"{prose(answer.workload_line(report))}. {prose(answer.method_line(report))}."
     notes = [f"- {prose(note)}" for note in report.workload.notes]
     if notes:
@@ -100,7 +107,7 @@ def _advice(found: list[OperatorFinding], release: str) -> Iterator[str]:
     yield f"### {answer.TO_DO}"
     lines = []
     for one in found:
-        reason = f" {prose(one.reason, 1000)}" if one.reason else ""
+        reason = f" {prose(one.reason, 1000).rstrip('.')}." if one.reason else ""
         lines.append(f"- {code(one.operator)} ({one.verdict}):{reason} {prose(advice(one, release))}")
     yield "\n".join(lines)
 

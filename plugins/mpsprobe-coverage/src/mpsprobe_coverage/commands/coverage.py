@@ -12,6 +12,7 @@ from mpsprobe.output import check_writable, deliver
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
+from mpsprobe.schemas import CoverageReport
 from mpsprobe_coverage.commands.options import Named, Positive, VerdictList, releases
 
 METHODS = ("auto", "predicted", "observed")
@@ -41,6 +42,7 @@ METHODS = ("auto", "predicted", "observed")
 )
 @click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
 @click.option("--method", type=Named("method", METHODS), default="auto", show_default=True, help="How to find out.")
+@click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 @click.option(
@@ -59,6 +61,7 @@ def coverage(
     weights: bool,
     trust_remote_code: bool,
     method: str,
+    explain: bool,
     format_name: str | None,
     output: str | None,
     fail_on: tuple[str, ...] | None,
@@ -80,6 +83,8 @@ def coverage(
             "--method observed is not there yet: it will record real fallbacks on a Mac",
             "Use --method predicted (the default), which needs no Mac.",
         )
+    if explain and ("," in torch_release or torch_release == "all"):
+        raise UsageError("--explain is about one torch release", "Name one with --torch.")
     if phase == "inference" and grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
     to_file = output is not None and output != "-"
@@ -113,6 +118,8 @@ def coverage(
     registry.announce("mpsprobe_before_run", workload=workload, phase=phase)
     report = registry.scanner_for(found.framework).scan(found, options, targets, make_progress())
     registry.announce("mpsprobe_after_run", workload=workload, phase=phase, report=report.model_dump(mode="json"))
+    if explain and isinstance(report, CoverageReport):
+        report = report.model_copy(update={"explained": True})
     deliver(registry.render(name, report, terminal=not to_file), output)
     sys.exit(exit_code(report, fail_on or ()))
 

@@ -18,8 +18,10 @@ from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _NEVER = {
-    torch.float64: Refusal("a float64 tensor: MPS has no 64-bit floating point", source="dtype"),
-    torch.complex128: Refusal("a complex128 tensor: MPS has no 64-bit floating point", source="dtype"),
+    torch.float64: Refusal("a float64 tensor: MPS has no 64-bit floating point", source="dtype", evidence="float64"),
+    torch.complex128: Refusal(
+        "a complex128 tensor: MPS has no 64-bit floating point", source="dtype", evidence="complex128"
+    ),
 }
 
 
@@ -30,10 +32,12 @@ class DtypeRules:
         self._refused = dict(_NEVER)
         if "bfloat16_refused" in table.markers:
             reason = f"a bfloat16 tensor: torch {table.release} refuses bfloat16 on MPS"
-            self._refused[torch.bfloat16] = Refusal(reason, _first_without("bfloat16_refused"), source="dtype")
+            self._refused[torch.bfloat16] = Refusal(
+                reason, _first_without("bfloat16_refused"), source="dtype", evidence="bfloat16"
+            )
         if "complex_refused" in table.markers:
             reason = f"a complex tensor: torch {table.release} refuses complex numbers on MPS"
-            refused = Refusal(reason, _first_without("complex_refused"), source="dtype")
+            refused = Refusal(reason, _first_without("complex_refused"), source="dtype", evidence="complex")
             self._refused[torch.complex64] = self._refused[torch.complex32] = refused
 
     @property

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
-Source = Literal["registration", "dtype", "message", "metal", "stub", "list"]
-"""What a verdict rests on: what the release registers, a dtype that MPS does not have, a guard's message in the
-binary, the names of the Metal kernels in it, a DispatchStub that is never set, or the lists of PyTorch's own tests."""
+if TYPE_CHECKING:
+    from mpsprobe.schemas import Source
 
 
 class Refusal(str):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from types import TracebackType
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
 from mpsprobe_coverage.device.execution import Outcomes
@@ -20,11 +22,12 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.refusals import rules_for
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
-from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST
+from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST, spec_of
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SHADOW_LIMIT = 2**20
+MOVE = "move"  # the phase of what is put on the device before anything runs
 _open: list[VirtualDevice] = []
 
 
@@ -120,8 +123,26 @@ class VirtualDevice:
         """``value`` on the device: a module (in place), or tensors nested in lists, mappings and dataclasses."""
         if isinstance(value, torch.nn.Module):
             self.attribution.name_modules(value)
-            return self._wrapper.module(value)
-        return self._wrapper.nested(value)
+            moved = self._wrapper.module(value)
+            named = chain(moved.named_parameters(), moved.named_buffers())
+            self._record_refused((name.rpartition(".")[0], tensor) for name, tensor in named)
+            return moved
+        moved = self._wrapper.nested(value)
+        self._record_refused((None, leaf) for leaf in tree_leaves(moved) if isinstance(leaf, torch.Tensor))
+        return moved
+
+    def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
+        """Tensors of a dtype that none can have: on a Mac it is the move that raises."""
+        rules, before = self._interception.dtypes, self.recorder.phase
+        for module, tensor in tensors:
+            if tensor.dtype in rules.refused:
+                spec = spec_of(tensor)
+                self.recorder.phase = MOVE
+                try:
+                    reason, origin = rules.refusal((spec,), (spec,)), Origin(module, None, 0)
+                    self.recorder.call("aten::copy_", "unsupported", reason, origin, (spec,), (spec,))
+                finally:
+                    self.recorder.phase = before
 
 
 class _RandomState:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
 
-from mpsprobe.schemas import CoverageSummary, DataDependence, OperatorFinding, Unjudged
+from mpsprobe.schemas import CoverageSummary, DataDependence, OperatorFinding, RefusedTensor, Unjudged
 from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.tensor import TensorSpec
 from mpsprobe_coverage.kernels.releases import latest, torch_releases
 from mpsprobe_coverage.kernels.store import native_since
+from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advice import Situation, advise
+from mpsprobe_coverage.scanner.evidence import evidence
 
 SEVERITY = ("unsupported", "missing", "fallback", "unknown", "native")
 SHAPES_SHOWN = 8
@@ -51,17 +53,17 @@ class _Group:
         self.reason = self.reason or record.reason
 
 
-def findings(recorder: Recorder, release: str, workload_since: str | None = None) -> list[OperatorFinding]:
-    """One finding for each operator and verdict: the worst verdicts first, then by calls.
+def findings(recorder: Recorder, table: KernelTable, workload_since: str | None = None) -> list[OperatorFinding]:
+    """One finding for each operator, verdict and reason: the worst verdicts first, then by calls.
 
     ``workload_since``, from which release on the whole workload is native, is the answer for an operator
     that never gets a kernel but is made of native ones there.
     """
-    groups: dict[tuple[str, str], _Group] = {}
+    groups: dict[tuple[str, str, str | None], _Group] = {}
     for record in recorder.calls():
-        groups.setdefault((record.operator, record.verdict), _Group()).add(record)
+        groups.setdefault((record.operator, record.verdict, record.reason), _Group()).add(record)
     made = [
-        _finding(operator, verdict, group, release, workload_since) for (operator, verdict), group in groups.items()
+        _finding(operator, verdict, group, table, workload_since) for (operator, verdict, _), group in groups.items()
     ]
     return sorted(made, key=lambda f: (SEVERITY.index(f.verdict), -f.calls, f.operator))
 
@@ -105,6 +107,22 @@ def data_dependence(recorder: Recorder) -> list[DataDependence]:
     ]
 
 
+def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
+    """Where the first tensor of a dtype that no tensor can have is made; what uses it is only a consequence."""
+    for record in recorder.calls():
+        reason = record.reason
+        if isinstance(reason, Refusal) and reason.source == "dtype":
+            origin = record.origin
+            return RefusedTensor(
+                dtype=reason.evidence or "",
+                operator=record.operator,
+                phase=record.phase,
+                module=None if origin.module is None else origin.module or "(model)",
+                call_site=None if origin.file is None else site(origin.file, origin.line),
+            )
+    return None
+
+
 def site(file: str, line: int) -> str:
     """``transformers/models/bert/modeling_bert.py:164``: the path below the folder that it is imported from."""
     return f"{_below_import_root(file)}:{line}"
@@ -117,7 +135,10 @@ def _below_import_root(file: str) -> str:
     return PurePath(file[len(max(fitting, key=len)) + 1 :]).as_posix() if fitting else file
 
 
-def _finding(operator: str, verdict: str, group: _Group, release: str, workload_since: str | None) -> OperatorFinding:
+def _finding(
+    operator: str, verdict: str, group: _Group, table: KernelTable, workload_since: str | None
+) -> OperatorFinding:
+    source, found = evidence(operator, verdict, group.reason, table)
     since = native_since(operator, serving_key(operator))
     if since is None and verdict == "native":
         # Native by a branch in C++ (a copy), not by a registration: so it has been since MPS came.
@@ -130,7 +151,7 @@ def _finding(operator: str, verdict: str, group: _Group, release: str, workload_
     situation = Situation(
         verdict=verdict,
         reason=group.reason,
-        release=release,
+        release=table.release,
         native_since=since,
         newest=latest(),
         site=sites[0] if sites else None,
@@ -151,6 +172,8 @@ def _finding(operator: str, verdict: str, group: _Group, release: str, workload_
             "input_bytes": group.input_bytes,
             "output_bytes": group.output_bytes,
             "reason": group.reason,
+            "source": source,
+            "evidence": found,
             "advice": advise(situation),
         }
     )

@@ -26,7 +26,14 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
-from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
+from mpsprobe_coverage.scanner.findings import (
+    data_dependence,
+    findings,
+    first_refused_tensor,
+    not_judged,
+    site,
+    summarise,
+)
 from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for
 from mpsprobe_coverage.scanner.step import run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
@@ -154,7 +161,7 @@ def _native_run(one: Trace, options: RunOptions) -> NativeRun | None:
 
 
 def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
-    found = findings(trace.recorder, trace.table.release, since)
+    found = findings(trace.recorder, trace.table, since)
     return CoverageReport(
         method="predicted",
         workload=facts.workload,
@@ -164,6 +171,7 @@ def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
         operators=found,
         not_judged=not_judged(trace.recorder),
         data_dependence=data_dependence(trace.recorder),
+        first_refused_tensor=first_refused_tensor(trace.recorder),
         failure=trace.failure,
     )
 
@@ -172,7 +180,7 @@ def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
     cells = []
     newest: Any = None
     for one in traces:
-        newest = findings(one.recorder, one.table.release)
+        newest = findings(one.recorder, one.table)
         others = {finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"}
         cells.append(
             MatrixCell(

@@ -42,6 +42,7 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
         yield BLANK
         yield from matrix_table(report, width)
     yield from _to_do(found, release, with_places)
+    yield from _explained(report)
     for title, lines in answer.open_questions(report):
         yield BLANK
         yield Text(title, style="bold")
@@ -52,6 +53,9 @@ def _opening(report: AnyReport) -> Iterator[RenderableType]:
     for failure in answer.failures(report):
         yield Text(failure, style="bold red")
     yield Text(answer.sentence(answer.short_answer(report)), style="bold")
+    first = answer.first_refused(report)
+    if first:
+        yield Text(first, style="bold red")
     yield Text(answer.workload_line(report))
     yield Text(answer.method_line(report))
     for note in report.workload.notes:
@@ -74,6 +78,21 @@ def _to_do(found: list[OperatorFinding], release: str, with_places: bool) -> Ite
         yield facts
 
 
+def _explained(report: AnyReport) -> Iterator[RenderableType]:
+    lines = answer.explanations(report)
+    if not lines:
+        return
+    yield BLANK
+    yield Text(answer.EXPLAINED, style="bold")
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(overflow="fold", ratio=2)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold", ratio=3)
+    for operator, verdict, evidence in lines:
+        grid.add_row(Text(one_line(operator)), Text(verdict, style=STYLES[verdict]), Text(evidence))
+    yield _indented(grid)
+
+
 def _facts(one: OperatorFinding, release: str, with_places: bool) -> Iterator[tuple[str, str]]:
     where = [] if with_places else [", ".join(part) for part in (modules(one), sites(one)) if part]
     if where:
@@ -86,8 +105,10 @@ def _facts(one: OperatorFinding, release: str, with_places: bool) -> Iterator[tu
         yield "shapes", ", ".join(shortened(shapes, MOST_SHAPES))
     if one.reason and one.reason.strip():
         yield "why", one_line(one.reason, 1000)
+    if one.source is not None and one.source != "registration":
+        yield "known by", answer.rests_on(one)
     yield "do", advice(one, release)
 
 
-def _indented(text: Text) -> RenderableType:
-    return Padding(text, (0, 0, 0, 2))
+def _indented(block: RenderableType) -> RenderableType:
+    return Padding(block, (0, 0, 0, 2))
