@@ -8,6 +8,7 @@ once more.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from packaging.version import Version
 from mpsprobe_coverage.device.autocast import KEY
 from mpsprobe_coverage.device.dtypes import DtypeRules
 from mpsprobe_coverage.device.keys import serving_key
+from mpsprobe_coverage.device.refusals import Rules, rules_for
 from mpsprobe_coverage.device.routing import REFUSALS_CHANGE
 from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
 from mpsprobe_coverage.kernels.store import load_table
@@ -70,7 +72,10 @@ def speaks_for(run: NativeRun, release: str) -> bool:
     if not run.dtypes.isdisjoint(DtypeRules(table).refused):
         return False
     return all(
-        _has_kernel(operator, table) and _same_refusals(operator, run.release, release) for operator in run.operators
+        _has_kernel(operator, table)
+        and _same_refusals(operator, run.release, release)
+        and not _refuses_more(operator, run, release)
+        for operator in run.operators
     )
 
 
@@ -79,6 +84,20 @@ def _has_kernel(operator: str, table: KernelTable) -> bool:
     covering = libraries_for(table).get(namespace, table) if namespace != "aten" else table
     verdict = covering.verdict(operator, serving_key(operator))
     return verdict == "native" or (operator in ALWAYS_NATIVE and verdict == "composite")
+
+
+@functools.cache
+def _rules(release: str) -> Rules:
+    return rules_for(load_table(release))
+
+
+def _refuses_more(operator: str, run: NativeRun, release: str) -> bool:
+    """Whether ``release`` has a rule for ``operator`` that the run's release has not, and that its dtypes may meet."""
+    known = _rules(run.release).get(operator, ())
+    return any(
+        rule not in known and (rule.dtypes is None or not rule.dtypes.isdisjoint(run.dtypes))
+        for rule in _rules(release).get(operator, ())
+    )
 
 
 def _same_refusals(operator: str, one: str, other: str) -> bool:

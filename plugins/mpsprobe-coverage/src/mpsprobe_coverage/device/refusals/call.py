@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -43,5 +43,17 @@ class Call:
         return specs[0].dtype if specs else None
 
 
-Rule = Callable[[Call], Refusal | None]
+class Rule(Protocol):
+    """What a kernel may refuse. A frozen dataclass with ``__call__``: equal rules refuse the same calls.
+
+    Attributes:
+        dtypes: a call none of whose tensors has one of these is never refused; None for a rule about something else.
+    """
+
+    @property
+    def dtypes(self) -> frozenset[torch.dtype] | None: ...
+
+    def __call__(self, call: Call) -> Refusal | None: ...
+
+
 Rules = Mapping[str, tuple[Rule, ...]]
