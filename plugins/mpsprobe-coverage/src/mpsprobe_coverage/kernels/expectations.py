@@ -1,0 +1,303 @@
+"""What PyTorch's own tests expect of MPS, release by release, as read from the macOS wheels (2.8.0 on).
+
+The test behind the lists is ``TestConsistency`` of PyTorch's test/test_mps.py: each OpInfo entry, each dtype that it
+claims, each sample, on the CPU **and** on MPS, and the two compared. So an expected failure need not mean that MPS
+refuses: the CPU may raise, or the numbers may differ.
+
+The data files lie beside the kernel tables: ``torch-V.expectations``, one for each release, each holding what changed
+since the release before. The first line is ``mpsprobe-expectations 1 SHA256``, the digest of the rest, one document::
+
+    {"base": "2.12.1", "release": "2.13.0", "wheel": …, "sha256": …, "macos": "newest", "kinds": {…}, "unread": […],
+     "sections": {"forward UNIMPLEMENTED_XFAILLIST": {"*": "logspace put …", "bool": "median …", "": "gone …"}, …}}
+
+A section groups entries by value: dtypes joined by spaces, ``*`` for all of them, ``-`` for none, ``""`` where the
+entry is gone since the base. Sections that the base has and this file does not name at all are gone.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from packaging.version import Version
+
+from mpsprobe.errors import TableError, UnknownName
+from mpsprobe_coverage.kernels.format import REINSTALL
+from mpsprobe_coverage.kernels.releases import data_folder
+
+MAGIC = "mpsprobe-expectations 1"
+SUFFIX = ".expectations"
+PREFIX = "torch-"
+ALL = "*"
+NONE = "-"
+TESTED_DTYPES = frozenset(
+    {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "complex64"}
+)
+"""What ``test_output_match`` is asked for on MPS, where the entry claims it."""
+FORWARD_TEST = "test_output_match"
+GRADIENT_TEST = "test_output_grad_match"
+COMPLEX = ("complex32", "complex64")
+DECORATORS = "decorators"
+"""What stands for a list where the entry itself says what is expected."""
+
+Dtypes = tuple[str, ...] | None
+Kind = Literal["pass", "fail", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decorator:
+    """An expectation that stands at the entry itself: ``fail`` or ``skip``; ``None`` is every test, or every dtype."""
+
+    kind: str
+    test: str | None
+    dtypes: Dtypes
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.test or ALL} {_joined(self.dtypes).replace(' ', ',')}"
+
+    @classmethod
+    def read(cls, text: str) -> Decorator:
+        """The other way round."""
+        kind, test, dtypes = text.split(" ")
+        return cls(kind, None if test == ALL else test, _split(dtypes.replace(",", " ")))
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the test of one entry with one dtype is expected to do, and which lists say so."""
+
+    kind: Kind
+    lists: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What one release expects; entries are named ``op.name + op.variant_test_name``, dtypes as in ``float32``.
+
+    Attributes:
+        wheel, sha256: where it was read.
+        kinds: section (``forward UNIMPLEMENTED_XFAILLIST``) → ``fail`` or ``skip``.
+        lists, gradient_lists, error_input_lists: name of a list → entry → dtypes, ``None`` for all.
+        supported_complex: entries that pass with complex dtypes, where the release lists these.
+        unsupported_complex: entries that fail with them, where it lists those.
+        claimed: entry → the dtypes that MPS is tested with, where the entry gives them (2.11.0 on); else it is tested
+            with those of the CPU.
+        claimed_backward: the same for gradients.
+        decorators: entry → expectations that stand at the entry itself.
+        entries: every entry that was read.
+        elsewhere: names or variants of entries that helper functions make.
+        unread: entries that say something about MPS and could not be read.
+    """
+
+    release: str
+    wheel: str
+    sha256: str
+    kinds: Mapping[str, str]
+    lists: Mapping[str, Mapping[str, Dtypes]]
+    gradient_lists: Mapping[str, Mapping[str, Dtypes]]
+    error_input_lists: Mapping[str, Mapping[str, Dtypes]]
+    supported_complex: frozenset[str] | None
+    unsupported_complex: frozenset[str] | None
+    claimed: Mapping[str, tuple[str, ...]]
+    claimed_backward: Mapping[str, tuple[str, ...]]
+    decorators: Mapping[str, tuple[Decorator, ...]]
+    entries: frozenset[str]
+    elsewhere: frozenset[str]
+    unread: tuple[str, ...]
+
+    def expected(self, entry: str, dtype: str, gradient: bool = False) -> Expected:
+        """What the consistency test of ``entry`` does with ``dtype``; a skip wins over a failure.
+
+        The gradient test runs entries that carry the forward lists too, because its forward part fails with them.
+        """
+        found: dict[str, list[str]] = {"skip": [], "fail": []}
+        for name, listed in self.lists.items():
+            if _holds(listed, entry, dtype):
+                found[self.kinds[f"forward {name}"]].append(name)
+        if dtype in COMPLEX:
+            if self.supported_complex is not None and entry not in self.supported_complex:
+                found["fail"].append("SUPPORTED_COMPLEX_OPS")
+            if self.unsupported_complex is not None and entry in self.unsupported_complex:
+                found["fail"].append("UNSUPPORTED_COMPLEX_OPS")
+        if gradient:
+            for name, listed in self.gradient_lists.items():
+                if _holds(listed, entry, dtype):
+                    found[self.kinds[f"gradient {name}"]].append(f"gradient {name}")
+        test = GRADIENT_TEST if gradient else FORWARD_TEST
+        for decorator in self.decorators.get(entry, ()):
+            if decorator.test in (None, test) and (decorator.dtypes is None or dtype in decorator.dtypes):
+                found[decorator.kind].append(DECORATORS)
+        if found["skip"]:
+            return Expected("skip", tuple(dict.fromkeys(found["skip"])))
+        if found["fail"]:
+            return Expected("fail", tuple(dict.fromkeys(found["fail"])))
+        return Expected("pass")
+
+    def has(self, entry: str) -> bool:
+        """Whether the release's database has ``entry``."""
+        return entry in self.entries or any(entry.endswith(name) for name in self.elsewhere)
+
+    def tests(self, entry: str, dtype: str, cpu_dtypes: Iterable[str]) -> bool:
+        """Whether the release's test runs ``entry`` with ``dtype`` at all: it claims it, or the CPU does."""
+        if dtype not in TESTED_DTYPES or not self.has(entry):
+            return False
+        return dtype in self.claimed.get(entry, tuple(cpu_dtypes))
+
+
+def _holds(listed: Mapping[str, Dtypes], entry: str, dtype: str) -> bool:
+    if entry not in listed:
+        return False
+    dtypes = listed[entry]
+    return dtypes is None or dtype in dtypes
+
+
+@functools.cache
+def expectation_releases() -> tuple[str, ...]:
+    """The torch releases whose expectations are shipped, oldest first."""
+    names = (entry.name for entry in data_folder().iterdir())
+    found = [n.removeprefix(PREFIX).removesuffix(SUFFIX) for n in names if n.startswith(PREFIX) and n.endswith(SUFFIX)]
+    return tuple(sorted(found, key=Version))
+
+
+@functools.cache
+def load_expectations(release: str) -> Expectations:
+    """The expectations of one release.
+
+    Raises:
+        UnknownName: none are shipped for it.
+        TableError: a data file is damaged.
+    """
+    if release not in expectation_releases():
+        raise UnknownName("torch release with expectations", release, expectation_releases())
+    base: Expectations | None = None
+    for one in expectation_releases():
+        name = f"{PREFIX}{one}{SUFFIX}"
+        try:
+            data = (data_folder() / name).read_bytes()
+        except OSError as error:
+            raise TableError(f"the expectations {name} cannot be read: {error}", REINSTALL) from error
+        base = decode(data, name, base)
+        if one == release:
+            break
+    assert base is not None
+    return base
+
+
+def encode(made: Expectations, base: Expectations | None) -> bytes:
+    """The data file of ``made`` when the release before it is ``base``; the same input gives the same bytes."""
+    before = {} if base is None else _sections(base)
+    sections: dict[str, dict[str, str]] = {}
+    for section, now in _sections(made).items():
+        old = before.get(section, {})
+        groups: dict[str, list[str]] = {}
+        for entry in sorted({*old, *now}):
+            if old.get(entry) != now.get(entry):
+                groups.setdefault(now.get(entry, ""), []).append(entry)
+        sections[section] = {value: " ".join(entries) for value, entries in sorted(groups.items())}
+    document = {
+        "base": None if base is None else base.release,
+        "release": made.release,
+        "wheel": made.wheel,
+        "sha256": made.sha256,
+        "macos": "newest",
+        "kinds": dict(made.kinds),
+        "unread": list(made.unread),
+        "sections": sections,
+    }
+    body = (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
+    return f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def decode(data: bytes, name: str, base: Expectations | None) -> Expectations:
+    """A data file read back, on top of the release before; ``name`` is said in errors.
+
+    Raises:
+        TableError: the file is truncated, changed, of another format, or does not fit the base.
+    """
+    first, _, body = data.partition(b"\n")
+    if first != f"{MAGIC} {hashlib.sha256(body).hexdigest()}".encode():
+        raise TableError(f"the expectations {name} are damaged", REINSTALL)
+    try:
+        document = json.loads(body)
+        if document["base"] != (None if base is None else base.release):
+            raise TableError(f"the expectations {name} do not fit", REINSTALL)
+        before = {} if base is None else _sections(base)
+        sections: dict[str, dict[str, str]] = {}
+        for section, groups in document["sections"].items():
+            sections[section] = dict(before.get(section, {}))
+            for value, entries in groups.items():
+                for entry in entries.split(" "):
+                    if value:
+                        sections[section][entry] = value
+                    else:
+                        del sections[section][entry]
+        return _from_sections(document, sections)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise TableError(f"the expectations {name} are damaged: {error}", REINSTALL) from error
+
+
+def _sections(made: Expectations) -> dict[str, dict[str, str]]:
+    """Section → entry → value, as the files have them."""
+    found: dict[str, dict[str, str]] = {}
+    for kind, lists in (
+        ("forward", made.lists),
+        ("gradient", made.gradient_lists),
+        ("error_inputs", made.error_input_lists),
+    ):
+        for name, listed in lists.items():
+            found[f"{kind} {name}"] = {entry: _joined(dtypes) for entry, dtypes in listed.items()}
+    for name in ("supported_complex", "unsupported_complex", "entries", "elsewhere"):
+        entries = getattr(made, name)
+        if entries is not None:
+            found[name] = dict.fromkeys(entries, ALL)
+    for name in ("claimed", "claimed_backward"):
+        found[name] = {entry: _joined(dtypes) for entry, dtypes in getattr(made, name).items()}
+    found[DECORATORS] = {entry: "; ".join(map(str, them)) for entry, them in made.decorators.items()}
+    return found
+
+
+def _from_sections(header: Mapping[str, Any], sections: Mapping[str, Mapping[str, str]]) -> Expectations:
+    def lists(kind: str) -> dict[str, dict[str, Dtypes]]:
+        return {
+            section.removeprefix(f"{kind} "): {entry: _split(value) for entry, value in listed.items()}
+            for section, listed in sections.items()
+            if section.startswith(f"{kind} ")
+        }
+
+    def names(section: str) -> frozenset[str] | None:
+        return frozenset(sections[section]) if section in sections else None
+
+    return Expectations(
+        release=header["release"],
+        wheel=header["wheel"],
+        sha256=header["sha256"],
+        kinds=dict(header["kinds"]),
+        lists=lists("forward"),
+        gradient_lists=lists("gradient"),
+        error_input_lists=lists("error_inputs"),
+        supported_complex=names("supported_complex"),
+        unsupported_complex=names("unsupported_complex"),
+        claimed={entry: _split(value) or () for entry, value in sections["claimed"].items()},
+        claimed_backward={entry: _split(value) or () for entry, value in sections["claimed_backward"].items()},
+        decorators={
+            entry: tuple(Decorator.read(one) for one in value.split("; "))
+            for entry, value in sections[DECORATORS].items()
+        },
+        entries=names("entries") or frozenset(),
+        elsewhere=names("elsewhere") or frozenset(),
+        unread=tuple(header["unread"]),
+    )
+
+
+def _joined(dtypes: Dtypes) -> str:
+    return ALL if dtypes is None else " ".join(sorted(dtypes)) or NONE
+
+
+def _split(value: str) -> Dtypes:
+    if value == NONE:
+        return ()
+    return None if value == ALL else tuple(value.split())
