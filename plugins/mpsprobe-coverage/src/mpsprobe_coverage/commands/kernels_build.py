@@ -67,11 +67,13 @@ def build(
     for one in built:
         if folder is not None:
             write_atomically(folder / one.file_name, one.data)
+            if one.expectations is not None:
+                write_atomically(folder / one.expectations.file_name, one.expectations.data)
     if format_name == "json":
         write_stdout(json.dumps([_document(one) for one in built], indent=2))
     else:
         write_stdout("\n\n".join(_described(one, check, folder) for one in built))
-    if check and any(not one.same for one in built):
+    if check and any(not one.same or (one.expectations is not None and not one.expectations.same) for one in built):
         click.get_current_context().exit(DIFFERENT)
 
 
@@ -104,6 +106,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         },
         "only_in_binary": {key: list(names) for key, names in table.only_in_binary.items()},
         "only_declared": {key: list(names) for key, names in table.only_declared.items()},
+        "expectations": None if one.expectations is None else {"same": one.expectations.same},
         "shipped": one.shipped,
         "same": one.same,
         "differences": list(one.differences),
@@ -122,9 +125,13 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  {key}: registered, but not in native_functions.yaml: {', '.join(names)}")
     for key, names in table.only_declared.items():
         lines.append(f"  {key}: in native_functions.yaml, but not registered: {', '.join(names)}")
+    if one.expectations is not None:
+        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.expectations.entries)} entries")
     if folder is not None:
         lines.append(f"  written to {folder / one.file_name}, {len(one.data)} bytes")
     if check:
         lines.append("  the same as the table of this package" if one.same else "  NOT the table of this package:")
         lines += [f"    {difference}" for difference in one.differences]
+        if one.expectations is not None and not one.expectations.same:
+            lines.append(f"  NOT the expectations of this package: {one.expectations.file_name}")
     return "\n".join(lines)

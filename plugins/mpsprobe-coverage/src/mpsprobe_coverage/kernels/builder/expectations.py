@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from packaging.version import Version
 
 from mpsprobe.errors import TableError
@@ -26,6 +29,7 @@ from mpsprobe_coverage.kernels.expectations import (
     expectation_releases,
     load_expectations,
 )
+from mpsprobe_coverage.kernels.releases import data_folder
 
 _TESTS = "torch/testing/_internal"
 ENTRY_FILES = (
@@ -39,11 +43,6 @@ _SECTIONS = ((FORWARD, "forward"), (GRADIENT, "gradient"), (ERROR_INPUTS, "error
 def has_expectations(wheel: Wheel) -> bool:
     """Whether the wheel carries the lists: torch 2.8.0 and later."""
     return wheel.library == "torch" and wheel.has(MEMBER)
-
-
-def file_name(release: str) -> str:
-    """The name of a release's data file."""
-    return f"{PREFIX}{release}{SUFFIX}"
 
 
 def read_expectations(wheel: Wheel) -> Expectations:
@@ -84,19 +83,46 @@ def read_expectations(wheel: Wheel) -> Expectations:
     )
 
 
-def build_expectations(wheel: Wheel, base: Expectations | None = None) -> bytes:
-    """The data file of the wheel's release; ``base`` is the release before, by default the shipped one.
+@dataclass(frozen=True, slots=True)
+class BuiltExpectations:
+    """Expectations that were read just now.
+
+    Attributes:
+        data: their data file.
+        same: whether this package ships the same bytes.
+    """
+
+    expectations: Expectations
+    data: bytes
+    same: bool
+
+    @property
+    def file_name(self) -> str:
+        return f"{PREFIX}{self.expectations.release}{SUFFIX}"
+
+
+def rebuild_expectations(wheel: Wheel, built: Iterable[BuiltExpectations | None] = ()) -> BuiltExpectations | None:
+    """The data file of the wheel's release, on top of the release before: one of ``built``, or the shipped one.
+
+    ``None`` for a wheel that carries no expectations and need not.
 
     Raises:
         TableError: as ``read_expectations``.
     """
-    return encode(read_expectations(wheel), base if base is not None else shipped_base(wheel.release))
-
-
-def shipped_base(release: str) -> Expectations | None:
-    """The shipped expectations of the newest release before ``release``."""
-    older = [one for one in expectation_releases() if Version(one) < Version(release)]
-    return load_expectations(older[-1]) if older else None
+    if not has_expectations(wheel):
+        return None
+    made = read_expectations(wheel)
+    known: dict[str, Expectations | None] = dict.fromkeys(expectation_releases())
+    known.update((one.expectations.release, one.expectations) for one in built if one is not None)
+    older = [release for release in known if Version(release) < Version(made.release)]
+    base = None
+    if older:
+        newest = max(older, key=Version)
+        base = known[newest] or load_expectations(newest)
+    data = encode(made, base)
+    shipped = made.release in expectation_releases()
+    same = shipped and (data_folder() / f"{PREFIX}{made.release}{SUFFIX}").read_bytes() == data
+    return BuiltExpectations(made, data, same)
 
 
 def _lists(modifier: Modifier) -> dict[str, dict[str, Dtypes]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from mpsprobe.errors import TableError, UsageError
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.kernels.builder.assemble import build_table
 from mpsprobe_coverage.kernels.builder.download import download
+from mpsprobe_coverage.kernels.builder.expectations import BuiltExpectations, rebuild_expectations
 from mpsprobe_coverage.kernels.builder.wheel import Wheel
 from mpsprobe_coverage.kernels.format import encode
 from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases, resolve_release
@@ -56,6 +57,7 @@ class Rebuilt:
         shipped: whether this package has a table of that release.
         same: whether that one has the same bytes.
         differences: what differs, for people; at most 20 lines.
+        expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
     """
 
     table: KernelTable
@@ -64,6 +66,7 @@ class Rebuilt:
     shipped: bool
     same: bool
     differences: tuple[str, ...]
+    expectations: BuiltExpectations | None = None
 
 
 def from_versions(versions: Iterable[str], library: str) -> list[Request]:
@@ -108,9 +111,12 @@ def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
                 path = download(request.library, request.release, Path(folder))
             progress.advance(f"{request.library} {request.release}: reading the wheel")
             table = build_table(path)
+            with Wheel(path) as wheel:
+                expected = rebuild_expectations(wheel, [one.expectations for one in built.values()])
         if (table.library, table.release) != (request.library, request.release):
             raise TableError(f"'{path.name}' is {table.library} {table.release}, not {request.release}")
-        built[table.library, table.release] = _compared(table, request.file_name, built)
+        compared = _compared(table, request.file_name, built)
+        built[table.library, table.release] = replace(compared, expectations=expected)
     progress.stop()
     return list(built.values())
 
