@@ -24,6 +24,7 @@ class RunOptions:
         autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
         grad_accum: forward and backward passes for each optimizer step.
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
+        macos: version of macOS to judge for; ``None`` for a new one.
     """
 
     phase: str = "inference"
@@ -35,6 +36,7 @@ class RunOptions:
     autocast: str | None = None
     grad_accum: int = 1
     clip_norm: float = 1.0
+    macos: str | None = None
 
 
 @dataclass(slots=True)

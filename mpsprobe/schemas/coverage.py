@@ -26,11 +26,15 @@ class TableProvenance(Record):
 
 
 class Target(Record):
-    """What was judged. ``table`` is ``None`` when the live dispatcher was asked (a build with MPS)."""
+    """What was judged. ``table`` is ``None`` when the live dispatcher was asked (a build with MPS).
+
+    ``macos`` is the one that was asked for; ``None`` stands for a new one.
+    """
 
     backend: Literal["mps"] = "mps"
     torch: str
     macos_minimum: str | None = None
+    macos: str | None = None
     table: TableProvenance | None = None
     torchvision: str | None = None
 
@@ -71,6 +75,7 @@ class OperatorFinding(Record):
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
+    needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     advice: str | None = Field(default=None, description="What the user can do about it.")
 
 
@@ -102,6 +107,14 @@ class RefusedTensor(Record):
     call_site: str | None = None
 
 
+class MacosCondition(Record):
+    """Something that the release serves from ``macos`` on, while it runs on older systems too."""
+
+    macos: str
+    what: str
+    operators: list[str]
+
+
 class RunFailure(Record):
     """The exception that ended the run; the operators before it are in the report."""
 
@@ -127,6 +140,9 @@ class CoverageReport(Record):
     data_dependence: list[DataDependence] = []
     first_refused_tensor: RefusedTensor | None = Field(
         default=None, description="Where the first tensor of a dtype that MPS does not have (float64) is made."
+    )
+    macos_conditions: list[MacosCondition] = Field(
+        default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
     )
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = None

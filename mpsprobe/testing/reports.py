@@ -7,9 +7,11 @@ from mpsprobe.schemas import (
     CoverageSummary,
     DataDependence,
     Environment,
+    MacosCondition,
     MatrixCell,
     MatrixReport,
     OperatorFinding,
+    RefusedTensor,
     Report,
     RunFailure,
     TableProvenance,
@@ -86,6 +88,8 @@ OPERATORS = [
         phases={"optimizer": 1},
         dtypes=["float64"],
         reason="MPS has no float64",
+        source="dtype",
+        evidence="float64",
     ),
 ]
 SUMMARY = CoverageSummary(
@@ -97,6 +101,10 @@ SUMMARY = CoverageSummary(
 )
 UNJUDGED = [Unjudged(operator="mylib::fused", reason="no table covers its library", calls=3, call_sites=["ops.py:3"])]
 DATA_DEPENDENCE = [DataDependence(operator="aten::_local_scalar_dense", assumed="1.0", call_sites=["model.py:20"])]
+MACOS_CONDITION = MacosCondition(macos="14.0", what="bfloat16", operators=["aten::linear"])
+REFUSED_TENSOR = RefusedTensor(
+    dtype="float64", operator="aten::add.Tensor", phase="optimizer", module="head", call_site="model.py:40"
+)
 FAILURE = RunFailure(
     phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"
 )
@@ -118,6 +126,9 @@ def sample_coverage_report() -> CoverageReport:
         operators=OPERATORS,
         not_judged=UNJUDGED,
         data_dependence=DATA_DEPENDENCE,
+        first_refused_tensor=REFUSED_TENSOR,
+        macos_conditions=[MACOS_CONDITION],
+        explained=True,
         failure=FAILURE,
     )
 

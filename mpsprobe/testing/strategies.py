@@ -11,10 +11,13 @@ from mpsprobe.schemas import (
     CoverageSummary,
     DataDependence,
     Environment,
+    MacosCondition,
     MatrixCell,
     MatrixReport,
     OperatorFinding,
+    RefusedTensor,
     RunFailure,
+    Source,
     TableProvenance,
     Target,
     Unjudged,
@@ -56,6 +59,7 @@ TARGETS = st.builds(
     Target,
     torch=RELEASES,
     macos_minimum=_maybe(TEXT),
+    macos=_maybe(TEXT),
     table=_maybe(st.builds(TableProvenance, wheel=TEXT, sha256=TEXT)),
 )
 SUMMARIES = st.builds(
@@ -80,9 +84,14 @@ FINDINGS = st.builds(
     input_bytes=COUNT,
     output_bytes=COUNT,
     reason=_maybe(TEXT),
+    source=_maybe(st.sampled_from(get_args(Source))),
+    evidence=_maybe(TEXT),
+    needs_macos=_maybe(TEXT),
     advice=_maybe(TEXT),
 )
 FAILURES = st.builds(RunFailure, phase=TEXT, error=TEXT, message=TEXT, module=_maybe(TEXT))
+_REFUSED = st.builds(RefusedTensor, dtype=TEXT, operator=OPERATOR_NAMES, phase=TEXT, module=_maybe(TEXT))
+_CONDITIONS = _few(st.builds(MacosCondition, macos=TEXT, what=TEXT, operators=_few(OPERATOR_NAMES)))
 _METHODS = st.sampled_from(["predicted", "observed"])
 _UNJUDGED = _few(st.builds(Unjudged, operator=OPERATOR_NAMES, reason=TEXT, calls=CALLS))
 _DEPENDENCE = _few(st.builds(DataDependence, operator=OPERATOR_NAMES, assumed=TEXT))
@@ -100,6 +109,9 @@ def coverage_reports() -> st.SearchStrategy[CoverageReport]:
         operators=_few(FINDINGS),
         not_judged=_UNJUDGED,
         data_dependence=_DEPENDENCE,
+        first_refused_tensor=_maybe(_REFUSED),
+        macos_conditions=_CONDITIONS,
+        explained=st.booleans(),
         failure=_maybe(FAILURES),
     )
 

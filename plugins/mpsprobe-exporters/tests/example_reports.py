@@ -146,9 +146,14 @@ def explained() -> CoverageReport:
         finding("aten::copy_", source="branch", evidence="the call goes to MPS by the type of its device"),
         finding("aten::linear", source="registration", evidence="a kernel is registered under MPS"),
     ]
+    needs = {"macos": "14.0", "what": "bfloat16", "operators": ["aten::linear", "aten::gelu"]}
     first = {"dtype": "float64", "operator": "aten::copy_", "phase": "forward", "module": "head"}
     return coverage(
-        "2.13.0", operators, explained=True, first_refused_tensor={**first, "call_site": "/home/user/project/loss.py:7"}
+        "2.13.0",
+        operators,
+        explained=True,
+        macos_conditions=[needs],
+        first_refused_tensor={**first, "call_site": "/home/user/project/loss.py:7"},
     )
 
 

@@ -32,6 +32,8 @@ def advice(finding: OperatorFinding, release: str) -> str:
 
 
 def _unsupported(finding: OperatorFinding) -> str:
+    if finding.needs_macos:
+        return f"macOS {one_line(finding.needs_macos)} or newer has it with this torch."
     wide = [dtype for dtype in finding.dtypes if dtype in WIDE_DTYPES]
     if not wide:
         return "PYTORCH_ENABLE_MPS_FALLBACK does not help: change the call, or move it to the CPU by hand."

@@ -34,6 +34,7 @@ SAYS = {
 WIDE_DTYPES = frozenset({"float64", "complex128"})
 
 TO_DO = "What to do"
+MACOS = "Needs a newer macOS"
 EXPLAINED = "What each verdict rests on"
 SOURCES = {
     "registration": "registration",
@@ -154,6 +155,11 @@ def _verdicts(summary: CoverageSummary, release: str, judged: bool) -> str:
 def _remedy(found: list[OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
     cures: dict[str, str | None] = {}
+    systems = {one.needs_macos for one in found if one.needs_macos is not None}
+    if systems:
+        newest = one_line(max(systems, key=release_key))
+        if all(one.needs_macos or one.verdict == "unknown" for one in found):
+            return f"macOS {newest} changes that"
     for one in found:
         if one.verdict != "unknown":  # of which nothing can be said
             cures[one.operator] = (
@@ -217,6 +223,19 @@ def first_refused(report: AnyReport) -> str | None:
     return f"The first {one_line(first.dtype)} tensor is {how} at {where}: a Mac raises there"
 
 
+def macos_notes(report: AnyReport) -> list[str]:
+    """What needs a newer macOS than the release itself, a sentence each."""
+    if report.kind != "coverage":
+        return []
+    own = report.target.macos_minimum
+    beside = f", while torch {one_line(report.target.torch)} itself runs from {one_line(own)} on" if own else ""
+    return [
+        f"{one_line(one.what)} ({', '.join(shortened(list(map(one_line, one.operators)), 3))}): "
+        f"macOS {one_line(one.macos)} or newer{beside}"
+        for one in report.macos_conditions
+    ]
+
+
 def explanations(report: AnyReport) -> list[tuple[str, str, str]]:
     """For each finding of an explained report: operator, verdict, and what the verdict rests on."""
     if report.kind != "coverage" or not report.explained:
@@ -256,13 +275,15 @@ def workload_line(report: AnyReport) -> str:
 def method_line(report: AnyReport) -> str:
     """How it is known: predicted with which torch, or observed."""
     environment = report.environment
+    macos = report.target.macos if report.kind == "coverage" else None
+    target = f" for macOS {one_line(macos)}" if macos else ""
     build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
     tracer = f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
     if environment.transformers:
         tracer += f" and transformers {one_line(environment.transformers)}"
     if report.method == "observed":
         return f"Observed with {tracer} on {one_line(environment.platform)}"
-    return f"Predicted: traced with {tracer} on {one_line(environment.platform)}"
+    return f"Predicted{target}: traced with {tracer} on {one_line(environment.platform)}"
 
 
 def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -34,6 +34,9 @@ class MarkdownExporter:
         read = known(report, "markdown")
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
+        notes = answer.macos_notes(read)
+        if notes:
+            blocks += [f"### {answer.MACOS}", "\n".join(f"- {prose(note)}" for note in notes)]
         explained = answer.explanations(read)
         if explained:
             rows = ((code(operator), verdict, prose(text, 400)) for operator, verdict, text in explained)

@@ -13,7 +13,7 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.commands.options import Named, Positive, VerdictList, releases
+from mpsprobe_coverage.commands.options import MacosVersion, Named, Positive, VerdictList, releases
 
 METHODS = ("auto", "predicted", "observed")
 
@@ -42,6 +42,7 @@ METHODS = ("auto", "predicted", "observed")
 )
 @click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
 @click.option("--method", type=Named("method", METHODS), default="auto", show_default=True, help="How to find out.")
+@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
@@ -61,6 +62,7 @@ def coverage(
     weights: bool,
     trust_remote_code: bool,
     method: str,
+    macos: str | None,
     explain: bool,
     format_name: str | None,
     output: str | None,
@@ -114,6 +116,7 @@ def coverage(
         autocast=autocast,
         grad_accum=grad_accum,
         clip_norm=clip_norm,
+        macos=macos,
     )
     registry.announce("mpsprobe_before_run", workload=workload, phase=phase)
     report = registry.scanner_for(found.framework).scan(found, options, targets, make_progress())

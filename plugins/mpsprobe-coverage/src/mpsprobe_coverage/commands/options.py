@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.suggestions import printable
 
 FAILING = ("missing", "fallback", "unsupported", "unknown")
 
@@ -42,6 +44,17 @@ class Positive(click.ParamType):
             option = param.opts[0] if param is not None and param.opts else "the value"
             raise UsageError(f"{option} takes a whole number from 1, not '{str(value)[:40]}'")
         return number
+
+
+class MacosVersion(click.ParamType):
+    """A version of macOS: ``14``, ``13.2``, ``26.1``."""
+
+    name = "macos"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not re.fullmatch(r"\d{2}(\.\d{1,2}){0,2}", str(value).strip()):
+            raise UsageError(f"'{printable(str(value))[:40]}' is no version of macOS", "Versions look like 14 or 13.2.")
+        return str(value).strip()
 
 
 class VerdictList(click.ParamType):

@@ -19,6 +19,7 @@ class Situation:
     site: str | None
     moved_bytes: int
     accepted_since: str | None = None
+    needs_macos: str | None = None
 
 
 def advise(situation: Situation) -> str | None:
@@ -39,6 +40,8 @@ def advise(situation: Situation) -> str | None:
 def _unsupported(situation: Situation) -> str:
     where = f" at {situation.site}" if situation.site else ""
     reason = situation.reason or ""
+    if situation.needs_macos is not None:
+        return f"macOS {situation.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
     if situation.accepted_since is not None:
         return f"Accepted from torch {situation.accepted_since} on: upgrade. The environment variable does not help."
     if "64-bit floating point" in reason:

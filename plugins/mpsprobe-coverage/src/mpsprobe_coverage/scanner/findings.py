@@ -138,6 +138,7 @@ def _below_import_root(file: str) -> str:
 def _finding(
     operator: str, verdict: str, group: _Group, table: KernelTable, workload_since: str | None
 ) -> OperatorFinding:
+    macos = group.reason.needs_macos if isinstance(group.reason, Refusal) else None
     source, found = evidence(operator, verdict, group.reason, table)
     since = native_since(operator, serving_key(operator))
     if since is None and verdict == "native":
@@ -157,6 +158,7 @@ def _finding(
         site=sites[0] if sites else None,
         moved_bytes=group.input_bytes + group.output_bytes,
         accepted_since=group.reason.accepted_since if isinstance(group.reason, Refusal) else None,
+        needs_macos=macos,
     )
     return OperatorFinding.model_validate(
         {
@@ -174,6 +176,7 @@ def _finding(
             "reason": group.reason,
             "source": source,
             "evidence": found,
+            "needs_macos": macos,
             "advice": advise(situation),
         }
     )

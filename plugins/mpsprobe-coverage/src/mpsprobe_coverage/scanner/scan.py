@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.version import Version
+
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
@@ -34,6 +36,7 @@ from mpsprobe_coverage.scanner.findings import (
     site,
     summarise,
 )
+from mpsprobe_coverage.scanner.macos import check_macos, conditions, refuse_before
 from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for
 from mpsprobe_coverage.scanner.step import run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
@@ -67,6 +70,8 @@ class CoverageScanner:
         tables = [table_for(release) for release in torch_releases]
         if not tables:
             raise UsageError("no torch release to judge")
+        for table in tables if options.macos else ():
+            check_macos(options.macos or "", table)
         long = len(tables) > 1
         if long:
             progress.start(len(tables) + 1, f"building {workload.name}")
@@ -106,6 +111,8 @@ def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outc
         finally:
             for parameter in run.model.parameters():
                 parameter.grad = None
+    if options.macos is not None:
+        refuse_before(device.recorder, table, Version(options.macos))
     return Trace(table, device.recorder, failure)
 
 
@@ -113,6 +120,7 @@ def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outc
 class _Facts:
     workload: WorkloadInfo
     parameters_bytes: int
+    macos: str | None
 
     @classmethod
     def of(cls, workload: Workload, options: RunOptions, run: TorchRun, table: KernelTable) -> _Facts:
@@ -136,7 +144,7 @@ class _Facts:
                 "notes": list(run.notes),
             }
         )
-        return cls(info, sum(p.numel() * p.element_size() for p in parameters))
+        return cls(info, sum(p.numel() * p.element_size() for p in parameters), options.macos)
 
 
 def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes, first: Trace) -> str | None:
@@ -165,12 +173,13 @@ def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
     return CoverageReport(
         method="predicted",
         workload=facts.workload,
-        target=_target(trace.table),
+        target=_target(trace.table, facts.macos),
         environment=collect_environment(),
         summary=summarise(found, facts.parameters_bytes, since),
         operators=found,
         not_judged=not_judged(trace.recorder),
         data_dependence=data_dependence(trace.recorder),
+        macos_conditions=[] if facts.macos else conditions(trace.recorder, trace.table),
         first_refused_tensor=first_refused_tensor(trace.recorder),
         failure=trace.failure,
     )
@@ -184,7 +193,7 @@ def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
         others = {finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"}
         cells.append(
             MatrixCell(
-                target=_target(one.table),
+                target=_target(one.table, facts.macos),
                 summary=summarise(newest, facts.parameters_bytes),
                 findings=others,
                 failure=one.failure,
@@ -212,9 +221,9 @@ def _native_since(cells: list[MatrixCell]) -> str | None:
     return since
 
 
-def _target(table: KernelTable) -> Target:
+def _target(table: KernelTable, macos: str | None = None) -> Target:
     provenance = TableProvenance(wheel=table.wheel, sha256=table.sha256) if table.wheel else None
-    return Target(torch=table.release, macos_minimum=table.macos_minimum, table=provenance)
+    return Target(torch=table.release, macos_minimum=table.macos_minimum, macos=macos, table=provenance)
 
 
 def _failure(error: Exception, device: VirtualDevice) -> RunFailure:

@@ -42,6 +42,11 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
         yield BLANK
         yield from matrix_table(report, width)
     yield from _to_do(found, release, with_places)
+    notes = answer.macos_notes(report)
+    if notes:
+        yield BLANK
+        yield Text(answer.MACOS, style="bold")
+        yield from (_indented(Text(note)) for note in notes)
     yield from _explained(report)
     for title, lines in answer.open_questions(report):
         yield BLANK
