@@ -22,6 +22,7 @@ _OWNERS: list[Any] = [
     torch.nn.Module,
     torch.backends.mps,
     torch.mps,
+    torch.mps.event,
     torch.accelerator,
     torch.optim.Optimizer,
     torch.autograd,

@@ -209,3 +209,26 @@ def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: s
             table(torch.tensor([1, 2], device="mps")).sum().backward()
     assert called(device.recorder, "backward")[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"] == 1
     assert any("as if it were dense" in note.text for note in device.recorder.not_judged())
+
+
+def test_indices_of_tensor_split_must_be_on_the_cpu(device: VirtualDevice) -> None:
+    """The check in ``TensorShape.cpp`` raises for indices on MPS; sections and CPU indices are taken."""
+    tensor, places = torch.arange(6.0, device="mps"), torch.tensor([1, 4])
+    with device.recording("forward"):
+        parts = [*tensor.tensor_split(places), *tensor.tensor_split(2), *torch.tensor_split(tensor, [2])]
+    assert [tuple(part.shape) for part in parts] == [(1,), (3,), (2,), (3,), (3,), (2,), (4,)]
+    assert not _refused(device)
+    with device.recording("forward"):
+        parts = list(torch.tensor_split(tensor, places.to("mps")))
+    assert [tuple(part.shape) for part in parts] == [(1,), (3,), (2,)]
+    assert [reason for reason, _ in _refused(device)] == [
+        "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on mps:0"
+    ]
+
+
+def test_unknown_indices_of_tensor_split_are_assumed(device: VirtualDevice) -> None:
+    with device.recording("forward"):
+        places = (torch.rand(100000, device="mps")[:2] * 3).long()
+        parts = torch.rand(4, device="mps").tensor_split(places)
+    assert len(parts) == 3 and len(_refused(device)) == 1
+    assert any(note.operator.startswith("aten::tensor_split") for note in device.recorder.assumptions())

@@ -116,7 +116,7 @@ class Execution:
 
         bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
         try:
-            result = accepting_numbers(plan.run, plan, bare_args, bare_kwargs)
+            result = _on_meta(plan, bare_args, bare_kwargs)
         except NotImplementedError:
             inner.clear()
             result = self._materialised(plan.func, args, kwargs, inner)
@@ -177,8 +177,29 @@ class Execution:
         return None if _is_sparse(result) else result
 
 
-def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: Any) -> Any:
-    """``run``, once more with numbers as 0-dim tensors if it does not take them as they are.
+def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Any:
+    """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
+
+    Kernels of TensorIterator take a 0-dim CPU tensor beside tensors of any device; a few meta kernels, being
+    Python references (``copysign``), ask for one device.
+    """
+    try:
+        return accepting_numbers(plan.run, plan, args, kwargs)
+    except NotImplementedError:
+        raise
+    except RuntimeError as error:
+        if "device" not in str(error):
+            raise
+        args, kwargs = tree_map(_scalar_on_meta, (args, kwargs))
+        return accepting_numbers(plan.run, plan, args, kwargs, META)
+
+
+def _scalar_on_meta(value: Any) -> Any:
+    return value.to(META) if isinstance(value, torch.Tensor) and value.dim() == 0 else value
+
+
+def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: Any, device: torch.device = CPU) -> Any:
+    """``run``, once more with numbers as 0-dim tensors on ``device`` if it does not take them as they are.
 
     C++ turns a number into such a tensor and PyTorch hands it to Python as a number again; some operators
     (``fmod``) do not accept it back. Floats take the default dtype, so that promotion stays the same.
@@ -193,16 +214,16 @@ def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: An
         if position < len(args) and isinstance(args[position], (int, float, complex)):
             value = args[position]
             dtype = torch.get_default_dtype() if isinstance(value, float) else None
-            changed[position] = _scalar(value, dtype)
+            changed[position] = _scalar(value, dtype, device)
     return run(*changed, **kwargs)
 
 
-def _scalar(value: Any, dtype: torch.dtype | None) -> torch.Tensor:
+def _scalar(value: Any, dtype: torch.dtype | None, device: torch.device) -> torch.Tensor:
     if dtype is None:
         dtype = (
             torch.bool if isinstance(value, bool) else torch.complex64 if isinstance(value, complex) else torch.int64
         )
-    return torch.scalar_tensor(value, dtype=dtype, device=CPU)
+    return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
 def _real(value: Any) -> Any:

@@ -16,6 +16,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
+from mpsprobe_coverage.device.generators import random_numbers_in_python
 from mpsprobe_coverage.device.tensor import CPU, MPS, VirtualTensor, parse_to, spec_of, undispatched, virtual_tensor
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _original_to: Any = torch._C.TensorBase.to
 _MEMORY_QUERIES = ("current_allocated_memory", "driver_allocated_memory", "recommended_max_memory")
-_DOES_NOTHING = ("synchronize", "empty_cache", "manual_seed", "seed", "set_per_process_memory_fraction")
+_DOES_NOTHING = ("synchronize", "empty_cache", "set_per_process_memory_fraction")
 
 
 @contextmanager
@@ -51,6 +52,7 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
             replace(torch.mps, name, lambda *args, **kwargs: None)
         for name in _MEMORY_QUERIES:
             replace(torch.mps, name, lambda: 0)
+        random_numbers_in_python(replace)
         if hasattr(torch, "accelerator"):
             replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: torch.device("mps"))
             replace(torch.accelerator, "is_available", lambda: True)

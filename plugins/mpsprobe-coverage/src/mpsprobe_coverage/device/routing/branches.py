@@ -4,6 +4,8 @@
   do; on a Mac it scatters into zeros, after reading the largest class where none was given.
 - ``kl_div`` (``Loss.cpp``) avoids ``xlogy`` on MPS in 1.13 to 2.0.
 - ``_linalg_check_errors`` (``BatchLinearAlgebra.cpp``) looks at nothing on meta; on a Mac it reads ``infos.any()``.
+- ``tensor_split`` (``TensorShape.cpp``, every release) refuses indices that are not on the CPU. Here it goes on, so
+  that what follows is judged too.
 - ``linalg_pinv`` and ``linalg_matrix_rank`` (``LinearAlgebra.cpp``) make their tolerances in float64, on MPS in
   float32 from 2.3 on.
 """
@@ -16,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import DispatchKey
 
+from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
-from mpsprobe_coverage.device.tensor import spec_of
+from mpsprobe_coverage.device.tensor import VirtualTensor, spec_of
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
@@ -25,12 +28,19 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
+_IMPLICIT = DispatchKey.CompositeImplicitAutograd
+_SPLIT = "aten::tensor_split.tensor_indices_or_sections"
+SPLIT_ON_MPS = Refusal(
+    "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on mps:0",
+    evidence="tensor_split expected tensor_indices_or_sections to be on cpu, but it's on ",
+)
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
 def routes(table: KernelTable) -> list[Route]:
     """Those that the release of ``table`` needs."""
     found = [composite_route("aten::one_hot", one_hot), Route("aten::_linalg_check_errors", _check_errors)]
+    found.append(composite_route(_SPLIT, tensor_split))
     if at_least(table, "1.13") and not at_least(table, "2.1"):
         found.append(composite_route("aten::kl_div", kl_div))
     if at_least(table, "2.3"):
@@ -47,6 +57,23 @@ def one_hot(interception: Interception, tensor: torch.Tensor, num_classes: int =
         num_classes = int(tensor.max().item()) + 1
     made = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
     return made.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def tensor_split(interception: Interception, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
+    """Parts of ``tensor`` along ``dim``, divided before each of ``places`` (n), or into ``places`` () parts."""
+    real = places
+    if type(places) is VirtualTensor:
+        real = interception.values.known_or_assumed(places, _SPLIT, "ones", fill=1)
+    recorder = interception.recorder
+    phase, recorder.phase = recorder.phase, None
+    try:
+        parts = _aten.tensor_split.tensor_indices_or_sections._op_dk(_IMPLICIT, tensor, real, dim)
+    finally:
+        recorder.phase = phase
+    if phase is not None and real is not places:
+        outputs = tuple(spec_of(part) for part in parts)
+        interception.record(_SPLIT, "unsupported", SPLIT_ON_MPS, (spec_of(tensor), spec_of(places)), outputs)
+    return parts
 
 
 def _check_errors(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -82,7 +109,7 @@ def _float32_tolerances(func: Any) -> Route:
     """Above autograd for an overload that is composite there, below it for one with a derivative of its own."""
     name = func._schema.name + ("" if func._overloadname == "default" else f".{func._overloadname}")
     implicit = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-    key = DispatchKey.CompositeImplicitAutograd if implicit else DispatchKey.CompositeExplicitAutogradNonFunctional
+    key = _IMPLICIT if implicit else DispatchKey.CompositeExplicitAutogradNonFunctional
 
     def run(interception: Interception, *args: Any, **kwargs: Any) -> Any:
         before = interception.factory_dtypes

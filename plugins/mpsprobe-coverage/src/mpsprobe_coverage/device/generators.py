@@ -1,0 +1,75 @@
+"""Random number generators and events of MPS in Python, while the virtual device is open.
+
+``torch.Generator(device="mps")``, ``torch.mps.get_rng_state()`` and ``torch.mps.Event()`` end in C++ that a build
+without MPS does not have. Generators are CPU ones here that say ``mps:0``: kernels run on the CPU or on meta,
+where such a generator is accepted, and the numbers that MPS would draw are not known anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.device.tensor import MPS
+
+_Original = torch.Generator
+
+
+class _Like(type(_Original)):  # type: ignore[misc]
+    """``isinstance(generator, torch.Generator)`` holds for every generator, whoever made it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Original)
+
+
+class MpsGenerator(_Original, metaclass=_Like):
+    """What ``torch.Generator`` is while the device is open; of another device it makes a plain one."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        if torch.device(device).type != "mps":
+            return _Original(device)
+        return super().__new__(cls, "cpu")  # type: ignore[call-arg]
+
+    device = property(lambda self: MPS)
+
+    def clone_state(self) -> Any:
+        copied = MpsGenerator("mps")
+        copied.set_state(self.get_state())
+        return copied
+
+
+class Event:
+    """``torch.mps.Event``: nothing runs, so everything has happened already."""
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.enable_timing = enable_timing
+
+    def record(self) -> None:
+        """Nothing is pending."""
+
+    def wait(self) -> None:
+        """Nothing is pending."""
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds between two events; 0, since nothing was computed."""
+        del end_event
+        return 0.0
+
+
+def random_numbers_in_python(replace: Callable[[Any, str, Any], None]) -> None:
+    """Replace what reaches for the MPS generator; ``replace(owner, name, value)`` also undoes it later."""
+    default: Any = MpsGenerator("mps")
+    replace(torch, "Generator", MpsGenerator)
+    replace(torch.mps, "_get_default_mps_generator", lambda: default)
+    # torch.manual_seed calls it on every build, and on one without MPS it returns before it seeds.
+    replace(torch.mps, "manual_seed", lambda seed: default.manual_seed(int(seed)) and None)
+    replace(torch.mps, "Event", Event)
+    replace(torch.mps.event, "Event", Event)
