@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
     "environment": {"", "schemas"},
+    "engine": {"errors", "protocols", "schemas"},
     "discovery": {""},
     "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
     "catalogue": {"declarations", "discovery", "loading", "suggestions"},

@@ -1,0 +1,161 @@
+"""Numbers that can be checked by hand, by another formula, or against scipy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpsprobe.engine.statistics import (
+    bootstrap_interval,
+    compare,
+    deviation,
+    mann_whitney,
+    median,
+    outliers,
+    summarise,
+)
+
+DURATIONS = st.lists(st.floats(1, 1e12), min_size=1, max_size=40)
+
+
+@given(DURATIONS)
+def test_median_is_that_of_the_standard_library(samples: list[float]) -> None:
+    assert math.isclose(median(samples), statistics.median(samples), rel_tol=1e-12)
+
+
+def test_a_median_of_huge_numbers_does_not_overflow() -> None:
+    assert median([1.7e308, 1.7e308]) == 1.7e308
+
+
+@pytest.mark.parametrize("broken", [[], [1.0, math.nan], [math.inf]])
+def test_no_summary_of_nothing_or_of_what_is_no_number(broken: list[float]) -> None:
+    with pytest.raises(ValueError, match="sample"):
+        summarise(broken)
+
+
+@settings(max_examples=30, deadline=None)
+@given(DURATIONS)
+def test_a_summary_is_ordered(samples: list[float]) -> None:
+    summary = summarise(samples)
+    assert summary.count == len(samples)
+    assert summary.minimum <= summary.low <= summary.high <= summary.maximum
+    assert summary.minimum <= summary.median <= summary.maximum
+    assert summary.minimum * (1 - 1e-12) <= summary.mean <= summary.maximum * (1 + 1e-12)
+    assert summary.spread >= 0
+
+
+def test_the_same_samples_give_the_same_interval() -> None:
+    samples = [float(n % 7) + 1 for n in range(30)]
+    assert bootstrap_interval(samples) == bootstrap_interval(samples)
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
+    generator = random.Random(7)
+    held = 0
+    for seed in range(120):
+        samples = [generator.lognormvariate(0, 0.3) for _ in range(25)]
+        low, high = bootstrap_interval(samples, seed=seed)
+        held += low <= 1.0 <= high  # the median of a lognormal distribution with mu 0
+    assert 0.88 <= held / 120 <= 1.0
+
+
+def test_many_samples_take_no_longer_and_say_the_same() -> None:
+    generator = random.Random(2)
+    many = [generator.lognormvariate(0, 0.3) for _ in range(5000)]
+    low, high = bootstrap_interval(many)
+    # The asymptotic interval of the median: 1.96 / (2 f(m) sqrt(n)), with the density of this distribution at 1.
+    half = 1.96 * 0.3 * math.sqrt(2 * math.pi) / 2 / math.sqrt(5000)
+    centre = median(many)
+    assert low == pytest.approx(centre - half, abs=0.3 * half) and high == pytest.approx(centre + half, abs=0.3 * half)
+
+
+def test_the_deviation_of_a_normal_distribution() -> None:
+    generator = random.Random(1)
+    samples = [generator.gauss(100, 3) for _ in range(4000)]
+    assert 2.8 < deviation(samples) < 3.2
+
+
+def test_a_slow_step_is_an_outlier_and_a_usual_one_is_not() -> None:
+    usual = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8]
+    assert outliers([*usual, 180.0]) == [False] * len(usual) + [True]
+    assert outliers([100.0, 300.0]) == [False, False]  # two samples say nothing of each other
+
+
+def test_a_coarse_clock_makes_no_outliers() -> None:
+    assert not any(outliers([100.0] * 20 + [100.5]))
+    assert any(outliers([100.0] * 20 + [102.0]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "p_value"),
+    [
+        ([1, 2, 3], [4, 5, 6], 2 / 20),  # 1 of 20 orders is as extreme, on each side
+        ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 2 / 252),
+        ([1, 4, 6], [2, 3, 5], 1.0),
+        ([5, 5, 5, 5], [5, 5, 5, 5], 1.0),
+    ],
+)
+def test_rank_test_by_hand(one: list[float], other: list[float], p_value: float) -> None:
+    assert mann_whitney(one, other) == pytest.approx(p_value)
+
+
+def test_exact_rank_test_against_counting_all_orders() -> None:
+    generator = random.Random(3)
+    for n, m in [(2, 5), (4, 4), (3, 6)]:
+        values = generator.sample(range(100), n + m)
+        one, other = values[:n], values[n:]
+        observed = sum(a > b for a in one for b in other)
+        distance = abs(observed - n * m / 2)
+        all_u = [
+            sum(values[i] > values[j] for i in chosen for j in range(n + m) if j not in chosen)
+            for chosen in itertools.combinations(range(n + m), n)
+        ]
+        expected = sum(abs(u - n * m / 2) >= distance for u in all_u) / len(all_u)
+        assert mann_whitney(one, other) == pytest.approx(min(1.0, expected))
+
+
+def test_rank_test_against_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    generator = random.Random(11)
+    for size, ties in [(20, False), (30, True), (60, True)]:
+        one = [generator.gauss(100, 4) for _ in range(size)]
+        other = [generator.gauss(101.5, 4) for _ in range(size + 3)]
+        if ties:
+            one, other = [float(round(v)) for v in one], [float(round(v)) for v in other]
+        expected = stats.mannwhitneyu(one, other, method="asymptotic").pvalue
+        assert mann_whitney(one, other) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_difference_is_told_from_noise() -> None:
+    generator = random.Random(5)
+    old = [generator.lognormvariate(0, 0.02) for _ in range(40)]
+    same = [generator.lognormvariate(0, 0.02) for _ in range(40)]
+    slower = [1.1 * generator.lognormvariate(0, 0.02) for _ in range(40)]
+    assert not compare(old, same).differs()
+    verdict = compare(old, slower)
+    assert verdict.differs() and 1.07 < verdict.low < verdict.ratio < verdict.high < 1.13
+
+
+def test_few_samples_never_differ() -> None:
+    assert not compare([100.0, 101.0], [150.0, 151.0]).differs()
+
+
+def test_false_alarms_are_as_rare_as_the_level_says() -> None:
+    generator = random.Random(9)
+    alarms = 0
+    for _ in range(60):
+        one = [generator.lognormvariate(0, 0.05) for _ in range(20)]
+        other = [generator.lognormvariate(0, 0.05) for _ in range(20)]
+        alarms += compare(one, other).differs()
+    assert alarms <= 8  # 3 expected; more than 8 of 60 has a probability below 1 %
+
+
+def test_durations_have_to_be_positive() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        compare([0.0, 0.0], [1.0])
