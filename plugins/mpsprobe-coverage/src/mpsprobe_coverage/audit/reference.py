@@ -1,0 +1,102 @@
+"""The same samples on the plain CPU, which PyTorch's tests compare with: where that raises, they cannot pass.
+
+From torch 2.11 on (pull request 172591) a reference without a kernel for a dtype of 16 bits is computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.audit.entries import dtype_named
+from mpsprobe_coverage.audit.procedure import backward, forward, message
+from mpsprobe_coverage.audit.quiet import other_seeds
+from mpsprobe_coverage.audit.samples import DrawnOnCpu
+
+FORWARD, GRADIENT = "forward", "gradient"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the CPU did with one sample.
+
+    Attributes:
+        forward, gradient: the error where it raised; a gradient is there only where one was asked for.
+        upcast: it raised for want of a kernel for the dtype, and in float32 it works.
+    """
+
+    forward: str | None = None
+    gradient: str | None = None
+    upcast: bool = False
+
+
+def on_cpu(entry: Any, dtype: str, samples: Sequence[Any], gradient: bool) -> list[Reference]:
+    """One ``Reference`` for each sample, which stay as they are."""
+    with DrawnOnCpu():
+        return [_one(entry, dtype, sample, gradient) for sample in samples]
+
+
+def _one(entry: Any, dtype: str, sample: Any, gradient: bool) -> Reference:
+    upcast = False
+    try:
+        copied = sample.transform(_copy)
+        try:
+            output = forward(entry, copied)
+        except NotImplementedError as error:
+            copied = sample.transform(lambda value: _copy(value, dtype_named(dtype)))
+            try:
+                output, upcast = forward(entry, copied), True
+            except Exception:  # noqa: BLE001 - the first error is the one that says something
+                return Reference(message(error), message(error) if gradient else None)
+            if not gradient:
+                return Reference(message(error), upcast=True)
+            first = message(error)
+    except Exception as error:  # noqa: BLE001 - whatever an operator raises is the answer
+        return Reference(message(error), message(error) if gradient else None)
+    raised = None
+    if gradient:
+        try:
+            compute = backward(entry, copied, output, torch.ones_like)
+            if compute is not None:
+                compute()
+        except Exception as error:  # noqa: BLE001 - as above
+            raised = message(error)
+    return Reference(first if upcast else None, raised, upcast)
+
+
+def draws_other_gradients(entry: Any, samples: Sequence[Any]) -> bool:
+    """Whether two runs that differ in the seed alone give other gradients for some sample, as dropout does.
+
+    No device can then agree with another in ``test_output_grad_match``. Samples that raise say nothing.
+    """
+    with DrawnOnCpu():
+        return any(_differs(entry, sample) for sample in samples)
+
+
+def _differs(entry: Any, sample: Any) -> bool:
+    found = []
+    for shift in (0, 1):
+        copied = sample.transform(_copy)
+        try:
+            with other_seeds(shift):
+                output = forward(entry, copied)
+                compute = backward(entry, copied, output, torch.ones_like)
+                found.append(() if compute is None else compute())
+        except Exception:  # noqa: BLE001 - as above
+            return False
+    return any(
+        one is not None and other is not None and not torch.equal(one.nan_to_num(), other.nan_to_num())
+        for one, other in zip(*found, strict=True)
+    )
+
+
+def _copy(value: Any, upcast_from: torch.dtype | None = None) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return torch.float32 if upcast_from is not None and value is upcast_from else value
+    copied = value.detach().clone(memory_format=torch.preserve_format)
+    if upcast_from is not None and copied.dtype is upcast_from:
+        copied = copied.float()
+    return copied.requires_grad_(value.requires_grad)
