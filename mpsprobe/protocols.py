@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from mpsprobe.schemas.profile import DeviceInfo
     from mpsprobe.schemas.report import Report
+    from mpsprobe.schemas.workload import WorkloadInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,31 +129,77 @@ class Exporter(Protocol):
         ...
 
 
+class Steps(Protocol):
+    """A workload that is built, moved to a device and ready to be stepped."""
+
+    info: WorkloadInfo
+
+    def step(self) -> None:
+        """One whole step. It may return before the device is done: the caller synchronises."""
+        ...
+
+    def phases(self) -> Mapping[str, int]:
+        """One whole step, synchronised after each phase: ns by phase (``forward``, ``backward``, ``optimizer``)."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds, on the device too. May be called more than once."""
+        ...
+
+
 class Device(Protocol):
-    """What runs a workload (from `mpsprobe-devices`)."""
+    """What runs a workload."""
 
     name: str
 
     def unavailable(self) -> str | None:
-        """Why it cannot be used here, or ``None``."""
+        """Why it cannot be used here, in a sentence; ``None`` where it can."""
         ...
 
-    def synchronize(self) -> None: ...
+    def describe(self) -> DeviceInfo:
+        """What it is. Called only where it is available."""
+        ...
+
+    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:
+        """Build ``workload`` and move it here.
+
+        Raises:
+            MpsprobeError: it cannot be built, or not with these options.
+        """
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until everything that was asked of the device is done."""
+        ...
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Whether ``error`` says that the device has no more memory."""
+        ...
 
 
 class Probe(Protocol):
-    """What measures during a run (from `mpsprobe-devices`)."""
+    """What measures while steps run.
+
+    Attributes:
+        name: what reports and ``--probe`` call it.
+        disturbs: it makes steps slower, so it gets steps of its own after the timed ones.
+    """
 
     name: str
+    disturbs: bool
 
-    def start(self, device: Device) -> None: ...
+    def unavailable(self, device: Device) -> str | None:
+        """Why it cannot measure on ``device`` here, in a sentence; ``None`` where it can."""
+        ...
 
-    def stop(self) -> Mapping[str, Any]: ...
+    def start(self, device: Device) -> None:
+        """The steps begin. Called between synchronised steps, as ``sample`` and ``stop`` are."""
+        ...
 
+    def sample(self) -> None:
+        """A step is done and the next one has not begun; no clock runs."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """A probe that could not run, and why: data, never a zero."""
-
-    probe: str
-    reason: str
+    def stop(self) -> Mapping[str, Any]:
+        """The steps are over: what was found, by field of ``schemas.ProfileCell`` (``memory``, ``readings``, …)."""
+        ...

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
-from mpsprobe.protocols import Progress, RunOptions, Workload
+from mpsprobe.protocols import Device, Progress, RunOptions, Workload
+from mpsprobe.schemas.profile import DeviceInfo, ProbeReading
 from mpsprobe.schemas.report import Report
+from mpsprobe.schemas.workload import WorkloadInfo
 from mpsprobe.testing.reports import sample_coverage_report
 
 
@@ -64,3 +67,142 @@ class FakeProgress:
     def stop(self) -> None:
         """Remembers the call."""
         self.steps.append(("stop",))
+
+
+@dataclass
+class FakeClock:
+    """A clock that stands still until it is moved: ``clock()`` reads it, ``clock.now += n`` moves it. In ns."""
+
+    now: int = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@dataclass
+class FakeSteps:
+    """Steps that move a ``FakeClock``: each by the next of ``durations`` (ns; the last one is repeated).
+
+    An exception among ``durations`` is raised in its place. ``phase_shares`` says how ``phases`` divides a step.
+    """
+
+    clock: FakeClock
+    durations: Iterable[int | BaseException] = (1_000_000,)
+    phase_shares: Mapping[str, float] = field(default_factory=lambda: {"forward": 1.0})
+    info: WorkloadInfo = field(
+        default_factory=lambda: WorkloadInfo(
+            name="fake", architecture="Fake", phase="inference", dtype="float32", parameters=1, batch_size=4, seq_len=8
+        )
+    )
+    taken: int = 0
+    closed: int = 0
+
+    def __post_init__(self) -> None:
+        self._durations = self._endless()
+
+    def _endless(self) -> Iterator[int | BaseException]:
+        last: int | BaseException = 0
+        for last in self.durations:
+            yield last
+        yield from repeat(last)
+
+    def step(self) -> None:
+        """Moves the clock, or raises."""
+        self.taken += 1
+        duration = next(self._durations)
+        if isinstance(duration, BaseException):
+            raise duration
+        self.clock.now += duration
+
+    def phases(self) -> Mapping[str, int]:
+        """One step, divided by ``phase_shares``."""
+        before = self.clock.now
+        self.step()
+        whole = self.clock.now - before
+        return {name: round(share * whole) for name, share in self.phase_shares.items()}
+
+    def close(self) -> None:
+        """Counts in ``closed``."""
+        self.closed += 1
+
+
+@dataclass
+class FakeDevice:
+    """A device whose workloads take the steps of ``make_steps``; ``reason`` makes it unavailable."""
+
+    name: str = "fake"
+    reason: str | None = None
+    clock: FakeClock = field(default_factory=FakeClock)
+    durations: Sequence[int | BaseException] = (1_000_000,)
+    synchronized: int = 0
+    opened: list[FakeSteps] = field(default_factory=list)
+
+    def unavailable(self) -> str | None:
+        """``reason``."""
+        return self.reason
+
+    def describe(self) -> DeviceInfo:
+        """Its name, and no memory."""
+        return DeviceInfo(type=self.name, name="Fake device")
+
+    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> FakeSteps:
+        """Builds the workload and remembers the steps in ``opened``."""
+        del compiled
+        workload.build(options)
+        info = WorkloadInfo.model_validate(
+            {
+                "name": workload.name,
+                "architecture": "Fake",
+                "phase": options.phase,
+                "dtype": options.dtype,
+                "parameters": 1,
+                "batch_size": options.batch_size or 1,
+                "seq_len": options.seq_len,
+                "grad_accum": options.grad_accum,
+            }
+        )
+        self.opened.append(FakeSteps(self.clock, self.durations, info=info))
+        return self.opened[-1]
+
+    def synchronize(self) -> None:
+        """Counts in ``synchronized``."""
+        self.synchronized += 1
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Whether it is a ``MemoryError``."""
+        return isinstance(error, MemoryError)
+
+
+@dataclass
+class FakeProbe:
+    """Counts the steps that it sees; ``fails_in`` names the method that raises."""
+
+    name: str = "fake"
+    disturbs: bool = False
+    reason: str | None = None
+    fails_in: str | None = None
+    samples: int = 0
+
+    def unavailable(self, device: Device) -> str | None:
+        """``reason``."""
+        del device
+        return self.reason
+
+    def start(self, device: Device) -> None:
+        """Raises if it is to fail here."""
+        del device
+        self._attempt("start")
+
+    def sample(self) -> None:
+        """Counts."""
+        self._attempt("sample")
+        self.samples += 1
+
+    def stop(self) -> Mapping[str, Any]:
+        """One reading with the number of steps."""
+        self._attempt("stop")
+        return {"readings": [ProbeReading(probe=self.name, values={"steps": float(self.samples)})]}
+
+    def _attempt(self, method: str) -> None:
+        if self.fails_in == method:
+            raise RuntimeError(f"no {method} today")

@@ -1,0 +1,260 @@
+"""One configuration on one device: first call, warm-up, timed steps, phases, and the probes that slow steps down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mpsprobe.engine import statistics, warmup
+from mpsprobe.protocols import Device, Probe, Progress, Steps
+from mpsprobe.schemas.profile import DurationStatistics, StepSample, Throughput, UnavailableProbe, Warmup
+from mpsprobe.schemas.workload import WorkloadInfo
+
+PHASE_STEPS = 5
+DISTURBED_STEPS = 3
+SHOWN_EACH = 100  # steps after which the running median is worked out anew, once there are as many
+CLOCK_WENT_BACK = "the clock went back during {count} of the steps: they are left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long to measure: ``warmup`` ``None`` goes on until the steps are stable."""
+
+    steps: int = 20
+    warmup: int | None = None
+
+
+@dataclass(slots=True)
+class Measured:
+    """What a session found so far; every part of it is good also when the session did not come to its end.
+
+    Attributes:
+        found: fields of ``ProfileCell`` from the probes.
+        interrupted: Ctrl-C came; what was measured before is here.
+        error: what a step raised.
+        phase: what the session was doing: ``first call``, ``warm-up``, ``steps``, ``phases``, or a probe's name.
+    """
+
+    first_call_ns: int | None = None
+    warmup_ns: list[int] = field(default_factory=list)
+    stable: bool = False
+    rule: str = warmup.RULE
+    durations_ns: list[int] = field(default_factory=list)
+    phases_ns: dict[str, list[int]] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
+    unavailable: list[UnavailableProbe] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    error: Exception | None = None
+    phase: str = "first call"
+
+
+class Session:
+    """Runs steps on a device and takes the time.
+
+    Args:
+        clock: ns, never going back (``time.perf_counter_ns``); what it says is not believed blindly.
+    """
+
+    def __init__(
+        self, device: Device, probes: Sequence[Probe], clock: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        self._device = device
+        self._clock = clock
+        self._went_back = 0
+        self._probes = list(probes)
+
+    def measure(self, steps: Steps, settings: Settings, progress: Progress) -> Measured:
+        """Measure ``steps``. Ctrl-C and errors end it early; they are told in what it returns."""
+        measured = Measured()
+        usable = self._usable(measured)
+        total = None if settings.warmup is None else settings.warmup + settings.steps
+        progress.start(total, "first call")
+        try:
+            first = self._timed(steps.step)
+            measured.first_call_ns = first
+            self._warm_up(steps, settings, measured, progress)
+            measured.phase = "steps"
+            with self._probing([probe for probe in usable if not probe.disturbs], measured) as sample:
+                self._steps(steps, settings, measured, progress, sample)
+            self._phases(steps, measured, progress)
+            for probe in usable:
+                if probe.disturbs:
+                    self._disturbed(probe, steps, measured, progress)
+        except KeyboardInterrupt:
+            measured.interrupted = True
+        except Exception as error:  # noqa: BLE001 - whatever a step raises belongs into the report
+            measured.error = error
+        finally:
+            progress.stop()
+        if self._went_back:
+            measured.notes.append(CLOCK_WENT_BACK.format(count=self._went_back))
+        return measured
+
+    def _usable(self, measured: Measured) -> list[Probe]:
+        usable = []
+        for probe in self._probes:
+            reason = probe.unavailable(self._device)
+            if reason is None:
+                usable.append(probe)
+            else:
+                measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
+        return usable
+
+    def _timed(self, run: Callable[[], object]) -> int | None:
+        """How long ``run`` took; ``None`` where the clock went back."""
+        self._device.synchronize()
+        start = self._clock()
+        run()
+        self._device.synchronize()
+        duration = self._clock() - start
+        if duration < 0:
+            self._went_back += 1
+            return None
+        return duration
+
+    def _warm_up(self, steps: Steps, settings: Settings, measured: Measured, progress: Progress) -> None:
+        measured.phase = "warm-up"
+        durations = measured.warmup_ns
+        if settings.warmup is not None:
+            measured.rule = f"{settings.warmup} steps, as asked"
+        while True:
+            if settings.warmup is None:
+                measured.stable = warmup.is_stable(durations)
+                done = measured.stable or warmup.is_enough(durations)
+            else:
+                done = len(durations) >= settings.warmup
+            if done:
+                break
+            progress.advance(f"warm-up, step {len(durations) + 1}")
+            duration = self._timed(steps.step)
+            durations.append(duration if duration is not None else 0)
+        if settings.warmup is not None:
+            measured.stable = warmup.is_stable(durations)
+
+    def _steps(
+        self,
+        steps: Steps,
+        settings: Settings,
+        measured: Measured,
+        progress: Progress,
+        sample: Callable[[], None],
+    ) -> None:
+        shown = "steps"
+        progress.start(settings.steps, shown)
+        for _ in range(settings.steps):
+            duration = self._timed(steps.step)
+            if duration is not None:
+                measured.durations_ns.append(duration)
+            sample()
+            done = len(measured.durations_ns)
+            if done and (done <= SHOWN_EACH or done % SHOWN_EACH == 0):
+                shown = f"steps, median {statistics.median(measured.durations_ns) / 1e6:.2f} ms"
+            progress.advance(shown)
+
+    def _phases(self, steps: Steps, measured: Measured, progress: Progress) -> None:
+        measured.phase = "phases"
+        progress.start(PHASE_STEPS, "phases")
+        for _ in range(PHASE_STEPS):
+            for name, duration in steps.phases().items():
+                if duration >= 0:
+                    measured.phases_ns.setdefault(name, []).append(duration)
+            progress.advance()
+        if len(measured.phases_ns) == 1:  # one phase is the step itself
+            measured.phases_ns.clear()
+
+    def _disturbed(self, probe: Probe, steps: Steps, measured: Measured, progress: Progress) -> None:
+        measured.phase = probe.name
+        progress.start(DISTURBED_STEPS, probe.name)
+        with self._probing([probe], measured) as sample:
+            for _ in range(DISTURBED_STEPS):
+                steps.step()
+                self._device.synchronize()
+                sample()
+                progress.advance()
+
+    @contextmanager
+    def _probing(self, probes: list[Probe], measured: Measured) -> Iterator[Callable[[], None]]:
+        """The probes run inside; one that fails becomes unavailable and costs nothing else."""
+        running: list[Probe] = []
+
+        def attempt(probe: Probe, action: Callable[[], Any]) -> Any:
+            try:
+                return action()
+            except Exception as error:  # noqa: BLE001 - a probe's failure is data
+                reason = f"it failed: {type(error).__name__}: {str(error)[:200]}"
+                measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
+                if probe in running:
+                    running.remove(probe)
+                return None
+
+        def sample() -> None:
+            for probe in tuple(running):
+                attempt(probe, probe.sample)
+
+        for probe in probes:
+            running.append(probe)
+            attempt(probe, partial(probe.start, self._device))
+        try:
+            yield sample
+        finally:
+            for probe in tuple(running):
+                for name, value in (attempt(probe, probe.stop) or {}).items():
+                    present = measured.found.get(name)
+                    measured.found[name] = [*present, *value] if isinstance(present, list) else value
+
+
+def step_samples(durations_ns: Sequence[int], process: int = 0) -> list[StepSample]:
+    """Timed steps as the report has them, outliers marked."""
+    marks = statistics.outliers(durations_ns)
+    return [
+        StepSample(duration_ns=duration, process=process, outlier=mark)
+        for duration, mark in zip(durations_ns, marks, strict=True)
+    ]
+
+
+def duration_statistics(durations_ns: Sequence[int]) -> DurationStatistics | None:
+    """Durations in short; ``None`` where there are none."""
+    if not durations_ns:
+        return None
+    summary = statistics.summarise(durations_ns)
+    return DurationStatistics(
+        count=summary.count,
+        median_ns=summary.median,
+        low_ns=summary.low,
+        high_ns=summary.high,
+        confidence=statistics.CONFIDENCE,
+        spread=summary.spread,
+        minimum_ns=summary.minimum,
+        maximum_ns=summary.maximum,
+        mean_ns=summary.mean,
+        outliers=sum(statistics.outliers(durations_ns)),
+    )
+
+
+def throughput(info: WorkloadInfo, step: DurationStatistics | None) -> list[Throughput]:
+    """Samples and tokens in a second, where the workload has such things."""
+    if step is None or step.low_ns <= 0 or info.batch_size is None:
+        return []
+    samples = info.batch_size * info.grad_accum
+    amounts = [("samples", samples)] + ([("tokens", samples * info.seq_len)] if info.seq_len else [])
+    return [
+        Throughput.model_validate(
+            {
+                "unit": unit,
+                "per_second": amount * 1e9 / step.median_ns,
+                "low": amount * 1e9 / step.high_ns,
+                "high": amount * 1e9 / step.low_ns,
+            }
+        )
+        for unit, amount in amounts
+    ]
+
+
+def warmup_record(measured: Measured) -> Warmup:
+    """The warm-up as the report has it."""
+    return Warmup(durations_ns=measured.warmup_ns, stable=measured.stable, rule=measured.rule)
