@@ -16,6 +16,7 @@ from mpsprobe.testing.commands import run_cli
 from mpsprobe_coverage.commands.kernels_build import build
 from mpsprobe_coverage.kernels.builder import rebuild
 from mpsprobe_coverage.kernels.format import decode
+from mpsprobe_coverage.kernels.kernel_facts import decode_facts
 
 
 def _run(*arguments: str | Path) -> Result:
@@ -36,12 +37,14 @@ def test_json(tmp_path: Path) -> None:
     assert (document["shipped"], document["same"]) == (True, False)
 
 
-def test_a_data_file_is_written(tmp_path: Path) -> None:
+def test_the_data_files_are_written(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     result = _run("--wheel", make_wheel(tmp_path), "-o", folder)
-    [written] = folder.iterdir()
+    facts, written = sorted(folder.iterdir())
     assert written.name == "torch-2.13.0.table"
     assert str(written) in result.output
+    assert facts.name == "torch-2.13.0.kernels"
+    assert decode_facts(facts.read_bytes(), facts.name).release == "2.13.0"
     assert decode(written.read_bytes(), written.name).release == "2.13.0"
 
 

@@ -15,6 +15,8 @@ from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.options import Named
 
 if TYPE_CHECKING:
+    from mpsprobe_coverage.kernels.builder.expectations import BuiltExpectations
+    from mpsprobe_coverage.kernels.builder.facts import BuiltFacts
     from mpsprobe_coverage.kernels.builder.rebuild import Rebuilt
 
 DIFFERENT = 1
@@ -67,13 +69,13 @@ def build(
     for one in built:
         if folder is not None:
             write_atomically(folder / one.file_name, one.data)
-            if one.expectations is not None:
-                write_atomically(folder / one.expectations.file_name, one.expectations.data)
+            for part in _parts(one):
+                write_atomically(folder / part.file_name, part.data)
     if format_name == "json":
         write_stdout(json.dumps([_document(one) for one in built], indent=2))
     else:
         write_stdout("\n\n".join(_described(one, check, folder) for one in built))
-    if check and any(not one.same or (one.expectations is not None and not one.expectations.same) for one in built):
+    if check and any(not part.same for one in built for part in (one, *_parts(one))):
         click.get_current_context().exit(DIFFERENT)
 
 
@@ -85,6 +87,11 @@ def _folder(output: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot make the folder '{printable(output)}': {reason}") from error
     return folder
+
+
+def _parts(one: Rebuilt) -> tuple[BuiltFacts | BuiltExpectations, ...]:
+    """The further data files of a release."""
+    return tuple(part for part in (one.facts, one.expectations) if part is not None)
 
 
 def _document(one: Rebuilt) -> dict[str, Any]:
@@ -106,6 +113,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         },
         "only_in_binary": {key: list(names) for key, names in table.only_in_binary.items()},
         "only_declared": {key: list(names) for key, names in table.only_declared.items()},
+        "facts": None if one.facts is None else {"same": one.facts.same, "operators": len(one.facts.facts.operators)},
         "expectations": None if one.expectations is None else {"same": one.expectations.same},
         "shipped": one.shipped,
         "same": one.same,
@@ -125,6 +133,8 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  {key}: registered, but not in native_functions.yaml: {', '.join(names)}")
     for key, names in table.only_declared.items():
         lines.append(f"  {key}: in native_functions.yaml, but not registered: {', '.join(names)}")
+    if one.facts is not None:
+        lines.append(f"  kernels of {len(one.facts.facts.operators)} operators are known by dtype or lack a stub")
     if one.expectations is not None:
         lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.expectations.entries)} entries")
     if folder is not None:
@@ -132,6 +142,5 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     if check:
         lines.append("  the same as the table of this package" if one.same else "  NOT the table of this package:")
         lines += [f"    {difference}" for difference in one.differences]
-        if one.expectations is not None and not one.expectations.same:
-            lines.append(f"  NOT the expectations of this package: {one.expectations.file_name}")
+        lines += [f"  NOT the file of this package: {part.file_name}" for part in _parts(one) if not part.same]
     return "\n".join(lines)

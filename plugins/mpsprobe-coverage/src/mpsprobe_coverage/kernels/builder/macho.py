@@ -107,6 +107,7 @@ class MachO:
             raise self._broken("it has no code or no symbols")
         self.text = text
         self._strings = [s for s in self.sections if s.name == "__cstring"]
+        self._constants = [s for s in self.sections if s.segment == "__TEXT" and s.name in ("__cstring", "__const")]
         self._read_symbols()
 
     def _read_segment(self, body: bytes) -> None:
@@ -191,6 +192,38 @@ class MachO:
         count = (end - address) // 4
         offset = self.text.offset + address - self.text.address
         return struct.unpack(f"<{count}I", self._bytes(offset, 4 * count))
+
+    def section_bytes(self, section: Section) -> bytes:
+        """All of a section."""
+        return self._bytes(section.offset, section.size)
+
+    def function_range(self, address: int) -> tuple[int, int] | None:
+        """First address of the function that starts at ``address``, and the address behind its last instruction."""
+        if address not in self._function_names:
+            return None
+        index = bisect.bisect_right(self._starts, address)
+        end = self._starts[index] if index < len(self._starts) else self.text.address + self.text.size
+        if end - address > LARGEST_FUNCTION:
+            raise self._broken("a function does not end")
+        return address, end
+
+    def constant(self, address: int, length: int) -> bytes | None:
+        """Bytes that the program cannot change: those of the segment ``__TEXT``; None elsewhere."""
+        for section in self._constants:
+            if section.address <= address and address + length <= section.address + section.size:
+                return self._bytes(section.offset + address - section.address, length)
+        return None
+
+    def objects_named(self, part: bytes) -> dict[int, str]:
+        """Global variables whose symbol contains ``part``: address → symbol."""
+        found = {}
+        low, high = self.text.address, self.text.address + self.text.size
+        for at, kind, _, _, value in struct.iter_unpack("<IBBHQ", self._symbols):
+            if kind & N_STAB == 0 and kind & N_TYPE == N_SECT and not low <= value < high:
+                end = self._names.find(b"\0", at)
+                if part in self._names[at:end]:
+                    found[value] = self._name_at(at)
+        return found
 
     def symbol_at(self, address: int) -> str | None:
         """The function that starts, or the imported function whose stub is, at ``address``."""

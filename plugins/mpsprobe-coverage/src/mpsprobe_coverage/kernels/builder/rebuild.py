@@ -16,6 +16,7 @@ from mpsprobe.suggestions import printable
 from mpsprobe_coverage.kernels.builder.assemble import build_table
 from mpsprobe_coverage.kernels.builder.download import download
 from mpsprobe_coverage.kernels.builder.expectations import BuiltExpectations, rebuild_expectations
+from mpsprobe_coverage.kernels.builder.facts import BuiltFacts, rebuild_facts
 from mpsprobe_coverage.kernels.builder.wheel import Wheel
 from mpsprobe_coverage.kernels.format import encode
 from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases, resolve_release
@@ -57,6 +58,7 @@ class Rebuilt:
         shipped: whether this package has a table of that release.
         same: whether that one has the same bytes.
         differences: what differs, for people; at most 20 lines.
+        facts: what the library shows of single kernels; ``None`` for another library than torch.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
     """
 
@@ -66,6 +68,7 @@ class Rebuilt:
     shipped: bool
     same: bool
     differences: tuple[str, ...]
+    facts: BuiltFacts | None = None
     expectations: BuiltExpectations | None = None
 
 
@@ -112,11 +115,12 @@ def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
             progress.advance(f"{request.library} {request.release}: reading the wheel")
             table = build_table(path)
             with Wheel(path) as wheel:
+                facts = rebuild_facts(wheel, table.sha256, [one.facts for one in built.values()])
                 expected = rebuild_expectations(wheel, [one.expectations for one in built.values()])
         if (table.library, table.release) != (request.library, request.release):
             raise TableError(f"'{path.name}' is {table.library} {table.release}, not {request.release}")
         compared = _compared(table, request.file_name, built)
-        built[table.library, table.release] = replace(compared, expectations=expected)
+        built[table.library, table.release] = replace(compared, facts=facts, expectations=expected)
     progress.stop()
     return list(built.values())
 

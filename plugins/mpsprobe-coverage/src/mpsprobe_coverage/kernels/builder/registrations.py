@@ -72,7 +72,7 @@ def read_library(path: Path) -> Registrations:
     """
     found = Registrations()
     with MachO(path) as library:
-        for initialiser in _initialisers(library):
+        for initialiser in initialisers(library):
             if initialiser.kind == "IMPL_":
                 _read_kernels(library, initialiser, found)
             else:
@@ -81,14 +81,14 @@ def read_library(path: Path) -> Registrations:
             if registration.key is None:
                 _add_schema(registration.text, registration.namespace, found)
             elif _is_wanted(registration.key):
-                operator = _operator(registration.text, registration.namespace)
+                operator = operator_name(registration.text, registration.namespace)
                 if operator is not None:
                     found.kernels.setdefault(registration.key, set()).add(operator)
         _read_strings(library, found)
     return found
 
 
-def _initialisers(library: MachO) -> Iterator[_Initialiser]:
+def initialisers(library: MachO) -> Iterator[_Initialiser]:
     for symbol, address, end in library.functions_named(b"TORCH_LIBRARY_"):
         match = INITIALISER.search(symbol)
         # The mangled name carries its length, behind the digits of an anonymous namespace ("_GLOBAL__N_1" + "34").
@@ -116,7 +116,7 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
     for reference in references(library.code(initialiser.address, initialiser.end), initialiser.address):
         text = library.string_at(reference.address) if reference.register is not None else None
         if text is not None:
-            operator = _operator(text, initialiser.namespace)
+            operator = operator_name(text, initialiser.namespace)
             if operator is not None:
                 names.append((operator, own_kernel))
                 own_kernel = False
@@ -151,7 +151,7 @@ def _add_schema(text: str, namespace: str, found: Registrations) -> None:
         found.defined.add(f"{match['namespace'] or namespace}::{match['name']}")
 
 
-def _operator(text: str, namespace: str) -> str | None:
+def operator_name(text: str, namespace: str) -> str | None:
     match = OPERATOR.match(text)
     return None if match is None else f"{match['namespace'] or namespace}::{match['name']}"
 
