@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
     "environment": {"", "schemas"},
+    "stepping": {"errors", "protocols"},
     "engine": {"errors", "protocols", "schemas"},
     "discovery": {""},
     "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
@@ -40,7 +41,7 @@ MAY_IMPORT = {
 # What a plugin may import of mpsprobe; everything else may change without a word.
 PUBLIC = {
     "", "declarations", "environment", "errors", "output", "progress", "protocols", "registry", "schemas",
-    "suggestions", "testing",
+    "stepping", "suggestions", "testing",
 }  # fmt: skip
 
 

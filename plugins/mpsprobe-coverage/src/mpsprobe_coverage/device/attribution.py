@@ -16,13 +16,21 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mpsprobe import stepping
+
 _get_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared with co_filename, a plain string
     os.path.dirname(os.path.dirname(__file__)) + os.sep,  # noqa: PTH120
 )
-_SCANNER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scanner", "step.py")  # noqa: PTH118, PTH120
+# Above these frames is the program that scans, not the one that is scanned.
+_SCANNER = frozenset(
+    {
+        os.path.join(os.path.dirname(os.path.dirname(__file__)), "scanner", "step.py"),  # noqa: PTH118, PTH120
+        stepping.__file__,
+    }
+)
 
 
 class Origin(NamedTuple):
@@ -101,8 +109,8 @@ class Attribution:
         internal = self._internal
         while frame is not None:
             name = frame.f_code.co_filename
-            if name == _SCANNER:
-                break  # above it is the program that scans, not the one that is scanned
+            if name in _SCANNER:
+                break
             if not (internal[name] if name in internal else self.is_internal(name)):
                 return name, frame.f_lineno
             frame = frame.f_back

@@ -22,6 +22,7 @@ from mpsprobe.schemas import (
     Target,
     WorkloadInfo,
 )
+from mpsprobe.stepping import optimizer_name
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.recorder import Recorder
@@ -40,7 +41,7 @@ from mpsprobe_coverage.scanner.macos import check_macos, conditions, refuse_befo
 from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for
 from mpsprobe_coverage.scanner.step import run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
-from mpsprobe_coverage.scanner.training import make_adamw, optimizer_name
+from mpsprobe_coverage.scanner.training import make_adamw
 
 
 @dataclass(slots=True)

@@ -1,9 +1,8 @@
 """The part of a training step after the gradients, as Hugging Face's Trainer does it.
 
-Facts, from transformers' ``trainer.py`` and ``training_args.py``: AdamW with lr 5e-5, betas 0.9/0.999, eps 1e-8
-and no weight decay; fused from torch 2.8 on (``adamw_torch_fused``), plain before; parameters in two
-groups, those of normalisation layers and biases apart; gradients clipped to norm 1.0; under float16
-autocast a ``GradScaler``, as accelerate makes it.
+Facts, from transformers' ``trainer.py`` and ``training_args.py``: AdamW (``mpsprobe.stepping``), fused from torch 2.8
+on (``adamw_torch_fused``), plain before; gradients clipped to norm 1.0; under float16 autocast a ``GradScaler``, as
+accelerate makes it.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import torch
 from packaging.version import Version
 
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.stepping import ADAMW, parameter_groups
 from mpsprobe_coverage.kernels.table import KernelTable
 
 FUSED_BY_DEFAULT_SINCE = Version("2.8")
-_NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
 
 class TrainerStep:
@@ -63,22 +62,4 @@ def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimi
     """AdamW in the form that the target release's Trainer and torch choose on MPS."""
     fused = Version(table.release) >= FUSED_BY_DEFAULT_SINCE and "fused_mps" in table.markers
     form: dict[str, Any] = {"fused": True} if fused else {"foreach": "foreach_mps" in table.markers}
-    return torch.optim.AdamW(_groups(model), lr=5e-5, betas=(0.9, 0.999), eps=1e-8, **form)
-
-
-def optimizer_name(optimizer: torch.optim.Optimizer) -> str:
-    """``AdamW (fused)``."""
-    forms = [form for form in ("fused", "foreach") if optimizer.defaults.get(form)]
-    return type(optimizer).__name__ + (f" ({forms[0]})" if forms else "")
-
-
-def _groups(model: torch.nn.Module) -> list[dict[str, Any]]:
-    apart = set()
-    for name, module in model.named_modules():
-        normalises = any(kind in type(module).__name__ for kind in _NORMALISATION)
-        for parameter_name, _ in module.named_parameters(recurse=False):
-            if normalises or "bias" in parameter_name:
-                apart.add(f"{name}.{parameter_name}" if name else parameter_name)
-    decayed = [p for n, p in model.named_parameters() if p.requires_grad and n not in apart]
-    others = [p for n, p in model.named_parameters() if p.requires_grad and n in apart]
-    return [group for group in ({"params": decayed}, {"params": others, "weight_decay": 0.0}) if group["params"]]
+    return torch.optim.AdamW(parameter_groups(model), **ADAMW, **form)

@@ -1,0 +1,77 @@
+"""How a ``TorchRun`` is stepped, the same on every device, real or virtual: forward, loss, AdamW as Trainer makes it.
+
+Facts on the optimizer, from transformers' ``trainer.py`` and ``training_args.py``: AdamW with lr 5e-5, betas 0.9/0.999,
+eps 1e-8 and no weight decay; parameters in two groups, those of normalisation layers and biases apart. torch is
+imported where it is used: this module belongs to the core, which does not need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+
+ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8}
+_NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
+
+
+def forward(run: TorchRun, options: RunOptions, device: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What the model returns for ``args`` and ``kwargs``, under autocast for ``device`` if that was asked for."""
+    autocast: Any = nullcontext()
+    if options.autocast:
+        import torch
+
+        autocast = torch.autocast(device, dtype=getattr(torch, options.autocast))
+    with autocast:
+        if run.call is not None:
+            return run.call(run.model, args, kwargs)
+        return run.model(*args, **kwargs)
+
+
+def loss_of(run: TorchRun, output: Any) -> Any:
+    """The scalar to call ``backward`` on.
+
+    Raises:
+        WorkloadError: the output has no loss, or one that no parameter made.
+    """
+    import torch
+
+    if run.loss is not None:
+        loss: Any = run.loss(output)
+    elif isinstance(output, Mapping):
+        loss = output.get("loss")
+    else:
+        loss = getattr(output, "loss", output if isinstance(output, torch.Tensor) else None)
+    if not isinstance(loss, torch.Tensor):
+        raise WorkloadError(
+            "the model's output has no loss to train with",
+            "Return a TorchRun with 'loss' set, or inputs with labels if the model takes them.",
+        )
+    if loss.dim():
+        # What torch.nn.parallel users do with a loss for each replica or sample.
+        loss = loss.mean()
+    if not loss.requires_grad:
+        raise WorkloadError("the loss does not depend on any parameter that requires a gradient")
+    return loss
+
+
+def parameter_groups(model: Any) -> list[dict[str, Any]]:
+    """The parameters that require a gradient, for an optimizer: decayed ones, then the rest without weight decay."""
+    apart = set()
+    for name, module in model.named_modules():
+        normalises = any(kind in type(module).__name__ for kind in _NORMALISATION)
+        for parameter_name, _ in module.named_parameters(recurse=False):
+            if normalises or "bias" in parameter_name:
+                apart.add(f"{name}.{parameter_name}" if name else parameter_name)
+    decayed = [p for n, p in model.named_parameters() if p.requires_grad and n not in apart]
+    others = [p for n, p in model.named_parameters() if p.requires_grad and n in apart]
+    return [group for group in ({"params": decayed}, {"params": others, "weight_decay": 0.0}) if group["params"]]
+
+
+def optimizer_name(optimizer: Any) -> str:
+    """``AdamW (fused)``."""
+    forms = [form for form in ("fused", "foreach") if optimizer.defaults.get(form)]
+    return type(optimizer).__name__ + (f" ({forms[0]})" if forms else "")
