@@ -11,6 +11,7 @@ import click
 from mpsprobe.errors import UnknownName
 from mpsprobe.output import write_stdout
 from mpsprobe_coverage.commands.kernels_build import build
+from mpsprobe_coverage.commands.kernels_learn import learn
 from mpsprobe_coverage.commands.options import Named
 from mpsprobe_coverage.kernels.live import INSTALLED, target_table
 from mpsprobe_coverage.kernels.names import resolve_operators
@@ -51,6 +52,7 @@ def kernels() -> None:
 
 
 kernels.add_command(build)
+kernels.add_command(learn)
 
 
 @kernels.command("list", short_help="Every operator that a release registers for MPS.")

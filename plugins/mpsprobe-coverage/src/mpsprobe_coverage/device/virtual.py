@@ -19,7 +19,7 @@ from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.python_surface import mps_in_python
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.refusals import rules_for
+from mpsprobe_coverage.device.refusals import Lists, rules_for
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
 from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST, spec_of
@@ -41,6 +41,8 @@ class VirtualDevice:
             it for floating-point tensors).
         keep_weights: parameters keep their real values, so that everything is computed for real.
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
+        lists: which lists of PyTorch's own tests tell what kernels refuse: the release's ``own``, those of its
+            ``neighbours`` alone, or ``none``.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"``, and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -55,6 +57,7 @@ class VirtualDevice:
         shadow_limit: int = SHADOW_LIMIT,
         keep_weights: bool = False,
         outcomes: Outcomes | None = None,
+        lists: Lists = "own",
     ) -> None:
         self.table = table
         self.recorder = Recorder()
@@ -71,7 +74,7 @@ class VirtualDevice:
             self.attribution,
             limit,
             {} if outcomes is None else outcomes,
-            rules_for(table),
+            rules_for(table, lists),
         )
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
