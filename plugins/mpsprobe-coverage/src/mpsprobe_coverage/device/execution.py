@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.plan import Plan
+from mpsprobe_coverage.device.standin import Ran, in_float32, lacks_code
 from mpsprobe_coverage.device.tensor import (
     CPU,
     META,
     TensorSpec,
     VirtualTensor,
     forget,
+    intern_spec,
     known_values,
     reshape_in_place,
     spec_of,
@@ -116,25 +119,33 @@ class Execution:
 
         bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
         try:
-            result = _on_meta(plan, bare_args, bare_kwargs)
-        except NotImplementedError:
+            result, ran = _on_meta(plan, bare_args, bare_kwargs), None
+        except (RuntimeError, TypeError, ValueError) as error:  # NotImplementedError is a RuntimeError
             inner.clear()
-            result = self._materialised(plan.func, args, kwargs, inner)
+            result, ran = self._on_the_cpu(plan, args, kwargs, inner, error)
         reshaped = []
         for index, tensor in enumerate(_written_arguments(plan, args, kwargs)):
             if isinstance(tensor, torch.Tensor) and id(tensor) in inner:
-                after = spec_of(inner[id(tensor)])
+                after = _after(inner[id(tensor)], ran)
                 if after is not spec_of(tensor):
                     reshaped.append((index, after))
-        return Outcome(_specs(result), tuple(reshaped), _caution(plan, args, kwargs, result))
+        return Outcome(_specs(result, ran), tuple(reshaped), _caution(plan, args, kwargs, result))
 
-    def _materialised(self, func: Any, args: Any, kwargs: Any, inner: dict[int, torch.Tensor]) -> Any:
-        """Run the CPU kernel on zeros, for an operator without a meta kernel."""
+    @staticmethod
+    def _on_the_cpu(
+        plan: Plan, args: Any, kwargs: Any, inner: dict[int, torch.Tensor], error: Exception
+    ) -> tuple[Any, Ran | None]:
+        """Ask the CPU kernel, on zeros: there is no meta kernel, or it raised ``error``.
+
+        Where the CPU takes the call, or lacks only the code for the dtype, the call is none that every device refuses.
+        """
         total = sum(spec_of(t).numel for t in _tensors((args, kwargs)))
         if total > MATERIALISE_LIMIT:
+            if not isinstance(error, NotImplementedError):
+                raise error
             raise NotImplementedError(
-                f"{func} has no meta kernel, and its inputs ({total} elements) are too large to try it with zeros"
-            )
+                f"{plan.func} has no meta kernel, and its inputs ({total} elements) are too large to try it with zeros"
+            ) from error
 
         def zeros(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
@@ -147,7 +158,15 @@ class Execution:
             return CPU if isinstance(value, torch.device) else value
 
         zero_args, zero_kwargs = tree_map(zeros, (args, kwargs))
-        return func(*zero_args, **zero_kwargs)
+        run = partial(accepting_numbers, plan.run, plan)
+        try:
+            return run(zero_args, zero_kwargs), None
+        except Exception as refused:  # noqa: BLE001 - whatever it is, it decides between the two errors
+            if lacks_code(refused):
+                with suppress(Exception):
+                    ran = in_float32(lambda *a, **k: run(a, k), zero_args, zero_kwargs)
+                    return ran.result, ran
+            raise error if not isinstance(error, NotImplementedError) else refused from None
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         """The real result, when every tensor argument has a real value and the result is small."""
@@ -265,11 +284,20 @@ def _virtual(outputs: Any, shadow: Any) -> Any:
     return outputs
 
 
-def _specs(result: Any) -> Any:
+def _after(argument: torch.Tensor, ran: Ran | None) -> TensorSpec:
+    """The spec of an argument after the call, where a stand-in was written into as well."""
+    if ran is None or id(argument) not in ran.replaced:
+        return spec_of(argument)
+    spec: TensorSpec = _specs(ran.replaced[id(argument)], ran)
+    return spec
+
+
+def _specs(result: Any, ran: Ran | None = None) -> Any:
     if isinstance(result, torch.Tensor):
-        return spec_of(result)
+        spec = spec_of(result)
+        return spec if ran is None else intern_spec(spec.shape, spec.stride, ran.own(spec.dtype))
     if isinstance(result, (tuple, list)):
-        return (tuple if isinstance(result, tuple) else list)(_specs(item) for item in result)
+        return (tuple if isinstance(result, tuple) else list)(_specs(item, ran) for item in result)
     return result
 
 

@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.plan import Plan
+from mpsprobe_coverage.device.standin import in_float32, lacks_code
 from mpsprobe_coverage.device.tensor import CPU, TensorSpec, VirtualTensor, known_values, spec_of, virtual_tensor
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Values:
             result: Any = _assumed_scalar(plan, tensors)
         else:
             real_args, real_kwargs = tree_map(self._real, (args, kwargs))
-            result = plan.func(*real_args, **real_kwargs)
+            result = _on_the_cpu(plan.func, real_args, real_kwargs)
         outputs = tuple(spec_of(t) for t in _leaves(result) if isinstance(t, torch.Tensor))
         if interception.recorder.phase is not None:
             inputs = tuple(spec_of(t) for t in tensors)
@@ -88,6 +89,17 @@ class Values:
             return value
         small = spec_of(value).shadow_cost <= self._interception.execution.shadow_limit
         return virtual_tensor(spec_of(value), value if keep and small else None)
+
+
+def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
+    """``func`` on real tensors, in float32 where the CPU kernel has no code for the dtype."""
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError as error:
+        if not lacks_code(error):
+            raise
+        ran = in_float32(func, args, kwargs)
+        return tree_map(lambda v: v.to(ran.own(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
 
 
 def _depends_on_values(plan: Plan, args: Any) -> bool:

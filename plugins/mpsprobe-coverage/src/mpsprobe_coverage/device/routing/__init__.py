@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe_coverage.device.routing import (
+    accumulation,
     attention,
     branches,
     convolution,
@@ -21,7 +22,7 @@ from mpsprobe_coverage.kernels.table import KernelTable
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
 
-_MODULES = (attention, convolution, recurrent, normalisation, branches, older, hidden, copies)
+_MODULES = (accumulation, attention, convolution, recurrent, normalisation, branches, older, hidden, copies)
 # Operator → the releases from which on a route refuses other calls of it than before.
 REFUSALS_CHANGE: dict[str, tuple[str, ...]] = {**convolution.REFUSALS_CHANGE, **recurrent.REFUSALS_CHANGE}
 

@@ -1,0 +1,57 @@
+"""Where C++ asks for the dtype to accumulate in: ``toAccumulateType`` in ``aten/src/ATen/AccumulateType.h``.
+
+For float32 it is float32 on MPS and float64 on meta and on the CPU. Established from the calls of both its overloads
+in the macOS libraries of 1.12.1 to 2.15.0: of the functions that a Mac runs, two give it the device type, and so get
+float32: ``_batch_norm_impl_index`` from 2.5 on (for a batch without elements) and ``renorm_backward`` from 2.2 on.
+Before, they only asked whether the device is CUDA, made float64 tensors, and MPS refused those.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C import DispatchKey
+
+from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
+from mpsprobe_coverage.kernels.table import KernelTable
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.interception import Interception
+    from mpsprobe_coverage.device.plan import Plan
+
+_aten = torch.ops.aten
+_OF_RENORM_BACKWARD = ("aten::linalg_vector_norm", "aten::sum.dim_IntList")
+_current_node = torch._C._current_autograd_node
+
+
+def routes(table: KernelTable) -> list[Route]:
+    """Those that the release of ``table`` needs."""
+    found = []
+    if at_least(table, "2.5"):
+        found.append(composite_route("aten::_batch_norm_impl_index", batch_norm))
+    if at_least(table, "2.2"):
+        found += [Route(name, _in_float32) for name in _OF_RENORM_BACKWARD]
+    return found
+
+
+def batch_norm(interception: Interception, tensor: torch.Tensor, *args: Any) -> Any:
+    """Arguments of ``_batch_norm_impl_index``; statistics of a batch without elements are float32."""
+    run = _aten._batch_norm_impl_index.default
+    if tensor.numel():
+        return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
+    before = interception.factory_dtypes
+    interception.factory_dtypes = {torch.float64: torch.float32}
+    try:
+        return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
+    finally:
+        interception.factory_dtypes = before
+
+
+def _in_float32(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The two calls of ``renorm_backward`` that name the dtype; that of the others follows."""
+    if kwargs.get("dtype") is torch.float64 and args[0].dtype is torch.float32:
+        node = _current_node()
+        if node is not None and node.name().startswith("RenormBackward"):
+            kwargs = {**kwargs, "dtype": torch.float32}
+    return interception.leaf(plan, args, kwargs)
