@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch.fx.immutable_collections import immutable_list
 
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.tensor import spec_of
+from mpsprobe_coverage.device.tensor import mapped, spec_of
 from mpsprobe_coverage.kernels.store import load_table
 
 SCALARS: dict[str, Callable[[Any], Any]] = {
@@ -109,3 +110,15 @@ def test_the_gradient_of_renorm(release: str, float64: bool) -> None:
             (grad,) = torch.autograd.grad(made.sum(), x)
     assert (tuple(grad.shape), grad.dtype) == ((3, 4), torch.float32)
     assert bool([r for r in device.recorder.calls() if r.verdict == "unsupported"]) is float64
+
+
+class _Pair(NamedTuple):
+    first: int
+    second: list[int]
+
+
+def test_arguments_are_mapped_inside_every_container() -> None:
+    given = (1, [2, (3,)], {"a": 4}, _Pair(5, [6]), immutable_list([7]))
+    made = mapped(lambda value: value * 10, given)
+    assert made == (10, [20, (30,)], {"a": 40}, _Pair(50, [60]), immutable_list([70]))
+    assert [type(item) for item in made] == [type(item) for item in given[:1]] + [list, dict, _Pair, immutable_list]

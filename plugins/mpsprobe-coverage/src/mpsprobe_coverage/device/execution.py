@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.standin import Ran, in_float32, lacks_code
@@ -25,6 +24,7 @@ from mpsprobe_coverage.device.tensor import (
     forget,
     intern_spec,
     known_values,
+    mapped,
     reshape_in_place,
     spec_of,
     virtual_tensor,
@@ -117,7 +117,7 @@ class Execution:
                 return inner[id(value)]
             return META if isinstance(value, torch.device) else value
 
-        bare_args, bare_kwargs = tree_map(bare, (args, kwargs))
+        bare_args, bare_kwargs = mapped(bare, (args, kwargs))
         try:
             result, ran = _on_meta(plan, bare_args, bare_kwargs), None
         except (RuntimeError, TypeError, ValueError) as error:  # NotImplementedError is a RuntimeError
@@ -157,7 +157,7 @@ class Execution:
                 return inner[id(value)]
             return CPU if isinstance(value, torch.device) else value
 
-        zero_args, zero_kwargs = tree_map(zeros, (args, kwargs))
+        zero_args, zero_kwargs = mapped(zeros, (args, kwargs))
         run = partial(accepting_numbers, plan.run, plan)
         try:
             return run(zero_args, zero_kwargs), None
@@ -187,7 +187,7 @@ class Execution:
     @staticmethod
     def real(func: Any, args: Any, kwargs: Any, on_failure: Callable[[], None]) -> Any:
         """``func`` on the shadows; ``None`` where the CPU cannot do it (a dtype, an MPS-only operator)."""
-        real_args, real_kwargs = tree_map(_real, (args, kwargs))
+        real_args, real_kwargs = mapped(_real, (args, kwargs))
         try:
             result = func(*real_args, **real_kwargs)
         except Exception:  # noqa: BLE001 - any refusal of the CPU kernel only costs the known value
@@ -209,7 +209,7 @@ def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Any:
     except RuntimeError as error:
         if "device" not in str(error):
             raise
-        args, kwargs = tree_map(_scalar_on_meta, (args, kwargs))
+        args, kwargs = mapped(_scalar_on_meta, (args, kwargs))
         return accepting_numbers(plan.run, plan, args, kwargs, META)
 
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
+
+from mpsprobe_coverage.device.tensor import mapped
 
 _NO_CODE = re.compile(r"\" not implemented for '")
 _STAND_IN = torch.float32
@@ -72,5 +74,5 @@ def _run(run: Callable[..., Any], args: Any, kwargs: Any, dtype: torch.dtype, ch
     def stand_in(value: Any) -> Any:
         return replaced.get(id(value), value) if isinstance(value, torch.Tensor) else value
 
-    new_args, new_kwargs = tree_map(stand_in, (args, kwargs))
+    new_args, new_kwargs = mapped(stand_in, (args, kwargs))
     return Ran(run(*new_args, **new_kwargs), dtype, replaced)

@@ -14,10 +14,11 @@ unknown data is taken for when the program asks: see ``values.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 MPS = torch.device("mps", 0)
 META = torch.device("meta")
@@ -163,6 +164,23 @@ class VirtualTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
         return f"tensor({values}, device='mps:0', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
+
+
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` with ``change`` applied to everything in its tuples, lists and dicts.
+
+    As ``tree_map`` of PyTorch, at a tenth of its cost, for the arguments and results of operators.
+    """
+    kind = type(value)
+    if kind is tuple:
+        return tuple([mapped(change, item) for item in value])
+    if kind is list:
+        return [mapped(change, item) for item in value]
+    if kind is dict:
+        return {name: mapped(change, item) for name, item in value.items()}
+    if isinstance(value, (tuple, list, dict)):
+        return tree_map(change, value)  # named tuples, lists of torch.fx
+    return change(value)
 
 
 def known_values(tensor: VirtualTensor) -> torch.Tensor | None:

@@ -12,11 +12,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.standin import in_float32, lacks_code
-from mpsprobe_coverage.device.tensor import CPU, TensorSpec, VirtualTensor, known_values, spec_of, virtual_tensor
+from mpsprobe_coverage.device.tensor import (
+    CPU,
+    TensorSpec,
+    VirtualTensor,
+    known_values,
+    mapped,
+    spec_of,
+    virtual_tensor,
+)
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
@@ -51,7 +58,7 @@ class Values:
         if unknown and scalar:
             result: Any = _assumed_scalar(plan, tensors)
         else:
-            real_args, real_kwargs = tree_map(self._real, (args, kwargs))
+            real_args, real_kwargs = mapped(self._real, (args, kwargs))
             result = _on_the_cpu(plan.func, real_args, real_kwargs)
         outputs = tuple(spec_of(t) for t in _leaves(result) if isinstance(t, torch.Tensor))
         if interception.recorder.phase is not None:
@@ -60,7 +67,7 @@ class Values:
             verdict, reason = (plan.verdict, plan.reason) if refused is None else ("unsupported", refused)
             interception.record(plan.name, verdict, reason, inputs, outputs)
         keep = all(_known(t) is not None for t in tensors)
-        return tree_map(lambda v: self._back(v, keep), result)
+        return mapped(lambda v: self._back(v, keep), result)
 
     def known_or_assumed(self, tensor: Any, operator: str, text: str, fill: int) -> torch.Tensor:
         """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
@@ -99,7 +106,7 @@ def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
         if not lacks_code(error):
             raise
         ran = in_float32(func, args, kwargs)
-        return tree_map(lambda v: v.to(ran.own(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
+        return mapped(lambda v: v.to(ran.own(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
 
 
 def _depends_on_values(plan: Plan, args: Any) -> bool:
