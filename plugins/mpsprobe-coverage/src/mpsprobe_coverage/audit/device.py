@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mpsprobe_coverage.audit.samples import is_for_mps
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.device.recorder import Recorder
@@ -88,13 +89,13 @@ class AuditDevice(VirtualDevice):
         return self
 
     def sample(self, sample: Any) -> Any:
-        """An OpInfo sample with its tensors on the device.
+        """An OpInfo sample with those of its tensors on the device that a sampler asks for there.
 
         Raises:
             NotStrided: one is sparse.
         """
         self._wrapper._made.clear()  # samples come and go, and ids of tensors with them
-        return sample.transform(self._wrapper.nested)
+        return sample.transform(lambda value: self._wrapper.tensor(value) if is_for_mps(value) else value)
 
 
 class _Unattributed(Attribution):

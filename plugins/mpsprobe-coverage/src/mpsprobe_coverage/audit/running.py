@@ -17,7 +17,8 @@ from mpsprobe_coverage.audit.entries import GRADIENT_DTYPES, entries, entry_name
 from mpsprobe_coverage.audit.procedure import backward, forward, message
 from mpsprobe_coverage.audit.quiet import undisturbed
 from mpsprobe_coverage.audit.reference import Reference, draws_other_gradients, on_cpu
-from mpsprobe_coverage.audit.samples import ask, draw
+from mpsprobe_coverage.audit.samples import ask, draw, is_for_mps
+from mpsprobe_coverage.device.refusals import Lists
 from mpsprobe_coverage.device.wrapping import NotStrided
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -60,7 +61,7 @@ class Pair:
         forward, gradient: the first error of the CPU reference, with the number of the sample before it.
         upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
         random_gradient: its gradients depend on random numbers that the forward pass drew.
-        runs: release → what happened on its device.
+        runs: release and lists → what happened on that device.
     """
 
     entry: str
@@ -71,7 +72,7 @@ class Pair:
     gradient: str | None = None
     upcast: bool = False
     random_gradient: bool = False
-    runs: dict[str, Ran] = field(default_factory=dict)
+    runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
 
 
 def run_entries(
@@ -79,7 +80,7 @@ def run_entries(
     dtype: str,
     tables: Sequence[KernelTable],
     *,
-    lists: str | None = None,
+    lists: Sequence[Lists] = ("none",),
     outcomes: dict[Any, Any] | None = None,
     gradient: bool | None = None,
 ) -> list[Pair]:
@@ -88,7 +89,7 @@ def run_entries(
     Args:
         keys: entries, as in ``entries()``.
         tables: one for each release.
-        lists: ``neighbours`` lets the devices learn from PyTorch's lists of the neighbouring releases.
+        lists: which lists of PyTorch's tests the devices know beside the mechanism; one run for each.
         outcomes: one dict for several calls spares work.
         gradient: compute gradients too (default: for the dtypes of which PyTorch's test compares them).
 
@@ -102,10 +103,10 @@ def run_entries(
     with undisturbed():
         prepared = [_prepared(key, dtype, with_gradient) for key in keys]
         for table in tables:
-            options = {} if lists is None else {"lists": lists}
-            with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=remembered, **options) as device:
-                for one in prepared:
-                    one.pair.runs[table.release] = _run(device, one, with_gradient)
+            for mode in lists:
+                with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=remembered, lists=mode) as device:
+                    for one in prepared:
+                        one.pair.runs[table.release, mode] = _run(device, one, with_gradient)
         for one in prepared:
             if with_gradient and _draws(one.pair):
                 one.pair.random_gradient = draws_other_gradients(one.entry, one.drawn)
@@ -199,7 +200,8 @@ def _likeness(value: Any) -> Any:
             return id(value)
         exact = not (value.dtype.is_floating_point or value.dtype.is_complex)
         values = tuple(value.flatten().tolist()) if exact and value.numel() <= SHADOW_LIMIT else None
-        return value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj(), values
+        alike = value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj()
+        return *alike, is_for_mps(value), values
     if isinstance(value, dict):
         return tuple((name, _likeness(inner)) for name, inner in value.items())
     if isinstance(value, (list, tuple)):

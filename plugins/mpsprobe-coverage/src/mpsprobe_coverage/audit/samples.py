@@ -18,19 +18,48 @@ DEVICE = "mps:0"
 
 
 class DrawnOnCpu(TorchFunctionMode):
-    """While it is on, what asks for a tensor on MPS gets one on the CPU."""
+    """While it is on, what asks for a tensor on MPS gets one on the CPU, which ``is_for_mps`` knows again.
+
+    What is made of such tensors would be on MPS as well; what names no device, or the CPU, would not.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _is_mps(kwargs.get("device")):
-            kwargs = {**kwargs, "device": "cpu"}
-        if getattr(func, "__name__", "") == "to":
-            args = tuple("cpu" if _is_mps(argument) else argument for argument in args)
-        return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        device = kwargs.get("device")
+        if name == "to" and device is None:
+            device = next((one for one in args[1:] if isinstance(one, str | torch.device)), None)
+        elif name == "cpu":
+            device = "cpu"
+        if device is None:
+            made = func(*args, **kwargs)
+            for_mps = any(is_for_mps(one) for one in _leaves((args, kwargs)))
+        else:
+            for_mps = _is_mps(device)
+            if for_mps:
+                kwargs = {**kwargs, "device": "cpu"} if "device" in kwargs else kwargs
+                args = tuple("cpu" if _is_mps(argument) else argument for argument in args)
+            made = func(*args, **kwargs)
+        if for_mps:
+            for one in _leaves(made):
+                if isinstance(one, torch.Tensor):
+                    one._is_for_mps = True  # type: ignore[attr-defined]
+        return made
+
+
+def is_for_mps(value: Any) -> bool:
+    """Whether ``value`` is a tensor that was asked for on MPS."""
+    return isinstance(value, torch.Tensor) and getattr(value, "_is_for_mps", False)
 
 
 def _is_mps(value: Any) -> bool:
     return isinstance(value, str | torch.device) and str(value).partition(":")[0] == "mps"
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [leaf for inner in value for leaf in _leaves(inner)]
+    return [leaf for inner in value.values() for leaf in _leaves(inner)] if isinstance(value, dict) else [value]
 
 
 def needs_gradient(dtype: str) -> bool:
