@@ -1,6 +1,9 @@
 """The data that leaves mpsprobe, as pydantic models. Units are in field names (``_bytes``, ``_ns``)."""
 
 from mpsprobe.schemas.coverage import (
+    AdvisoryMatch,
+    AffectedRange,
+    AffectedSystems,
     CoverageReport,
     CoverageSummary,
     DataDependence,
@@ -21,6 +24,9 @@ from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.workload import WorkloadInfo
 
 __all__ = [
+    "AdvisoryMatch",
+    "AffectedRange",
+    "AffectedSystems",
     "CoverageReport",
     "CoverageSummary",
     "DataDependence",

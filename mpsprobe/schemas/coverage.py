@@ -51,6 +51,7 @@ class CoverageSummary(Record):
         description="First release from which every operator that was called here has a native kernel.",
     )
     parameters_bytes: int | None = None
+    advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
 
 
 class OperatorFinding(Record):
@@ -115,6 +116,74 @@ class MacosCondition(Record):
     operators: list[str]
 
 
+class AffectedRange(Record):
+    """Versions, of torch or of macOS, in which a known wrong result occurs.
+
+    Attributes:
+        since: the first one; ``None``: not established.
+        seen: some that a source shows to have it, oldest first.
+        fixed: the first one without it; ``None``: none is known.
+        open: nothing says that it was fixed. With neither ``fixed`` nor ``open`` it was, and where is not established.
+        every: it does not depend on the version at all.
+    """
+
+    since: str | None = None
+    seen: list[str] = []
+    fixed: str | None = None
+    open: bool = False
+    every: bool = False
+
+    def words(self) -> str:
+        """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be."""
+        if self.every:
+            return "every version"
+        if self.since is not None:
+            start = f"from {self.since}"
+        elif self.seen:
+            start = f"seen on {' and '.join(self.seen)} (earlier ones: not established)"
+        else:
+            return f"before {self.fixed}" if self.fixed is not None else "not established"
+        if self.fixed is not None:
+            return f"{start}, fixed in {self.fixed}"
+        return f"{start}, no fix known" if self.open else f"{start}, fixed later (where: not established)"
+
+
+class AffectedSystems(AffectedRange):
+    """The same for macOS, where ``open`` means that all later versions have it."""
+
+    def words(self) -> str:
+        """``15.0 and newer``; what is not established is said to be."""
+        before = f"before {self.fixed}" if self.fixed is not None else ""
+        if self.since is not None:
+            return f"from {self.since} to {before}" if before else f"{self.since} and newer"
+        if self.every or not self.seen:
+            return "every version" if self.every else before or "not established"
+        return ", ".join([f"seen on {' and '.join(self.seen)}", *([before] if before else [])])
+
+
+class AdvisoryMatch(Record):
+    """A known wrong result of an operator, and where the workload makes such a call.
+
+    ``condition``, ``symptom`` and ``workaround`` are about the operator, not about this workload; ``hardware`` names the
+    chips that have it, where it is not all of them.
+    """
+
+    id: str
+    title: str
+    condition: str
+    symptom: str
+    workaround: str
+    hardware: str | None = None
+    torch: AffectedRange
+    macos: AffectedSystems
+    sources: list[str]
+    operators: list[str]
+    calls: int = Field(ge=1)
+    phases: dict[str, int]
+    modules: list[str] = []
+    call_sites: list[str] = []
+
+
 class RunFailure(Record):
     """The exception that ended the run; the operators before it are in the report."""
 
@@ -144,6 +213,9 @@ class CoverageReport(Record):
     macos_conditions: list[MacosCondition] = Field(
         default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
     )
+    advisories: list[AdvisoryMatch] = Field(
+        default=[], description="Calls whose results are known to be wrong on this release, under some condition."
+    )
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = None
 
@@ -154,6 +226,7 @@ class MatrixCell(Record):
     target: Target
     summary: CoverageSummary
     findings: dict[str, Verdict] = {}
+    advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
     failure: RunFailure | None = None
 
 
@@ -174,3 +247,7 @@ class MatrixReport(Record):
     operators: list[OperatorFinding] = Field(description="The findings of the newest release.")
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
+    advisories: list[AdvisoryMatch] = Field(
+        default=[],
+        description="Each advisory of a release once, with the calls of the newest release that it is about.",
+    )

@@ -30,4 +30,9 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             target="mpsprobe_coverage.commands.kernels:kernels",
             summary="Which kernels each torch release registers for MPS.",
         ),
+        CommandDeclaration(
+            name="advisories",
+            target="mpsprobe_coverage.commands.advisories:advisories",
+            summary="Known wrong results: which calls, on which releases, and what to do.",
+        ),
     ]

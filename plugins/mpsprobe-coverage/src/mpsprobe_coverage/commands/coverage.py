@@ -13,7 +13,7 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.commands.options import MacosVersion, Named, Positive, VerdictList, releases
+from mpsprobe_coverage.commands.options import ADVISORY, MacosVersion, Named, Positive, VerdictList, releases
 
 METHODS = ("auto", "predicted", "observed")
 
@@ -47,7 +47,10 @@ METHODS = ("auto", "predicted", "observed")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 @click.option(
-    "--fail-on", type=VerdictList(), metavar="VERDICT,…", help="Exit with 1 when an operator has one of these verdicts."
+    "--fail-on",
+    type=VerdictList(),
+    metavar="VERDICT,…",
+    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
 )
 def coverage(
     workload: str,
@@ -128,13 +131,15 @@ def coverage(
 
 
 def exit_code(report: object, fail_on: tuple[str, ...]) -> int:
-    """0 clean, 1 for a verdict in ``fail_on``, 2 when the workload did not run to its end."""
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end."""
     cells = getattr(report, "releases", None) or [report]
     for cell in cells:
         if cell.failure is not None:
             message = f"the run stopped: {cell.failure.error}: {cell.failure.message}"
             raise_after_report(message)
     seen = {verdict for cell in cells for verdict in cell.summary.operators_by_verdict}
+    if any(cell.advisories for cell in cells):
+        seen.add(ADVISORY)
     return 1 if seen.intersection(fail_on) else 0
 
 

@@ -11,7 +11,8 @@ import click
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.suggestions import printable
 
-FAILING = ("missing", "fallback", "unsupported", "unknown")
+ADVISORY = "advisory"
+FAILING = ("missing", "fallback", "unsupported", "unknown", ADVISORY)
 
 
 class Named(click.ParamType):
@@ -58,7 +59,7 @@ class MacosVersion(click.ParamType):
 
 
 class VerdictList(click.ParamType):
-    """Verdicts with commas between them."""
+    """Verdicts with commas between them, and ``advisory`` for known wrong results."""
 
     name = "verdicts"
 

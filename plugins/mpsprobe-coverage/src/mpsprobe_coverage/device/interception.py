@@ -9,9 +9,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from mpsprobe_coverage.advisories.watching import Watching
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.dtypes import DtypeRules
-from mpsprobe_coverage.device.execution import Execution, Outcomes, accepting_numbers
+from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
 from mpsprobe_coverage.device.plan import How, Plan, make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.refusal import Refusal
@@ -67,6 +68,7 @@ class Interception(TorchDispatchMode):
         self.factory_dtypes: dict[Any, Any] | None = None
         self._routes = routes
         self._rules = rules
+        self._watching = Watching(tables["aten"])
         self._plans: dict[Any, Plan] = {}
         self._decomposing: set[Plan] = set()
 
@@ -158,6 +160,8 @@ class Interception(TorchDispatchMode):
                 self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
             if refused is None and plan.rules:
                 refused = self.refusal(plan, args, kwargs, tuple(inputs), outcome.flat)
+            if plan.watchers and refused is None:
+                self._watch(plan, args, kwargs, tuple(inputs), outcome)
             if refused is not None:
                 self.record(plan.name, "unsupported", refused, tuple(inputs), outcome.flat)
             elif verdict is not None:
@@ -180,12 +184,21 @@ class Interception(TorchDispatchMode):
                 return refused
         return None
 
+    def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: tuple[TensorSpec, ...], outcome: Outcome) -> None:
+        """Tell the recorder of the advisories that a call is one for, where a kernel computes it."""
+        phase = self.recorder.phase
+        if phase is None or plan.verdict != "native" or self.dtypes.refusal(inputs, outcome.flat) is not None:
+            return
+        for advisory in self._watching.matching(plan, args, kwargs, inputs, outcome, phase):
+            self.recorder.advised(advisory, plan.name, self.attribution.current())
+
     def plan_of(self, func: Any) -> Plan:
         """The plan for an overload, for routes that end in another operator."""
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = make_plan(func, self.tables, self._routes)
             plan.rules = self._rules.get(plan.name, ())
+            plan.watchers = self._watching.of(plan.name)
         return plan
 
     def record(

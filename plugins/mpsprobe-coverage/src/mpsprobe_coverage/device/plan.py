@@ -21,6 +21,7 @@ from mpsprobe_coverage.device.routing.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
+    from mpsprobe_coverage.advisories.model import Advisory
     from mpsprobe_coverage.device.refusals import Rule
     from mpsprobe_coverage.device.routing import Route
 
@@ -70,6 +71,7 @@ class Plan:
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
     rules: tuple[Rule, ...] = ()  # what its kernel may refuse
+    watchers: tuple[Advisory, ...] = ()  # known wrong results of it in the target release
 
 
 def operator_name(func: Any) -> str:

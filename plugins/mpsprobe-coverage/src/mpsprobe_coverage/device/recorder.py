@@ -39,6 +39,17 @@ class Note:
 
 
 @dataclass(slots=True)
+class Advised:
+    """Calls of one operator from one place that one advisory, named by its identifier, is about."""
+
+    advisory: str
+    operator: str
+    phase: str
+    origin: Origin
+    calls: int = 0
+
+
+@dataclass(slots=True)
 class Recorder:
     """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing."""
 
@@ -47,6 +58,7 @@ class Recorder:
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
+    _advised: dict[tuple[Any, ...], Advised] = field(default_factory=dict)
 
     def call(
         self,
@@ -72,6 +84,19 @@ class Recorder:
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
         """The program read a value that is not known here and went on with ``value``."""
         _count(self._assumed, operator, value, origin)
+
+    def advised(self, advisory: str, operator: str, origin: Origin) -> None:
+        """A call that an advisory is about: its result is known to be wrong on this release."""
+        phase = self.phase
+        assert phase is not None
+        key = (advisory, operator, phase, origin)
+        found = self._advised.get(key)
+        if found is None:
+            found = self._advised[key] = Advised(advisory, operator, phase, origin)
+        found.calls += 1
+
+    def advisories(self) -> Iterator[Advised]:
+        return iter(self._advised.values())
 
     def calls(self) -> Iterator[CallRecord]:
         return iter(self._calls.values())

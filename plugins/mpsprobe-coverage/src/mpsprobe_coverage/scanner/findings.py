@@ -69,7 +69,7 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
 
 
 def summarise(
-    found: list[OperatorFinding], parameters_bytes: int | None = None, since: str | None = None
+    found: list[OperatorFinding], parameters_bytes: int | None = None, since: str | None = None, advisories: int = 0
 ) -> CoverageSummary:
     """Counts by verdict. An operator with several verdicts counts once, under the worst."""
     worst: dict[str, str] = {}
@@ -85,6 +85,7 @@ def summarise(
             "operators_by_verdict": _ordered(Counter(worst.values())),
             "native_since": since,
             "parameters_bytes": parameters_bytes,
+            "advisories": advisories,
         }
     )
 

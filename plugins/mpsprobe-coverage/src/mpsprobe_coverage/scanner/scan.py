@@ -13,6 +13,7 @@ from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
+    AdvisoryMatch,
     CoverageReport,
     MatrixCell,
     MatrixReport,
@@ -29,6 +30,7 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.scanner.advisories import advisory_matches
 from mpsprobe_coverage.scanner.findings import (
     data_dependence,
     findings,
@@ -171,17 +173,19 @@ def _native_run(one: Trace, options: RunOptions) -> NativeRun | None:
 
 def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
     found = findings(trace.recorder, trace.table, since)
+    advised = advisory_matches(trace.recorder, trace.table, facts.macos)
     return CoverageReport(
         method="predicted",
         workload=facts.workload,
         target=_target(trace.table, facts.macos),
         environment=collect_environment(),
-        summary=summarise(found, facts.parameters_bytes, since),
+        summary=summarise(found, facts.parameters_bytes, since, len(advised)),
         operators=found,
         not_judged=not_judged(trace.recorder),
         data_dependence=data_dependence(trace.recorder),
         macos_conditions=[] if facts.macos else conditions(trace.recorder, trace.table),
         first_refused_tensor=first_refused_tensor(trace.recorder),
+        advisories=advised,
         failure=trace.failure,
     )
 
@@ -189,14 +193,18 @@ def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
 def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
     cells = []
     newest: Any = None
+    advisories: dict[str, AdvisoryMatch] = {}
     for one in traces:
+        advised = {match.id: match for match in advisory_matches(one.recorder, one.table, facts.macos)}
+        advisories = {**advisories, **advised}
         newest = findings(one.recorder, one.table)
         others = {finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"}
         cells.append(
             MatrixCell(
                 target=_target(one.table, facts.macos),
-                summary=summarise(newest, facts.parameters_bytes),
+                summary=summarise(newest, facts.parameters_bytes, advisories=len(advised)),
                 findings=others,
+                advisories=list(advised),
                 failure=one.failure,
             )
         )
@@ -209,6 +217,7 @@ def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
         operators=newest,
         not_judged=not_judged(traces[-1].recorder),
         data_dependence=data_dependence(traces[-1].recorder),
+        advisories=list(advisories.values()),
     )
 
 

@@ -1,0 +1,73 @@
+"""The data files, one for each area, as checked advisories."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from pydantic import ValidationError
+
+from mpsprobe.errors import MpsprobeError, UnknownName
+from mpsprobe_coverage.advisories.model import Advisory
+
+
+def data_folder() -> Traversable:
+    """Where the data files lie."""
+    return files("mpsprobe_coverage.advisories") / "data"
+
+
+@functools.cache
+def all_advisories() -> tuple[Advisory, ...]:
+    """Every advisory, by identifier.
+
+    Raises:
+        MpsprobeError: a data file of the package is damaged.
+    """
+    found: dict[str, Advisory] = {}
+    for entry in sorted(data_folder().iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            for advisory in parse(entry.read_text(encoding="utf-8"), entry.name):
+                if advisory.id in found:
+                    raise MpsprobeError(f"{entry.name}: the advisory '{advisory.id}' is there twice")
+                found[advisory.id] = advisory
+    return tuple(found[name] for name in sorted(found))
+
+
+def parse(text: str, name: str) -> list[Advisory]:
+    """The advisories of one data file called ``name``.
+
+    Raises:
+        MpsprobeError: it is no TOML, or an entry is not what ``Advisory`` asks for.
+    """
+    try:
+        document = tomllib.loads(text)
+        return [Advisory.model_validate(one) for one in document["advisory"]]
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise MpsprobeError(f"{name} holds no list of advisories: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise MpsprobeError(f"{name}: {where}: {first['msg']}") from None
+
+
+def advisories_for(release: str, macos_minimum: str | None = None, macos: str | None = None) -> list[Advisory]:
+    """Those that are known to concern a torch release, and a macOS that it runs on; see ``Advisory.affects``."""
+    return [one for one in all_advisories() if one.affects(release, macos_minimum, macos)]
+
+
+def named(names: Iterable[str]) -> list[Advisory]:
+    """The advisories called ``names``, in that order, each once.
+
+    Raises:
+        UnknownName: there is no such one; carries the nearest names.
+    """
+    known = {one.id: one for one in all_advisories()}
+    found = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise UnknownName("advisory", name, known, "mpsprobe advisories list shows them all.")
+        found.append(known[name])
+    return found

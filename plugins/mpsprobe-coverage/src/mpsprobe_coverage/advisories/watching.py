@@ -1,0 +1,46 @@
+"""Which calls of a run the advisories of the release are about, told to the recorder.
+
+Only the plans of operators that some advisory of the release names have watchers; all others cost one look at an empty
+tuple. Whether a call matches is worked out once for each distinct call and phase.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe_coverage.advisories.conditions import matches
+from mpsprobe_coverage.advisories.model import Advisory
+from mpsprobe_coverage.advisories.store import advisories_for
+from mpsprobe_coverage.device.refusals.call import Call
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.device.execution import Outcome
+    from mpsprobe_coverage.device.plan import Plan
+    from mpsprobe_coverage.device.tensor import TensorSpec
+    from mpsprobe_coverage.kernels.table import KernelTable
+
+
+class Watching:
+    """The advisories of one release, by operator."""
+
+    def __init__(self, table: KernelTable) -> None:
+        self._by_operator: dict[str, tuple[Advisory, ...]] = {}
+        self._known: dict[tuple[Outcome, str], tuple[str, ...]] = {}
+        for advisory in advisories_for(table.release, table.macos_minimum):
+            for name in advisory.operators:
+                self._by_operator[name] = (*self._by_operator.get(name, ()), advisory)
+
+    def of(self, operator: str) -> tuple[Advisory, ...]:
+        """What a plan for ``operator`` watches."""
+        return self._by_operator.get(operator, ())
+
+    def matching(
+        self, plan: Plan, args: Any, kwargs: Any, inputs: tuple[TensorSpec, ...], outcome: Outcome, phase: str
+    ) -> tuple[str, ...]:
+        """The identifiers of the advisories that a call is one for; ``outcome`` is the same object for equal calls."""
+        known = self._known.get((outcome, phase))
+        if known is None:
+            call = Call(plan.func, args, kwargs, inputs, outcome.flat)
+            known = tuple(one.id for one in plan.watchers if matches(one, call, phase))
+            self._known[outcome, phase] = known
+        return known

@@ -1,0 +1,78 @@
+"""How the ``advisories`` commands look, on a terminal as wide as it is, and in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mpsprobe.output import write_stdout
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from mpsprobe_coverage.advisories.model import Advisory
+
+PIPE_COLUMNS = 100
+
+
+def print_list(found: list[Advisory]) -> None:
+    """Two or three lines for each: identifier and title, then the releases of torch and macOS."""
+    if not found:
+        _print([Text("no known wrong result")])
+        return
+    parts: list[RenderableType] = []
+    for one in found:
+        parts.append(Text.assemble((one.id, "bold"), "  ", one.title))
+        hardware = f"; {one.hardware}" if one.hardware else ""
+        line = f"torch {one.torch.words()}; macOS {one.macos.words()}{hardware}"
+        parts.append(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+    counted = f"{len(found)} known wrong result{'' if len(found) == 1 else 's'}"
+    _print([*parts, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")])
+
+
+def print_details(found: list[Advisory]) -> None:
+    """All that is known of each."""
+    parts: list[RenderableType] = []
+    for one in found:
+        grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, text in _facts(one):
+            grid.add_row(f"  {label}", Text(text))
+        parts += [Text.assemble((one.id, "bold"), "  ", one.title), grid, Text()]
+    _print(parts[:-1])
+
+
+def _facts(one: Advisory) -> Iterator[tuple[str, str]]:
+    yield "operators", ", ".join(one.operators)
+    if one.reached_from:
+        yield "called by", ", ".join(one.reached_from)
+    yield "when", one.condition
+    yield "what", one.symptom
+    yield "do", one.workaround
+    yield "torch", one.torch.words()
+    yield "macOS", one.macos.words()
+    if one.hardware:
+        yield "hardware", one.hardware
+    yield "known by", one.basis
+    yield "sources", ", ".join(one.sources)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
+
+
+def _print(parts: Iterable[RenderableType]) -> None:
+    console = _console()
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    # rich fills cells up to the width of their column; nobody wants that in a file
+    write_stdout("\n".join(line.rstrip() for line in capture.get().splitlines()))

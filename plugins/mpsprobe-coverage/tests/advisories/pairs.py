@@ -1,0 +1,195 @@
+"""For each advisory a small model that makes such a call, and one that differs in what the condition is about.
+
+Tensors are made on the device inside the models, so that they cost nothing, whatever their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+Function = Callable[[torch.Tensor], Any]
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``hit`` matches on ``release``, ``miss`` does not; both get a small float32 tensor of the device."""
+
+    release: str
+    hit: Function
+    miss: Function
+    phase: str = "inference"
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Function:
+    """A function that makes zeros of ``shape`` on the device."""
+    return lambda x: x.new_zeros(shape, dtype=dtype)
+
+
+def _attention(
+    queries: int, keys: int, width: int = 64, dtype: torch.dtype = torch.float16, batch: int = 1, **options: Any
+) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        q = x.new_zeros((batch, 4, queries, width), dtype=dtype)
+        k = x.new_zeros((batch, 4, keys, width), dtype=dtype)
+        return functional.scaled_dot_product_attention(q, k, torch.zeros_like(k), **options)
+
+    return run
+
+
+def _permuted_attention(queries: int) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        q, k, v = (x.new_zeros((3, queries, 4, 64)).permute(0, 2, 1, 3) for _ in range(3))
+        return functional.scaled_dot_product_attention(q, k, v)
+
+    return run
+
+
+def _wide_values(width: int) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        q = x.new_zeros(1, 4, 16, 32)
+        return functional.scaled_dot_product_attention(q, torch.zeros_like(q), x.new_zeros(1, 4, 16, width))
+
+    return run
+
+
+def _mm(rows: int, inner: int, columns: int) -> Function:
+    return lambda x: x.new_zeros(rows, inner) @ x.new_zeros(inner, columns)
+
+
+def _linear(*shape: int, bias: bool = True) -> Function:
+    return lambda x: functional.linear(
+        x.new_zeros(shape), x.new_zeros(512, shape[-1]), x.new_zeros(512) if bias else None
+    )
+
+
+def _trained_linear(rows: int) -> Function:
+    """A linear layer whose weight comes from ``x``, so that its gradient is asked for."""
+    return lambda x: functional.linear(x.new_zeros(rows, 32), x.sum() + x.new_zeros(16, 32))
+
+
+def _conv(weight: Function, channels: int = 4, dims: int = 2) -> Function:
+    convolution = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[dims]
+    return lambda x: convolution(x.new_zeros((2, channels, *[9] * dims)), weight(x))
+
+
+def _volume(memory_format: torch.memory_format, kernel: int = 3) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        volume = x.new_zeros(1, 4, 9, 9, 9).contiguous(memory_format=memory_format)
+        return functional.conv3d(volume, x.new_zeros(2, 4, kernel, kernel, kernel))
+
+    return run
+
+
+def _sliced_channels(channels: int) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        image = x.new_zeros(1, 4, 9, 9).contiguous(memory_format=torch.channels_last)[:, :channels]
+        return functional.conv2d(image, x.new_zeros(2, channels, 1, 1))
+
+    return run
+
+
+def _lstm(layers: int, dropout: float) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        weights = []
+        for _ in range(layers):
+            weights += [x.sum() + x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
+        states = (x.new_zeros(layers, 2, 3), x.new_zeros(layers, 2, 3))
+        inputs = x.new_zeros(5, 2, 3)
+        return torch.lstm(inputs, states, weights, True, layers, dropout, True, False, False)[0]
+
+    return run
+
+
+def _norm(shape: tuple[int, ...], first: int) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        sliced = x.new_zeros(shape)[..., first:]
+        return functional.batch_norm(sliced, None, None, training=True)
+
+    return run
+
+
+def _strided(operator: Callable[..., Any], tensors: int = 1) -> tuple[Function, Function]:
+    """The operator on transposed tensors, and on the same ones made contiguous."""
+
+    def run(x: torch.Tensor, straight: bool) -> Any:
+        made = [x.new_zeros(5, 4).t() for _ in range(tensors)]
+        return operator(*[one.contiguous() for one in made] if straight else made)
+
+    return (lambda x: run(x, False)), (lambda x: run(x, True))
+
+
+def _expanded(x: torch.Tensor) -> Any:
+    return x.new_zeros(1, 64).expand(64, 64) @ x.new_zeros(64, 64)
+
+
+def _masked(straight: bool) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        bits = x.new_zeros((6, 6), dtype=torch.int32)
+        view = bits if straight else bits[:, ::2]
+        return view.bitwise_and_(torch.ones_like(view))
+
+    return run
+
+
+BF16 = torch.bfloat16
+PAIRS = {
+    "attention-two-pass-bounds": Pair("2.9.0", _attention(1, 1024, dtype=BF16), _attention(1, 1023, dtype=BF16)),
+    "attention-short-permuted": Pair("2.9.0", _permuted_attention(3), _permuted_attention(9)),
+    "attention-value-width": Pair("2.11.0", _wide_values(24), _wide_values(32)),
+    "attention-causal-half": Pair(
+        "2.12.0", _attention(17, 17, is_causal=True), _attention(17, 17, dtype=torch.float32, is_causal=True)
+    ),
+    "matmul-long-reduction": Pair("2.13.0", _mm(16, 32767, 16), _mm(16, 32766, 16)),
+    "bmm-long-reduction": Pair(
+        "2.14.0",
+        lambda x: torch.bmm(x.new_zeros(2, 16, 40000), x.new_zeros(2, 40000, 16)),
+        lambda x: torch.bmm(x.new_zeros(2, 8, 40000), x.new_zeros(2, 40000, 16)),
+    ),
+    "linear-backward-many-rows": Pair("2.13.0", _trained_linear(40000), _trained_linear(30000), "training"),
+    "matmul-large-dimension": Pair("2.2.0", _mm(4, 3, 32769), _mm(4, 3, 32768)),
+    "matmul-expanded-input": Pair("2.6.0", _expanded, _mm(64, 64, 64)),
+    "linear-bias-large-batch": Pair("2.13.0", _linear(65537, 11, 8), _linear(65537, 11, 8, bias=False)),
+    "linear-macos-13-2": Pair("2.0.0", _linear(253, 144, 8), _linear(253, 100, 8)),
+    "conv-strided-weight": Pair(
+        "2.13.0", _conv(lambda x: x.new_zeros(3, 4, 3, 3, 3)[:, :, 1]), _conv(zeros(3, 4, 3, 3))
+    ),
+    "conv-channel-slice": Pair("2.12.1", _sliced_channels(2), _sliced_channels(4)),
+    "conv-many-channels": Pair("2.4.1", _conv(zeros(65537, 4, 3), dims=1), _conv(zeros(65536, 4, 3), dims=1)),
+    "conv3d-channels-last": Pair("2.5.1", _volume(torch.channels_last_3d), _volume(torch.contiguous_format)),
+    "conv3d-macos-26-2": Pair("2.14.0", _volume(torch.contiguous_format), _volume(torch.channels_last_3d)),
+    "lstm-dropout-mask": Pair("2.12.1", _lstm(2, 0.5), _lstm(1, 0.5)),
+    "lstm-dropout-gradient": Pair("2.13.0", _lstm(2, 0.5), _lstm(2, 0.0), "training"),
+    "batch-norm-slice": Pair("2.4.0", _norm((2, 3, 5), 1), _norm((2, 3, 5), 0)),
+    "adaptive-max-pool-uneven": Pair(
+        "2.13.0",
+        lambda x: functional.adaptive_max_pool2d(x.new_zeros(1, 1, 5, 5), 3),
+        lambda x: functional.adaptive_max_pool2d(x.new_zeros(1, 1, 6, 6), 3),
+    ),
+    "avg-pool-ceil-mode": Pair(
+        "2.8.0",
+        lambda x: functional.avg_pool2d(x.new_zeros(1, 1, 5, 5), 2, ceil_mode=True),
+        lambda x: functional.avg_pool2d(x.new_zeros(1, 1, 5, 5), 2),
+    ),
+    "softplus-strided": Pair("2.13.0", *_strided(functional.softplus)),
+    "gelu-strided": Pair("2.3.1", *_strided(functional.gelu)),
+    "addcmul-strided": Pair("2.3.1", *_strided(torch.addcmul, 3)),
+    "addcmul-integers": Pair(
+        "2.14.0",
+        lambda x: torch.addcmul(*[x.new_zeros(4, dtype=torch.int32)] * 3),
+        lambda x: torch.addcmul(*[x.new_zeros(4)] * 3),
+    ),
+    "bitwise-strided-output": Pair("2.6.0", _masked(straight=False), _masked(straight=True)),
+    "cumsum-bool": Pair("2.3.1", lambda x: (x > 0).cumsum(0), lambda x: x.cumsum(0)),
+    "index-select-large-source": Pair(
+        "2.13.0",
+        lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((262144, 10752), dtype=BF16)),
+        lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((2621, 10752), dtype=BF16)),
+    ),
+    "argmax-macos-27": Pair("2.12.1", lambda x: x.argmin(), lambda x: x.amin()),
+}
