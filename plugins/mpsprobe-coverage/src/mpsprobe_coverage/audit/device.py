@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,12 @@ from mpsprobe_coverage.audit.samples import is_for_mps
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.refusal import Refusal
+from mpsprobe_coverage.device.refusals import Call, Lists, Rule, rules_for
 from mpsprobe_coverage.device.tensor import TensorSpec
+from mpsprobe_coverage.kernels.table import KernelTable
 
+SHADOW_LIMIT = 2**12  # elements: samples are small, and only indices, masks and lengths are ever read
 REFUSING = frozenset({"missing", "unsupported"})
 
 
@@ -46,7 +49,7 @@ class ShortRecorder(Recorder):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: dict[tuple[Any, ...], None] = {}
+        self._seen: dict[tuple[Any, ...], str | None] = {}
 
     def call(
         self,
@@ -57,10 +60,10 @@ class ShortRecorder(Recorder):
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
     ) -> None:
-        # A reason may say sizes, so reasons are told apart by source alone until there is one to be shown.
-        source = getattr(reason, "source", None)
+        # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
+        sources = tuple(getattr(one, "source", None) for one in _each(reason))
         dtypes = tuple(spec.dtype for spec in inputs), tuple(spec.dtype for spec in outputs)
-        self._seen.setdefault((operator, verdict, source, self.phase, *dtypes), reason)  # type: ignore[arg-type]
+        self._seen.setdefault((operator, verdict, sources, self.phase, *dtypes), reason)
 
     def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
         """Nothing of it is shown: a call without a verdict is recorded as ``unknown`` too."""
@@ -68,21 +71,65 @@ class ShortRecorder(Recorder):
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
         """Nothing of it is shown."""
 
-    def take(self) -> Iterator[Seen]:
+    def take(self) -> tuple[Seen, ...]:
         """What was called since the last time, each kind of call once."""
+        return self.take_both()[0]
+
+    def take_both(self) -> tuple[tuple[Seen, ...], tuple[Seen, ...]]:
+        """The same, as judged by the device's lists and by those beside them."""
         seen, self._seen = self._seen, {}
-        for (operator, verdict, source, phase, inputs, outputs), reason in seen.items():
-            yield Seen(operator, verdict, _plain(reason), source, phase, _names(inputs), _names(outputs))
+        found: tuple[list[Seen], list[Seen]] = ([], [])
+        for (operator, verdict, _, phase, inputs, outputs), reason in seen.items():
+            for into, one in zip(found, _each(reason), strict=True):
+                judged = "native" if one is None and isinstance(reason, _Parted) else verdict
+                source = getattr(one, "source", None)
+                into.append(Seen(operator, judged, _plain(one), source, phase, _names(inputs), _names(outputs)))
+        return tuple(found[0]), tuple(found[1])
+
+
+class _Parted(Refusal):
+    """A refusal with one set of rules, and what another set says to the same call."""
+
+    by: tuple[Refusal | None, Refusal | None]
+
+
+class _BothRules:
+    """Rules of two sets, asked at once: everything else about a run is the same."""
+
+    dtypes = None
+
+    def __init__(self, first: tuple[Rule, ...], second: tuple[Rule, ...]) -> None:
+        self.sets = first, second
+
+    def __call__(self, call: Call) -> Refusal | None:
+        first, second = (next((one for one in (rule(call) for rule in rules) if one), None) for rules in self.sets)
+        told = first or second
+        if told is None or first == second:
+            return told
+        parted = _Parted(told, told.accepted_since, source=told.source, evidence=told.evidence)
+        parted.by = first, second
+        return parted
 
 
 class AuditDevice(VirtualDevice):
-    """A virtual device that is used for thousands of small runs. Arguments are those of ``VirtualDevice``."""
+    """A virtual device that is used for thousands of small runs. Arguments are those of ``VirtualDevice``.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    Args:
+        lists: which of PyTorch's lists are a source beside the mechanism.
+        beside: other lists to judge by in the same run.
+    """
+
+    def __init__(
+        self, table: KernelTable, *, lists: Lists = "none", beside: Lists | None = None, **options: Any
+    ) -> None:
+        super().__init__(table, lists=lists, **options)
         self.short = ShortRecorder()
         self.recorder = self._interception.recorder = self.short
         self.attribution = self._interception.attribution = _Unattributed()
+        if beside is not None:
+            first, second = self._interception._rules, rules_for(table, beside)
+            both = {name: (_BothRules(first.get(name, ()), second.get(name, ())),) for name in {*first, *second}}
+            self._interception._rules = both
 
     def __enter__(self) -> AuditDevice:
         super().__enter__()
@@ -107,6 +154,10 @@ class _Unattributed(Attribution):
 
     def current(self) -> Origin:
         return NOWHERE
+
+
+def _each(reason: str | None) -> tuple[str | None, str | None]:
+    return reason.by if isinstance(reason, _Parted) else (reason, reason)
 
 
 def _names(dtypes: tuple[Any, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.audit.device import AuditDevice, Seen
+from mpsprobe_coverage.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_coverage.audit.entries import GRADIENT_DTYPES, entries, entry_named
 from mpsprobe_coverage.audit.procedure import backward, forward, message
 from mpsprobe_coverage.audit.quiet import undisturbed
@@ -23,7 +23,6 @@ from mpsprobe_coverage.device.wrapping import NotStrided
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SAMPLES, FORWARD, BACKWARD = "samples", "forward", "backward"
-SHADOW_LIMIT = 2**12  # elements: samples are small, and only indices, masks and lengths are ever read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Raised:
 
 @dataclass(slots=True)
 class Ran:
-    """One entry with one dtype on the virtual device of one release."""
+    """One entry with one dtype on the virtual device of one release: each kind of call once, and errors."""
 
     calls: tuple[Seen, ...] = ()
     raised: tuple[Raised, ...] = ()
@@ -89,7 +88,7 @@ def run_entries(
     Args:
         keys: entries, as in ``entries()``.
         tables: one for each release.
-        lists: which lists of PyTorch's tests the devices know beside the mechanism; one run for each.
+        lists: which lists of PyTorch's tests to judge by beside the mechanism: one or two.
         outcomes: one dict for several calls spares work.
         gradient: compute gradients too (default: for the dtypes of which PyTorch's test compares them).
 
@@ -103,10 +102,11 @@ def run_entries(
     with undisturbed():
         prepared = [_prepared(key, dtype, with_gradient) for key in keys]
         for table in tables:
-            for mode in lists:
-                with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=remembered, lists=mode) as device:
-                    for one in prepared:
-                        one.pair.runs[table.release, mode] = _run(device, one, with_gradient)
+            with AuditDevice(table, lists=lists[0], beside=lists[-1], outcomes=remembered) as device:
+                for one in prepared:
+                    raised = _run(device, one, with_gradient)
+                    for mode, calls in zip((lists[0], lists[-1]), device.short.take_both(), strict=True):
+                        one.pair.runs[table.release, mode] = Ran(calls, raised)
         for one in prepared:
             if with_gradient and _draws(one.pair):
                 one.pair.random_gradient = draws_other_gradients(one.entry, one.drawn)
@@ -143,7 +143,7 @@ def _first(errors: Iterable[str | None]) -> str | None:
     return next((f"sample {number}: {error}" for number, error in enumerate(errors) if error is not None), None)
 
 
-def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> Ran:
+def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> tuple[Raised, ...]:
     raised: list[Raised] = []
     if one.pair.drawing is None:
         try:
@@ -172,7 +172,7 @@ def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> Ran:
             else:
                 works = reference.gradient is None
             raised.append(Raised(phase, number, message(error), works))
-    return Ran(tuple(device.short.take()), tuple(raised))
+    return tuple(raised)
 
 
 def _drawn_there(device: AuditDevice, one: _Prepared, raised: list[Raised]) -> dict[int, Any]:
