@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from mpsprobe.schemas import (
+    AdvisoryMatch,
+    AffectedRange,
+    AffectedSystems,
     CoverageReport,
     CoverageSummary,
     DataDependence,
@@ -105,6 +108,22 @@ MACOS_CONDITION = MacosCondition(macos="14.0", what="bfloat16", operators=["aten
 REFUSED_TENSOR = RefusedTensor(
     dtype="float64", operator="aten::add.Tensor", phase="optimizer", module="head", call_site="model.py:40"
 )
+ADVISORY = AdvisoryMatch(
+    id="attention-example",
+    title="Attention reads beyond its tensors",
+    condition="more than 1023 keys",
+    symptom="Wrong outputs.",
+    workaround="Pass a mask.",
+    hardware="M1",
+    torch=AffectedRange(since="1.12.0", fixed="2.14.0"),
+    macos=AffectedSystems(since="15.0", open=True),
+    sources=["pytorch/pytorch#1"],
+    operators=["aten::linear"],
+    calls=12,
+    phases={"forward": 12},
+    modules=["attention"],
+    call_sites=["model.py:12"],
+)
 FAILURE = RunFailure(
     phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"
 )
@@ -128,6 +147,7 @@ def sample_coverage_report() -> CoverageReport:
         data_dependence=DATA_DEPENDENCE,
         first_refused_tensor=REFUSED_TENSOR,
         macos_conditions=[MACOS_CONDITION],
+        advisories=[ADVISORY],
         explained=True,
         failure=FAILURE,
     )
@@ -150,12 +170,13 @@ def sample_matrix_report() -> MatrixReport:
         native_since="2.14.0",
         releases=[
             MatrixCell(target=_target("1.12.0"), summary=SUMMARY, findings=findings, failure=FAILURE),
-            MatrixCell(target=_target("2.13.0"), summary=SUMMARY, findings=findings),
+            MatrixCell(target=_target("2.13.0"), summary=SUMMARY, findings=findings, advisories=[ADVISORY.id]),
             MatrixCell(target=_target("2.14.0"), summary=clean),
         ],
         operators=[one.model_copy(update={"verdict": "native", "reason": None, "advice": None}) for one in OPERATORS],
         not_judged=UNJUDGED,
         data_dependence=DATA_DEPENDENCE,
+        advisories=[ADVISORY],
     )
 
 

@@ -7,6 +7,9 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import (
+    AdvisoryMatch,
+    AffectedRange,
+    AffectedSystems,
     CoverageReport,
     CoverageSummary,
     DataDependence,
@@ -92,6 +95,30 @@ FINDINGS = st.builds(
 FAILURES = st.builds(RunFailure, phase=TEXT, error=TEXT, message=TEXT, module=_maybe(TEXT))
 _REFUSED = st.builds(RefusedTensor, dtype=TEXT, operator=OPERATOR_NAMES, phase=TEXT, module=_maybe(TEXT))
 _CONDITIONS = _few(st.builds(MacosCondition, macos=TEXT, what=TEXT, operators=_few(OPERATOR_NAMES)))
+_RANGE = {
+    "since": _maybe(TEXT),
+    "seen": _few(TEXT),
+    "fixed": _maybe(TEXT),
+    "open": st.booleans(),
+    "every": st.booleans(),
+}
+ADVISORIES = st.builds(
+    AdvisoryMatch,
+    id=TEXT,
+    title=TEXT,
+    condition=TEXT,
+    symptom=TEXT,
+    workaround=TEXT,
+    hardware=_maybe(TEXT),
+    torch=st.builds(AffectedRange, **_RANGE),
+    macos=st.builds(AffectedSystems, **_RANGE),
+    sources=_few(TEXT),
+    operators=_few(OPERATOR_NAMES),
+    calls=CALLS,
+    phases=st.dictionaries(TEXT, CALLS, max_size=2),
+    modules=_few(TEXT),
+    call_sites=_few(TEXT),
+)
 _METHODS = st.sampled_from(["predicted", "observed"])
 _UNJUDGED = _few(st.builds(Unjudged, operator=OPERATOR_NAMES, reason=TEXT, calls=CALLS))
 _DEPENDENCE = _few(st.builds(DataDependence, operator=OPERATOR_NAMES, assumed=TEXT))
@@ -111,6 +138,7 @@ def coverage_reports() -> st.SearchStrategy[CoverageReport]:
         data_dependence=_DEPENDENCE,
         first_refused_tensor=_maybe(_REFUSED),
         macos_conditions=_CONDITIONS,
+        advisories=_few(ADVISORIES),
         explained=st.booleans(),
         failure=_maybe(FAILURES),
     )
@@ -123,6 +151,7 @@ def matrix_reports() -> st.SearchStrategy[MatrixReport]:
         target=TARGETS,
         summary=SUMMARIES,
         findings=st.dictionaries(OPERATOR_NAMES, VERDICTS, max_size=3),
+        advisories=_few(TEXT),
         failure=_maybe(FAILURES),
     )
     return st.builds(
@@ -134,6 +163,7 @@ def matrix_reports() -> st.SearchStrategy[MatrixReport]:
         releases=_few(cell),
         operators=_few(FINDINGS),
         not_judged=_UNJUDGED,
+        advisories=_few(ADVISORIES),
     )
 
 

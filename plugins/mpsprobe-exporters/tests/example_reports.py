@@ -157,6 +157,62 @@ def explained() -> CoverageReport:
     )
 
 
+ADVISORIES = [
+    {
+        "id": "attention-causal-half",
+        "title": "Causal attention in half precision lets tokens see up to three later ones",
+        "condition": "is_causal=True in float16 or bfloat16 with more than one query",
+        "symptom": "Up to three later tokens leak into the result.",
+        "workaround": "Pass a lower-triangular attn_mask instead of is_causal=True, or upgrade.",
+        "torch": {"seen": ["2.10.0", "2.12.1"], "fixed": "2.13.0"},
+        "macos": {},
+        "sources": ["pytorch/pytorch#195910", "https://example.org/report"],
+        "operators": ["aten::_scaled_dot_product_attention_math_for_mps"],
+        "calls": 12,
+        "phases": {"forward": 12},
+        "modules": layers("encoder.layer.{}.attention.self"),
+        "call_sites": [f"{MODELING}:282"],
+    },
+    {
+        "id": "bmm-long-reduction",
+        "title": "Batched matrix products add memory beyond their operands",
+        "condition": "the dimension that is summed over has 32767 elements or more",
+        "symptom": "Results that are off by up to a third of their scale.",
+        "workaround": "Split the sum.",
+        "hardware": "M1 and M2",
+        "torch": {"since": "2.7.0", "open": True},
+        "macos": {"since": "15.0", "fixed": "26.4"},
+        "sources": ["pytorch/pytorch#195163"],
+        "operators": ["aten::bmm"],
+        "calls": 1,
+        "phases": {"backward": 1},
+    },
+]
+
+
+def advised() -> CoverageReport:
+    """Everything native, and two known wrong results."""
+    return coverage(
+        "2.12.1", NATIVE, advisories=ADVISORIES, summary={**summary(NATIVE, "2.5.0"), "advisories": len(ADVISORIES)}
+    )
+
+
+def advised_matrix() -> MatrixReport:
+    """Three releases, of which the first two have a known wrong result and the third none."""
+    cells = [
+        {"target": {"torch": torch}, "summary": summary(NATIVE), "advisories": names}
+        for torch, names in (
+            ("2.11.0", ["attention-causal-half", "bmm-long-reduction"]),
+            ("2.12.1", ["attention-causal-half"]),
+            ("2.13.0", []),
+        )
+    ]
+    document = {"method": "predicted", "workload": {**BERT, **SIZES}, "environment": ENVIRONMENT, "releases": cells}
+    return MatrixReport.model_validate(
+        {**document, "native_since": "2.11.0", "operators": NATIVE, "advisories": ADVISORIES}
+    )
+
+
 def mixed() -> CoverageReport:
     """Training with every verdict, something not judged and an assumption."""
     workload = {**BERT, **SIZES, "phase": "training", "autocast": "bfloat16", "grad_accum": 4, "optimizer": "AdamW"}
@@ -208,5 +264,7 @@ def examples() -> dict[str, Report]:
         "failed": failed(),
         "explained": explained(),
         "matrix": matrix(),
+        "advised": advised(),
+        "advised-matrix": advised_matrix(),
         "empty": coverage("2.15.0", []),
     }

@@ -48,6 +48,14 @@ texts = (
 )
 
 
+def hostile_advisory(text: str) -> dict[str, Any]:
+    """A known wrong result with ``text`` wherever it takes a string."""
+    words = ("id", "title", "condition", "symptom", "workaround", "hardware")
+    places = {"sources": [text], "operators": [text], "modules": [text], "call_sites": [text]}
+    affected = {"torch": {"since": text, "fixed": text}, "macos": {"seen": [text]}}
+    return {**dict.fromkeys(words, text), **places, **affected, "calls": 1, "phases": {text: 1}}
+
+
 def hostile_coverage(text: str) -> CoverageReport:
     """A report with ``text`` wherever a report takes a string."""
     places: dict[str, Any] = {"modules": [text, f"a.0.{text}", f"a.1.{text}"], "call_sites": [text, f"/x/{text}:1"]}
@@ -73,6 +81,7 @@ def hostile_coverage(text: str) -> CoverageReport:
         environment={**ENVIRONMENT, "torch": text, "torch_build": text, "platform": text, "transformers": text},
         not_judged=[{"operator": text, "reason": text, "call_sites": [text]}],
         data_dependence=[{"operator": text, "assumed": text, "call_sites": [text]}],
+        advisories=[hostile_advisory(text)],
         failure=failure,
     )
 
@@ -87,10 +96,13 @@ def hostile_matrix(text: str) -> MatrixReport:
         environment=one.environment,
         native_since=text,
         releases=[
-            MatrixCell.model_validate({**cell, "findings": {text: "missing", f"b{text}": "unsupported"}}),
+            MatrixCell.model_validate(
+                {**cell, "findings": {text: "missing", f"b{text}": "unsupported"}, "advisories": [text]}
+            ),
             MatrixCell.model_validate({**cell, "target": {"torch": f"2.0.{text}"}, "findings": {text: "fallback"}}),
         ],
         operators=one.operators,
         not_judged=one.not_judged,
         data_dependence=one.data_dependence,
+        advisories=one.advisories,
     )

@@ -26,7 +26,7 @@ def test_golden(declaration: ExporterDeclaration, name: str) -> None:
     compare(GOLDEN / f"{name}{declaration.extension}", text)
 
 
-@pytest.mark.parametrize("name", ["mixed", "matrix"])
+@pytest.mark.parametrize("name", ["mixed", "matrix", "advised"])
 @pytest.mark.parametrize("width", [80, 160])
 def test_golden_widths(name: str, width: int) -> None:
     compare(GOLDEN / f"{name}-{width}.txt", TableExporter(width).render(examples()[name]))
@@ -43,7 +43,8 @@ def test_golden_ascii() -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    names = set(examples()) | {"mixed-80", "mixed-160", "matrix-80", "matrix-160", "failed-color", "failed-ascii"}
+    widths = {f"{name}-{width}" for name in ("mixed", "matrix", "advised") for width in (80, 160)}
+    names = set(examples()) | widths | {"failed-color", "failed-ascii"}
     assert {path.stem for path in GOLDEN.glob("*.*") if not path.name.startswith(".")} == names
 
 

@@ -100,7 +100,16 @@ def short_answer(report: AnyReport) -> str:
         parts = _matrix_answer(report)
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
+    if report.advisories:
+        parts.append(_advised(report))
     return "; ".join(parts)
+
+
+def _advised(report: AnyReport) -> str:
+    if report.kind == "coverage":
+        return plural(len(report.advisories), "known wrong result")
+    concerned = sum(bool(cell.advisories) for cell in report.releases)
+    return f"known wrong results on {number(concerned)} of {plural(len(report.releases), 'release')}"
 
 
 def sentence(text: str) -> str:

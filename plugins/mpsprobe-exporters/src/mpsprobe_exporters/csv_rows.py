@@ -14,7 +14,7 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reading import known
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
+    from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding
     from mpsprobe.schemas.report import Report
 
 COLUMNS = (
@@ -40,7 +40,8 @@ class CsvExporter:
     """The columns of ``COLUMNS``; lists are joined by ``; ``.
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
-    ``data_dependence`` and ``failure``. A matrix has one column for each release instead.
+    ``data_dependence``, ``advisory`` (a known wrong result) and ``failure``. A matrix has one column for
+    each release instead.
     """
 
     def render(self, report: Report) -> str:
@@ -66,6 +67,8 @@ def _coverage_rows(report: CoverageReport) -> Iterable[tuple[object, ...]]:
         yield _row(left.operator, "not_judged", left.calls, left.call_sites, left.reason)
     for read in report.data_dependence:
         yield _row(read.operator, "data_dependence", read.calls, read.call_sites, f"assumed {read.assumed}")
+    for advisory in report.advisories:
+        yield _advisory_row(advisory)
     if report.failure:
         yield _row("", "failure", 1, [], answer.failure_sentence(report.failure))
 
@@ -88,17 +91,26 @@ def _operator_row(one: OperatorFinding, release: str) -> tuple[object, ...]:
     )
 
 
+def _advisory_row(one: AdvisoryMatch) -> tuple[object, ...]:
+    phases, places = _joined(f"{phase}={calls}" for phase, calls in one.phases.items()), _joined(one.call_sites)
+    reason = f"{one.id}: {one.title}. When: {one.condition}. {one.symptom}"
+    row = (_joined(one.operators), "advisory", one.calls, phases, "", "", _joined(fold_names(one.modules)), places)
+    return (*row, "", "", "", reason, one.workaround)
+
+
 def _row(operator: str, verdict: str, calls: int, call_sites: list[str], reason: str) -> tuple[object, ...]:
     return (operator, verdict, calls, "", "", "", "", _joined(call_sites), "", "", "", reason, "")
 
 
 def _matrix_rows(report: MatrixReport) -> Iterable[tuple[object, ...]]:
-    """Three rows about the whole workload, named in parentheses, then the operators; empty is native or not called."""
+    """Rows about the whole workload, named in parentheses, then the operators; empty is native or not called."""
     cells = report.releases
     yield ("operator", *(cell.target.torch for cell in cells))
     yield ("(operators)", *(cell.summary.operators for cell in cells))
     yield ("(native)", *(cell.summary.operators_by_verdict.get("native", 0) for cell in cells))
     yield ("(failure)", *(answer.failure_sentence(cell.failure) if cell.failure else "" for cell in cells))
+    if report.advisories:
+        yield ("(advisories)", *(_joined(cell.advisories) for cell in cells))
     for operator in release_grid.operators(report):
         yield (operator, *(cell.findings.get(operator, "") for cell in cells))
 

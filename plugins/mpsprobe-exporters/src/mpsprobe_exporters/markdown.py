@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, release_grid
+from mpsprobe_exporters import advisories, answer, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.places import places
@@ -37,6 +37,7 @@ class MarkdownExporter:
         notes = answer.macos_notes(read)
         if notes:
             blocks += [f"### {answer.MACOS}", "\n".join(f"- {prose(note)}" for note in notes)]
+        blocks += _advised(read)
         explained = answer.explanations(read)
         if explained:
             rows = ((code(operator), verdict, prose(text, 400)) for operator, verdict, text in explained)
@@ -112,6 +113,18 @@ def _advice(found: list[OperatorFinding], release: str) -> Iterator[str]:
     for one in found:
         reason = f" {prose(one.reason, 1000).rstrip('.')}." if one.reason else ""
         lines.append(f"- {code(one.operator)} ({one.verdict}):{reason} {prose(advice(one, release))}")
+    yield "\n".join(lines)
+
+
+def _advised(report: AnyReport) -> Iterator[str]:
+    if not report.advisories:
+        return
+    yield f"### {prose(advisories.title(report))}"
+    lines = []
+    for one in report.advisories:
+        name, title = advisories.heading(one)
+        lines.append(f"- {code(name)} **{prose(title)}**")
+        lines += [f"  - {label}: {prose(text, 1000)}" for label, text in advisories.facts(report, one)]
     yield "\n".join(lines)
 
 

@@ -8,7 +8,9 @@ from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, shortened
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import OperatorFinding
+    from mpsprobe.schemas import AdvisoryMatch, OperatorFinding
+
+    Placed = OperatorFinding | AdvisoryMatch
 
 MOST_MODULES, MOST_SITES = 4, 3
 
@@ -18,11 +20,11 @@ def places(one: OperatorFinding) -> list[str]:
     return modules(one) + sites(one)
 
 
-def modules(one: OperatorFinding, most: int | None = MOST_MODULES) -> list[str]:
+def modules(one: Placed, most: int | None = MOST_MODULES) -> list[str]:
     """The modules, folded, the first ``most`` of them."""
     return shortened([one_line(name) for name in fold_names(one.modules)], most)
 
 
-def sites(one: OperatorFinding, most: int | None = MOST_SITES) -> list[str]:
+def sites(one: Placed, most: int | None = MOST_SITES) -> list[str]:
     """The source lines by file name and number, the first ``most`` of them."""
     return shortened(list(dict.fromkeys(map(call_site, one.call_sites))), most)

@@ -52,6 +52,12 @@ def history(report: MatrixReport, operator: str) -> list[tuple[str, str]]:
     return [(_range(run), verdict_at(run[0], operator)) for run in runs]
 
 
+def advised(report: MatrixReport, advisory: str) -> str:
+    """The releases whose calls an advisory is about, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
+    runs = _runs(report.releases, lambda cell: advisory in cell.advisories)
+    return ", ".join(_range(run) for run in runs if advisory in run[0].advisories)
+
+
 def whole_rows(columns: list[Column]) -> list[tuple[str, list[str]]]:
     """The rows about the whole workload: how many operators are native, and where the run stopped if it did."""
     rows = [("native operators", [native_count(column.cell) for column in columns])]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe_exporters import answer
+from mpsprobe_exporters import advisories, answer
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
@@ -47,6 +47,7 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
         yield BLANK
         yield Text(answer.MACOS, style="bold")
         yield from (_indented(Text(note)) for note in notes)
+    yield from _advised(report)
     yield from _explained(report)
     for title, lines in answer.open_questions(report):
         yield BLANK
@@ -75,12 +76,29 @@ def _to_do(found: list[OperatorFinding], release: str, with_places: bool) -> Ite
     for one in found:
         yield BLANK
         yield Text.assemble((one_line(one.operator), "bold"), "  ", (one.verdict, STYLES[one.verdict]))
-        facts = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-        facts.add_column(no_wrap=True)
-        facts.add_column(overflow="fold")
-        for label, text in _facts(one, release, with_places):
-            facts.add_row(f"  {label}", Text(text))
-        yield facts
+        yield _labelled(_facts(one, release, with_places))
+
+
+def _advised(report: AnyReport) -> Iterator[RenderableType]:
+    if not report.advisories:
+        return
+    yield BLANK
+    yield Text(advisories.title(report), style="bold")
+    for one in report.advisories:
+        name, title = advisories.heading(one)
+        yield BLANK
+        yield Text.assemble((name, "bold magenta"), "  ", title)
+        yield _labelled(advisories.facts(report, one))
+
+
+def _labelled(lines: Iterable[tuple[str, str]]) -> RenderableType:
+    """Labels on the left, texts folded beside them."""
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in lines:
+        grid.add_row(f"  {label}", Text(text))
+    return grid
 
 
 def _explained(report: AnyReport) -> Iterator[RenderableType]:

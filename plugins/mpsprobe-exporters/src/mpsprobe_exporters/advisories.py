@@ -1,0 +1,50 @@
+"""What a report says of known wrong results, in sentences, for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import release_grid
+from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.plain_text import number, one_line
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport
+
+    AnyReport = CoverageReport | MatrixReport
+
+LONGEST = 1000
+
+
+def title(report: AnyReport) -> str:
+    """The heading: of a single release it names the release."""
+    return (
+        f"Known wrong results on torch {one_line(report.target.torch)}"
+        if report.kind == "coverage"
+        else ("Known wrong results")
+    )
+
+
+def heading(one: AdvisoryMatch) -> tuple[str, str]:
+    """Identifier and title."""
+    return one_line(one.id), one_line(one.title)
+
+
+def facts(report: AnyReport, one: AdvisoryMatch) -> Iterator[tuple[str, str]]:
+    """Label and text of what is told of one; the places are those of this workload, the rest is about the operator."""
+    where = [", ".join(part) for part in (modules(one), sites(one)) if part]
+    if where:
+        yield "where", " · ".join(where)
+    phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
+    yield "calls", f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})"
+    yield "when", one_line(one.condition, LONGEST)
+    yield "what", one_line(one.symptom, LONGEST)
+    yield "do", one_line(one.workaround, LONGEST)
+    if report.kind == "coverage-matrix":
+        yield "here on", release_grid.advised(report, one.id)
+    yield "torch", one_line(one.torch.words())
+    yield "macOS", one_line(one.macos.words())
+    if one.hardware:
+        yield "hardware", one_line(one.hardware)
+    yield "sources", ", ".join(one_line(source) for source in one.sources)
