@@ -199,7 +199,7 @@ def test_a_tensor_left_on_the_cpu_is_told(device: VirtualDevice, call: Callable[
     assert all("CPU tensor" in note.text and note.calls == 2 for note in notes)
 
 
-@pytest.mark.parametrize(("release", "verdict"), [("2.6.0", "missing"), ("2.13.0", "native")])
+@pytest.mark.parametrize(("release", "verdict"), [("2.6.0", "unsupported"), ("2.13.0", "native")])
 def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: str) -> None:
     """``_sparse_coo_tensor_with_dims_and_tensors`` has a SparseMPS kernel from 2.9.0 on, and never one under MPS."""
     device = VirtualDevice(load_table(release))

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
 from mpsprobe_coverage.device.tensor import MPS
 
 _Original = torch.Generator
+# By the address of what C++ passes on: a generator comes back from there as another Python object.
+_of_mps: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 class _Like(type(_Original)):  # type: ignore[misc]
@@ -30,7 +33,9 @@ class MpsGenerator(_Original, metaclass=_Like):
     def __new__(cls, device: Any = "cpu") -> Any:
         if torch.device(device).type != "mps":
             return _Original(device)
-        return super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        _of_mps[made._cdata] = made  # type: ignore[attr-defined]
+        return made
 
     device = property(lambda self: MPS)
 
@@ -62,6 +67,11 @@ class Event:
         """Milliseconds between two events; 0, since nothing was computed."""
         del end_event
         return 0.0
+
+
+def is_of_mps(value: object) -> bool:
+    """Whether ``value`` is a generator of MPS, also after it has been through C++."""
+    return isinstance(value, _Original) and value._cdata in _of_mps  # type: ignore[attr-defined]
 
 
 def random_numbers_in_python(replace: Callable[[Any, str, Any], None]) -> None:

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.advisories.watching import Watching
 from mpsprobe_coverage.device.attribution import Attribution, Origin
+from mpsprobe_coverage.device.cpu_fallback import GENERATOR, passes_generator
 from mpsprobe_coverage.device.dtypes import DtypeRules
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
 from mpsprobe_coverage.device.plan import How, Plan, make_plan
@@ -20,9 +21,10 @@ from mpsprobe_coverage.device.refusals import Call, Rules
 from mpsprobe_coverage.device.routing import Route
 from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, reshape_in_place, spec_of
 from mpsprobe_coverage.device.values import Values
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels.table import MISSING, KernelTable
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
+_NO_GENERATOR = Refusal(GENERATOR, source="branch", evidence="check_generator in ATen/core/Generator.h")
 _PRIM_DEVICE = torch.ops.prim.device.default
 _COPY = torch.ops.aten.copy_.default
 _TO_COPY = torch.ops.aten._to_copy.default
@@ -158,7 +160,7 @@ class Interception(TorchDispatchMode):
         if self.recorder.phase is not None:
             if outcome.caution is not None:
                 self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
-            if refused is None and plan.rules:
+            if refused is None and (plan.rules or plan.verdict == MISSING):
                 refused = self.refusal(plan, args, kwargs, tuple(inputs), outcome.flat)
             if plan.watchers and refused is None:
                 self._watch(plan, args, kwargs, tuple(inputs), outcome)
@@ -176,7 +178,7 @@ class Interception(TorchDispatchMode):
     ) -> Refusal | None:
         """What the operator's kernel says to these arguments when it refuses them."""
         if plan.verdict != "native":  # without a kernel nothing refuses, and a fallback computes on the CPU
-            return None
+            return _NO_GENERATOR if plan.verdict == MISSING and passes_generator(args, kwargs) else None
         call = Call(plan.func, args, kwargs, inputs, outputs)
         for rule in plan.rules:
             refused = rule(call)

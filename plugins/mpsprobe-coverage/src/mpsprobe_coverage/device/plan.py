@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import DispatchKey
 
+from mpsprobe_coverage.device.cpu_fallback import without_kernel
 from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.device.routing.renames import renames
@@ -34,8 +35,6 @@ _COMPOSITE_KEYS = (
 _TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
 FALLBACK_REASON = "PyTorch registers it to run on the CPU, whatever the environment says"
 ERROR_REASON = "registered to raise on MPS"
-MISSING_REASON = "no MPS kernel: raises, or runs on the CPU with PYTORCH_ENABLE_MPS_FALLBACK=1"
-VIEW_REASON = "no MPS kernel, and a view operator cannot fall back to the CPU"
 NO_TABLE_REASON = "an operator of a library that no kernel table covers"
 NOT_IN_RELEASE = "does not exist in torch {release}: the installed torch calls it where that release calls others"
 
@@ -91,7 +90,7 @@ def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route
             return _finish(Plan(func, name, How.COMPOSITE, "composite", None, key))
         return _finish(Plan(func, name, How.KERNEL, "unknown", NO_TABLE_REASON))
     name = renames(table).get(name, name)
-    verdict, reason = judge(name, table, func.is_view)
+    verdict, reason = judge(name, table, func)
     route = routes.get(name)
     if route is not None and not (route.only_without_kernel and verdict in ("native", "fallback")):
         return _finish(Plan(func, name, How.ROUTE, verdict, reason, composite_key(func), route=route))
@@ -109,9 +108,15 @@ def _depends_on_values(func: Any) -> bool:
     return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
 
 
-def judge(name: str, table: KernelTable, is_view: bool = False) -> tuple[str, str | None]:
-    """Verdict and reason for an operator by the registrations of ``table``'s release alone."""
-    verdict = table.verdict(name, serving_key(name))
+def judge(name: str, table: KernelTable, func: Any, key: str | None = None) -> tuple[str, str | None]:
+    """Verdict and reason for an operator by the registrations of ``table``'s release alone.
+
+    Args:
+        name: what the release calls the overload ``func``.
+        key: the dispatch key that the call takes; by default the one that serves its dense arguments.
+    """
+    key = serving_key(name) if key is None else key
+    verdict = table.verdict(name, key)
     if verdict == "native" or verdict == "composite":
         return verdict, None
     if verdict == "fallback":
@@ -120,9 +125,7 @@ def judge(name: str, table: KernelTable, is_view: bool = False) -> tuple[str, st
         return verdict, ERROR_REASON
     if verdict == "unknown":
         return verdict, NOT_IN_RELEASE.format(release=table.release)
-    if is_view:
-        return "unsupported", VIEW_REASON
-    return "missing", MISSING_REASON
+    return without_kernel(func, name, table, key)
 
 
 def composite_key(func: Any) -> Any:
