@@ -45,6 +45,6 @@ def facts(report: AnyReport, one: AdvisoryMatch) -> Iterator[tuple[str, str]]:
         yield "here on", release_grid.advised(report, one.id)
     yield "torch", one_line(one.torch.words())
     yield "macOS", one_line(one.macos.words())
-    if one.hardware:
+    if one.hardware is not None:
         yield "hardware", one_line(one.hardware)
     yield "sources", ", ".join(one_line(source) for source in one.sources)

@@ -123,7 +123,7 @@ def _advised(report: AnyReport) -> Iterator[str]:
     lines = []
     for one in report.advisories:
         name, title = advisories.heading(one)
-        lines.append(f"- {code(name)} **{prose(title)}**")
+        lines.append(f"- {code(name)}: {prose(title)}")
         lines += [f"  - {label}: {prose(text, 1000)}" for label, text in advisories.facts(report, one)]
     yield "\n".join(lines)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from mpsprobe.output import write_stdout
+from mpsprobe.schemas import AffectedSystems
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,18 +20,22 @@ PIPE_COLUMNS = 100
 
 
 def print_list(found: list[Advisory]) -> None:
-    """Two or three lines for each: identifier and title, then the releases of torch and macOS."""
+    """The identifier of each, and beside it its title and the releases of torch and macOS."""
     if not found:
         _print([Text("no known wrong result")])
         return
-    parts: list[RenderableType] = []
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
     for one in found:
-        parts.append(Text.assemble((one.id, "bold"), "  ", one.title))
-        hardware = f"; {one.hardware}" if one.hardware else ""
-        line = f"torch {one.torch.words()}; macOS {one.macos.words()}{hardware}"
-        parts.append(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        facts = [f"torch: {one.torch.words()}"]
+        if one.macos != AffectedSystems():
+            facts.append(f"macOS: {one.macos.words()}")
+        if one.hardware:
+            facts.append(one.hardware)
+        grid.add_row(Text(one.id, style="bold"), Text.assemble(one.title, "\n", ("; ".join(facts), "dim")))
     counted = f"{len(found)} known wrong result{'' if len(found) == 1 else 's'}"
-    _print([*parts, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")])
+    _print([grid, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")])
 
 
 def print_details(found: list[Advisory]) -> None:
