@@ -32,14 +32,14 @@ from mpsprobe_coverage.kernels.expectations import (
 )
 from mpsprobe_coverage.kernels.store import load_table
 
-REFUSING_LISTS = frozenset(
-    {"UNIMPLEMENTED_XFAILLIST", "ON_MPS_XFAILLIST", "SUPPORTED_COMPLEX_OPS", "UNSUPPORTED_COMPLEX_OPS"}
-)
-"""Lists of what MPS does not do. The others are about wrong or undefined numbers and about old versions of macOS."""
+REFUSING_LISTS = frozenset({"UNIMPLEMENTED_XFAILLIST", "SUPPORTED_COMPLEX_OPS", "UNSUPPORTED_COMPLEX_OPS"})
+"""Lists of what MPS does not do. The others are about wrong or undefined numbers and old versions of macOS;
+``ON_MPS_XFAILLIST`` is about operators further down, which have no kernel, and about single arguments (a negative
+number as ``uint8``)."""
 NO_TENSOR = frozenset({"float64", "complex128"})
 UPCAST_SINCE = Version("2.11.0")
 HALF = frozenset({"float16", "bfloat16"})
-MOST_SAMPLES = 32  # of one entry with one dtype, all different in dtypes, ranks and arguments
+MOST_PASSING = 32  # samples of an entry that passes, all different in dtypes, ranks and arguments
 SHADOW_LIMIT = 2**12
 
 
@@ -118,12 +118,14 @@ def status_of(expected: Expectations, key: str, entry: Any, dtype: str) -> Statu
         return "unclaimed" if dtype in on_cpu else None
     if expectation.kind == "pass":
         return "passes"
-    return "fails" if REFUSING_LISTS.issuperset(expectation.lists) else None
+    # What fails with every dtype fails for another reason than the dtype: a size, an argument, no kernel at all.
+    whatever = any(key in listed and listed[key] is None for listed in expected.lists.values())
+    return "fails" if REFUSING_LISTS.issuperset(expectation.lists) and not whatever else None
 
 
 @dataclass
 class _Drawn:
-    """An entry with its samples; ``raises`` is worked out where it is asked for."""
+    """An entry with its samples; ``references`` are worked out where they are asked for."""
 
     entry: Any
     samples: list[Any]
@@ -144,12 +146,13 @@ def _drawn(dtype: str) -> Iterator[tuple[str, _Drawn]]:
         first: dict[Any, Any] = {}
         for sample in samples:
             first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), sample)
-        yield key, _Drawn(entry, samples, list(first.values())[:MOST_SAMPLES], _names(entry))
+        yield key, _Drawn(entry, samples, list(first.values()), _names(entry))
 
 
 def _observed(device: AuditDevice, one: _Drawn, key: str, dtype: str, status: Status, release: str) -> Observed:
     failed = False
-    for drawn in one.distinct:
+    # Any sample may be the one that fails; those that pass call much the same.
+    for drawn in one.distinct[: MOST_PASSING if status == "passes" else None]:
         try:
             with device.recording("forward"):
                 forward(one.entry, device.sample(drawn))

@@ -53,7 +53,8 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
             f"{', '.join(one.releases)}: {refused} refused, {weaker} not claimed, {taken} taken, counted by operator "
             "and dtypes"
         )
-    same = (data_folder() / FILE).read_bytes() == data
+    shipped = data_folder() / FILE
+    same = shipped.is_file() and shipped.read_bytes() == data
     lines.append(f"{'the same as' if same else 'NOT'} the file of this package")
     write_stdout("\n".join(lines))
     if check and not same:

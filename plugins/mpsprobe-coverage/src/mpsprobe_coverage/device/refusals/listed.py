@@ -12,8 +12,9 @@ Which lists speak for a release:
   that share a list count as one: the neighbours of 2.14.0 are 2.13.0 and 2.15.0, never the same list of 2.14.1.
 - ``none``: nobody; what this module knows is left out.
 
-Where two neighbours speak they must agree; where they do not, the mechanism decides. A release older than every list
-has one neighbour, which counts for refusals only: kernels learn dtypes with time and do not unlearn them.
+Where two neighbours speak they must agree; where they do not, the mechanism decides. Kernels learn dtypes with time and
+do not unlearn them. So a release older than every list, which has one neighbour, hears of it only what is refused, and
+one that is newer than every list only what is taken.
 """
 
 from __future__ import annotations
@@ -67,6 +68,12 @@ class Learned:
         """The signatures that ``operator`` refuses, by either evidence."""
         return frozenset({*self.refused.get(operator, ()), *self.unclaimed.get(operator, ())})
 
+    def nearest(self, release: str) -> str:
+        """The one of the releases that is nearest to ``release``, or ``release`` itself."""
+        if release in self.releases:
+            return release
+        return self.releases[-1] if Version(self.releases[-1]) < Version(release) else self.releases[0]
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -110,10 +117,12 @@ def rules(table: KernelTable, lists: Lists = "own") -> dict[str, tuple[Rule, ...
     if lists == "none" or table.library != "torch":
         return found
     voices = speaking_for(table.release, lists)
+    if not any(Version(voice.releases[-1]) >= Version(table.release) for voice in voices):
+        return found
     for operator in sorted({o for voice in voices for part in (voice.refused, voice.unclaimed) for o in part}):
         blamed = {one for voice in voices for one in voice.blamed(operator)}
         taken = {one for voice in voices for one in voice.accepted.get(operator, ())}
-        shown = {one: _shown(operator, one, voices) for one in sorted(blamed - taken)}
+        shown = {one: _shown(operator, one, voices, table.release) for one in sorted(blamed - taken)}
         if shown:
             dtypes = frozenset(getattr(torch, name) for one in shown for name in _split(one))
             since = {one: _accepted_since(operator, one, table.release) for one in shown}
@@ -245,9 +254,9 @@ def _read(text: str) -> dict[str, str]:
     return found
 
 
-def _shown(operator: str, one: str, voices: tuple[Learned, ...]) -> tuple[str, str]:
+def _shown(operator: str, one: str, voices: tuple[Learned, ...], release: str) -> tuple[str, str]:
     """Reason and evidence: which lists, which entry."""
-    releases = [voice.releases[-1] for voice in voices if one in voice.blamed(operator)]
+    releases = [voice.nearest(release) for voice in voices if one in voice.blamed(operator)]
     where = f"list{'s' if len(releases) > 1 else ''} of {' and '.join(releases)}"
     for voice in reversed(voices):
         if one in voice.refused.get(operator, ()):
