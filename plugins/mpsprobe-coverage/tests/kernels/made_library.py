@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 TEXT_AT = 0x1000
 RETURN = 0xD65F03C0
 HEADER, SEGMENT, SECTION, SYMTAB, DYSYMTAB = 32, 72, 80, 24, 80
+OBJECTS_AT, OBJECT = 0x4000000, 64  # where global objects lie in memory, and how large each is
+STRINGS_IN_FRAME = 64  # bytes from the stack pointer; what lies below is for arguments
+FRAME = 0xD1080000 | 31 << 5 | 31  # sub sp, sp, #512
 FALLBACK = "__ZN3c1011BoxedKernel19make_boxed_functionIXadL_ZN2atL12mps_fallbackERKNS_14OperatorHandleEEEEvv"
 
 
@@ -36,7 +39,32 @@ class Call:
     symbol: str
 
 
-Step = Load | Address | Call
+@dataclass(frozen=True)
+class Text:
+    """Builds a short ``std::string`` on the stack, 32 bytes for each ``slot``, and puts its address into a register."""
+
+    text: str
+    register: int
+    slot: int = 0
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Stores the address of a function into a global object, ``offset`` bytes from where that begins."""
+
+    symbol: str
+    into: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Words:
+    """Instructions as they are."""
+
+    words: tuple[int, ...]
+
+
+Step = Load | Address | Call | Text | Keep | Words
 
 
 def initialiser(namespace: str, key: str, number: int = 1) -> str:
@@ -55,10 +83,12 @@ def definitions(namespace: str, fragment: int | None = None) -> str:
 
 @dataclass
 class MadeLibrary:
-    """Functions in the order of their addresses, and strings that no function loads."""
+    """Functions in the order of their addresses, strings that no function loads, global objects, Metal kernels."""
 
     functions: dict[str, Sequence[Step]] = field(default_factory=dict)
     strings: Sequence[str] = ()
+    objects: Sequence[str] = ()
+    kernels: Sequence[str] = ()
 
     def build(self) -> bytes:
         """The file. Offsets in it are addresses, as in the ``__TEXT`` segment of a real library."""
@@ -71,6 +101,7 @@ class MadeLibrary:
         text_size = at - TEXT_AT
         stubs_at = at
         starts.update({symbol: stubs_at + 12 * index for index, symbol in enumerate(imported)})
+        starts.update({symbol: OBJECTS_AT + OBJECT * index for index, symbol in enumerate(self.objects)})
         strings_at = stubs_at + 12 * len(imported) + 16
         texts = [s.text for steps in self.functions.values() for s in steps if isinstance(s, Load)] + list(self.strings)
         places, pool = {}, b""
@@ -78,15 +109,22 @@ class MadeLibrary:
             places[text] = strings_at + len(pool)
             pool += text.encode() + b"\0"
         code = b"".join(_encode(steps, starts[symbol], starts, places) for symbol, steps in self.functions.items())
-        linked_at = _aligned(strings_at + len(pool))
+        metal_at = _aligned(strings_at + len(pool))
+        metal = b"MTLB" + b"".join(_metal_name(name) for name in self.kernels)
+        linked_at = _aligned(metal_at + len(metal))
         names, symbols = b"\0", b""
         for symbol in self.functions:
             symbols += struct.pack("<IBBHQ", len(names), 0x0E, 1, 0, starts[symbol])
             names += symbol.encode() + b"\0"
+        for symbol in self.objects:
+            symbols += struct.pack("<IBBHQ", len(names), 0x0E, 9, 0, starts[symbol])
+            names += symbol.encode() + b"\0"
         for symbol in imported:
             symbols += struct.pack("<IBBHQ", len(names), 0x01, 0, 0, 0)
             names += symbol.encode() + b"\0"
-        indirect = b"".join(struct.pack("<I", len(self.functions) + index) for index in range(len(imported)))
+        indirect = b"".join(
+            struct.pack("<I", len(self.functions) + len(self.objects) + index) for index in range(len(imported))
+        )
         indirect_at = linked_at + len(symbols)
         names_at = indirect_at + len(indirect)
         end = names_at + len(names)
@@ -94,10 +132,11 @@ class MadeLibrary:
             (b"__text", TEXT_AT, text_size, 0x80000400, 0, 0),
             (b"__stubs", stubs_at, 12 * len(imported), 0x80000408, 0, 12),
             (b"__cstring", strings_at, len(pool), 0x2, 0, 0),
+            (b"metal_basic", metal_at, len(metal), 0, 0, 0),
         ])  # fmt: skip
         commands += _segment(b"__LINKEDIT", linked_at, end - linked_at, [])
         commands += struct.pack("<6I", 0x2, SYMTAB, linked_at, len(symbols) // 16, names_at, len(names))
-        count = len(self.functions)
+        count = len(self.functions) + len(self.objects)
         tables = (0, count, count, 0, count, len(imported), 0, 0, 0, 0, 0, 0, indirect_at, len(imported), 0, 0, 0, 0)
         commands += struct.pack("<20I", 0xB, DYSYMTAB, *tables)
         header = struct.pack("<8I", 0xFEEDFACF, 0x0100000C, 0, 6, 4, len(commands), 0x85, 0)
@@ -106,13 +145,24 @@ class MadeLibrary:
             (0, header + commands),
             (TEXT_AT, code),
             (strings_at, pool),
+            (metal_at, metal),
             (linked_at, symbols + indirect + names),
         ):
             file[place : place + len(content)] = content
         return bytes(file)
 
 
+def _metal_name(name: str) -> bytes:
+    return b"NAME" + struct.pack("<H", len(name) + 1) + name.encode() + b"\0"
+
+
 def _length(step: Step) -> int:
+    if isinstance(step, Words):
+        return len(step.words)
+    if isinstance(step, Text):
+        return len(_text_words(step))
+    if isinstance(step, Keep):
+        return 5
     return 1 if isinstance(step, Call) or (isinstance(step, Load) and step.near) else 2
 
 
@@ -120,15 +170,49 @@ def _encode(steps: Sequence[Step], start: int, functions: dict[str, int], string
     words: list[int] = []
     for step in steps:
         here = start + 4 * len(words)
+        if isinstance(step, Words):
+            words += step.words
+            continue
+        if isinstance(step, Text):
+            words += _text_words(step)
+            continue
+        if isinstance(step, Keep):
+            words += _address(functions[step.symbol], here, 9)
+            words += _address(functions[step.into], here + 8, 8)
+            words.append(0xF9000000 | step.offset // 8 << 10 | 8 << 5 | 9)  # str x9, [x8, #offset]
+            continue
         if isinstance(step, Call):
             words.append(0x94000000 | (functions[step.symbol] - here) // 4 & 0x3FFFFFF)
         elif isinstance(step, Load) and step.near:
             words.append(_page_or_place(0x10000000, strings[step.text] - here, step.register))
         else:
             target = strings[step.text] if isinstance(step, Load) else functions[step.symbol]
-            words.append(_page_or_place(0x90000000, (target >> 12) - (here >> 12), step.register))
-            words.append(0x91000000 | (target & 0xFFF) << 10 | step.register << 5 | step.register)
+            words += _address(target, here, step.register)
     return struct.pack(f"<{len(words) + 1}I", *words, RETURN)
+
+
+def _address(target: int, here: int, register: int) -> list[int]:
+    """``adrp`` and ``add``."""
+    page = _page_or_place(0x90000000, (target >> 12) - (here >> 12), register)
+    return [page, 0x91000000 | (target & 0xFFF) << 10 | register << 5 | register]
+
+
+def _text_words(step: Text) -> list[int]:
+    """As a compiler does it: eight characters at a time from immediates, the length in the last of 24 bytes."""
+    assert len(step.text) < 23
+    at = STRINGS_IN_FRAME + 32 * step.slot
+    content = step.text.encode().ljust(24, b"\0")[:16] + step.text.encode()[16:].ljust(7, b"\0") + b"\0"
+    words = []
+    for place in range(0, 24, 8):
+        chunk = content[place : place + 8]
+        for index in range(4):
+            part = int.from_bytes(chunk[2 * index : 2 * index + 2], "little")
+            words.append((0xF2800000 if index else 0xD2800000) | index << 21 | part << 5 | 8)  # movz, movk x8
+        words.append(0xF9000000 | (at + place) // 8 << 10 | 31 << 5 | 8)  # str x8, [sp, #]
+    words.append(0x52800000 | len(step.text) << 5 | 8)  # mov w8, #length
+    words.append(0x39000000 | (at + 23) << 10 | 31 << 5 | 8)  # strb w8, [sp, #]
+    words.append(0x91000000 | at << 10 | 31 << 5 | step.register)  # add register, sp, #
+    return words
 
 
 def _page_or_place(opcode: int, offset: int, register: int) -> int:

@@ -45,7 +45,7 @@ METAL_TYPES: Mapping[str, str] = {
     "ushort": "uint16",
 }
 """Type in the name of a Metal kernel → dtype (``scalarToMetalTypeString`` in PyTorch's OperationUtils.mm)."""
-STUB = "stub"
+STUB, NAMED = "stub", "named"
 
 
 @dataclass(frozen=True, slots=True)

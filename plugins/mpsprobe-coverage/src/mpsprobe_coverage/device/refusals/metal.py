@@ -15,21 +15,22 @@ import torch
 
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals.call import Call, Rule
-from mpsprobe_coverage.kernels.kernel_facts import CONVERTING, METAL_TYPES, KernelFacts, facts_releases, load_facts
+from mpsprobe_coverage.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _TYPE_OF = {getattr(torch, dtype): metal for metal, dtype in METAL_TYPES.items()}
-_ARITY = {"unary": 1, "binary": 2, "ternary": 3}
+_OPERANDS = {"unary": 1, "binary": 2, "ternary": 3}
 
 
 @dataclass(frozen=True)
-class ElementwiseKernel:
-    """An operator that computes with Metal kernels by element, and the types that these are there for.
+class MetalKernels:
+    """An operator that computes with Metal kernels alone, and the types that these are there for.
 
     Attributes:
-        operands: how many tensors the kernel reads.
+        operands: how many tensors kernels that compute by element read; 0 where another kernel is named after the
+            first tensor, or, without a tensor, after the result.
         types: the Metal types of its input, marked as in ``KernelFacts.kernels``.
-        names: the operations of the kernels (``exp``).
+        names: of the kernels: operations (``exp``) or patterns (``col2im_kernel_{}``).
         operator, release: what the rule is about.
     """
 
@@ -47,13 +48,11 @@ class ElementwiseKernel:
     def __call__(self, call: Call) -> Refusal | None:
         if any(spec.numel == 0 for spec in call.outputs):  # nothing to compute: no kernel is asked for
             return None
-        dtypes = _operands(call)
-        if dtypes is None or len(dtypes) != self.operands:
-            return None
+        dtypes = self._dtypes(call)
         wanted = _wanted(dtypes, call)
         if not wanted or not self.types.isdisjoint(wanted):
             return None
-        said = " and ".join(dict.fromkeys(_said(dtype) for dtype in dtypes))
+        said = " and ".join(dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in dtypes))
         return Refusal(
             f"no Metal kernel '{' or '.join(self.names)}' for {said}",
             _taken_since(self.operator, self.release, self.operands, wanted),
@@ -61,40 +60,54 @@ class ElementwiseKernel:
             evidence=f"torch {self.release} has it for {self._listed()}",
         )
 
+    def _dtypes(self, call: Call) -> tuple[torch.dtype, ...]:
+        """The dtypes that the name of the kernel is made from; empty where that is not certain."""
+        dtypes = _operands(call)
+        if self.operands:
+            return dtypes if dtypes is not None and len(dtypes) == self.operands else ()
+        if not dtypes:
+            return () if dtypes is None or len(call.outputs) != 1 else (call.outputs[0].dtype,)
+        return dtypes[:1]
+
     def _listed(self) -> str:
         return ", ".join(sorted(METAL_TYPES[metal] for metal in self.types if metal in METAL_TYPES))
 
 
 def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
     """A rule for each operator whose Metal kernels are known."""
-    facts = load_facts(table.release) if table.library == "torch" else None
-    if facts is None:
-        return {}
-    made = {operator: _rule(operator, facts) for operator in facts.operators}
-    return {operator: (rule,) for operator, rule in made.items() if rule is not None}
+    made = _rules(table.release) if table.library == "torch" else {}
+    return {operator: (rule,) for operator, rule in made.items()}
 
 
-def _rule(operator: str, facts: KernelFacts) -> ElementwiseKernel | None:
-    operations = facts.operations(operator)
-    if len(operations) != 1:
-        return None
-    [(kind, names)] = operations.items()
-    operands = _ARITY.get(kind)
-    if operands is None:
-        return None
-    types = frozenset[str]().union(*(facts.kernels[name] for name in names))
-    return ElementwiseKernel(operands, types, tuple(sorted(names)), operator, facts.release)
+@functools.cache
+def _rules(release: str) -> dict[str, MetalKernels]:
+    facts = load_facts(release)
+    found = {}
+    for operator in () if facts is None else facts.operators:
+        assert facts is not None
+        kinds = facts.operations(operator)
+        names = sorted(frozenset[str]().union(*kinds.values()))
+        types = frozenset[str]().union(*(facts.kernels[name] for name in names))
+        if NAMED in kinds:
+            found[operator] = MetalKernels(0, types, tuple(names), operator, release)
+        elif len(kinds) == 1:
+            [kind] = kinds
+            if kind in _OPERANDS:
+                found[operator] = MetalKernels(_OPERANDS[kind], types, tuple(names), operator, release)
+    return found
 
 
 def _operands(call: Call) -> tuple[torch.dtype, ...] | None:
-    """Dtypes of the tensors that the kernel reads; None when a plain number stands in the place of one."""
-    dtypes = []
+    """Dtypes of the tensors that the operator reads; None when a plain number stands in the place of one."""
+    dtypes: list[torch.dtype] = []
     for argument in call.func._schema.arguments:
         if argument.is_out:
             continue
         value: Any = call.argument(argument.name)
         if isinstance(value, torch.Tensor):
             dtypes.append(value.dtype)
+        elif isinstance(value, (list, tuple)):
+            dtypes += [item.dtype for item in value if isinstance(item, torch.Tensor)]
         elif isinstance(value, (bool, int, float, complex)) and str(argument.type) == "Tensor":
             return None
     return tuple(dtypes)
@@ -119,13 +132,8 @@ def _taken_since(operator: str, release: str, operands: int, wanted: frozenset[s
     """The first release after ``release`` from which on each release is known to have such a kernel."""
     since = None
     for later in reversed(facts_releases()):
-        facts = load_facts(later)
-        rule = None if later == release or facts is None else _rule(operator, facts)
+        rule = None if later == release else _rules(later).get(operator)
         if rule is None or rule.operands != operands or rule.types.isdisjoint(wanted):
             break
         since = later
     return since
-
-
-def _said(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

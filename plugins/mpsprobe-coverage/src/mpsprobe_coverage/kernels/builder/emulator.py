@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mpsprobe_coverage.kernels.builder.machine import STACK, Place, State, Value
+from mpsprobe_coverage.kernels.builder.machine import ARGUMENT_REGISTERS, STACK, Incoming, Place, State, Value, either
 
 CLOBBERED = (*range(18), 30)
 MASK = (1 << 64) - 1
@@ -27,7 +27,7 @@ class Call:
     state: State
 
     def argument(self, index: int) -> Value:
-        return self.state.registers.get(index)
+        return self.state.argument(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Run:
     ) -> None:
         self.code, self.start, self.end = code, address, address + 4 * len(code)
         self.constant, self.allocates = constant, allocates
-        self.state = State()
+        self.state = State.at_entry()
         self.waiting: dict[int, State] = {}
         self.regions = STACK
 
@@ -202,8 +202,11 @@ class _Run:
         return None
 
     def _register(self, word: int) -> None:
-        """Data processing with registers: only ``mov`` is followed."""
+        """Data processing with registers: only ``mov`` and ``csel`` are followed."""
         register = word & 31
+        if word & 0xFFE00C00 == 0x9A800000 and register != 31:
+            self._set(register, either(self._get(word >> 5 & 31), self._get(word >> 16 & 31)))
+            return
         if word & 0x7FE0FFE0 == 0x2A0003E0:
             value = self._get(word >> 16 & 31)
             if not word >> 31:
@@ -267,6 +270,9 @@ class _Run:
             if pointer is not None:
                 self._set(register, pointer)
                 return
+            if at.region == STACK and at.offset >= 0 and size == 8 and not vector:  # above the frame: an argument
+                self._set(register, Incoming(ARGUMENT_REGISTERS + at.offset // 8))
+                return
             known = [self.state.memory.get((at.region, at.offset + index)) for index in range(size)]
             if all(byte is not None for byte in known):
                 found = bytes(byte for byte in known if byte is not None)
@@ -292,7 +298,7 @@ class _Run:
             if isinstance(value, int):
                 yield Store(at, value)
             return
-        if at is None:
+        if not isinstance(at, Place):
             return
         memory, pointers = self.state.memory, self.state.pointers
         for index in range(-7, size):
@@ -302,14 +308,14 @@ class _Run:
                 memory.pop((at.region, at.offset + index), None)
             else:
                 memory[at.region, at.offset + index] = content[index]
-        if isinstance(value, Place) and size == 8:
+        if isinstance(value, (Place, Incoming)) and size == 8:
             pointers[at.region, at.offset] = value
 
 
 def _moved(value: Value, offset: int) -> Value:
     if isinstance(value, Place):
         return Place(value.region, value.offset + offset)
-    return None if value is None else value + offset
+    return value + offset if isinstance(value, int) else None
 
 
 def _branch(word: int, here: int) -> int | None:

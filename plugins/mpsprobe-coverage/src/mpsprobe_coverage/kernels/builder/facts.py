@@ -17,11 +17,19 @@ from packaging.version import Version
 from mpsprobe_coverage.kernels.builder.callgraph import CallGraph, Reach
 from mpsprobe_coverage.kernels.builder.emulator import Call, Made, run
 from mpsprobe_coverage.kernels.builder.macho import MachO
-from mpsprobe_coverage.kernels.builder.metal import elementwise_types, kernel_names
+from mpsprobe_coverage.kernels.builder.metal import KernelNames, elementwise_types, kernel_names
 from mpsprobe_coverage.kernels.builder.registrations import FALLBACK_KERNEL, initialisers, operator_name
 from mpsprobe_coverage.kernels.builder.stubs import Stubs, read_stubs
 from mpsprobe_coverage.kernels.builder.wheel import Wheel
-from mpsprobe_coverage.kernels.kernel_facts import STUB, SUFFIX, KernelFacts, encode_facts, facts_releases, load_facts
+from mpsprobe_coverage.kernels.kernel_facts import (
+    NAMED,
+    STUB,
+    SUFFIX,
+    KernelFacts,
+    encode_facts,
+    facts_releases,
+    load_facts,
+)
 from mpsprobe_coverage.kernels.releases import data_folder
 from mpsprobe_coverage.kernels.table import MPS
 
@@ -29,8 +37,9 @@ KERNEL = re.compile(r"wrap_kernel_functor_unboxed|make_boxed_from_unboxed_functo
 REGISTER = re.compile(r"^__ZNR5torch7Library5_implE")
 # Operators that only make tensors or look at them in another way: they compute nothing, for any dtype.
 HARMLESS = re.compile(
-    r"(empty|empty_like|empty_strided|new_empty|resize|resize_as|as_strided|alias|view|expand|expand_as|reshape|permute|"
-    r"transpose|unsqueeze|squeeze|select|slice|narrow|movedim|flatten|detach|is_same_size|result_type)_?(_.*)?$"
+    r"(empty|empty_like|empty_strided|new_empty|resize|resize_as|as_strided|alias|view(?!_dtype|_as_)|view_as(?!_)|expand|"
+    r"expand_as|reshape|permute|transpose|unsqueeze|squeeze|select|slice|narrow|movedim|flatten|detach|is_same_size|"
+    r"result_type)_?(_.*)?$"
 )
 
 
@@ -89,31 +98,39 @@ def read_facts(path: Path, release: str, sha256: str) -> KernelFacts:
         TableError: it is not an arm64 Mach-O library, or a truncated or corrupted one.
     """
     with MachO(path) as library:
-        types = elementwise_types(kernel_names(library))
+        names = kernel_names(library)
+        types, patterns = elementwise_types(names), KernelNames(names)
         stubs = read_stubs(library)
-        graph = CallGraph(library, stubs)
+        graph = CallGraph(library, stubs, patterns.fits)
         operators = {}
         for operator, kernel in sorted(_registered(library).items()):
-            known = _known(graph.reach(kernel), stubs, types)
+            known = _known(graph.reach(kernel), stubs, types, patterns)
             if known:
                 operators[operator] = known
-    used = {fact.partition(":")[2] for known in operators.values() for fact in known if not fact.startswith(f"{STUB}:")}
-    return KernelFacts(release, sha256, {name: types[name] for name in sorted(used)}, operators)
+    kernels = {}
+    for kind, _, name in sorted({fact.partition(":") for known in operators.values() for fact in known}):
+        if kind != STUB:
+            kernels[name] = patterns.types(name) if kind == NAMED else types[name]
+    return KernelFacts(release, sha256, kernels, operators)
 
 
-def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:
     """What can be said of an operator for certain; nothing where it may compute in several ways."""
-    if not reach.complete or reach.graph or reach.metal or None in reach.stubs:
+    if not reach.complete or reach.graph or None in reach.stubs or None in reach.patterns:
         return frozenset()
     if any(HARMLESS.match(operator) is None for operator in reach.operators):
         return frozenset()
     unset = {stub for stub in reach.stubs if stub not in stubs.kernels}
     if unset:
-        computes = reach.elementwise or unset != reach.stubs or stubs.offset is None
+        computes = reach.elementwise or reach.patterns or unset != reach.stubs or stubs.offset is None
         return frozenset() if computes else frozenset(f"{STUB}:{name}" for name in unset if name is not None)
     if any(operation is None or operation not in types for _, operation in reach.elementwise):
         return frozenset()
-    return frozenset(f"{kind}:{operation}" for kind, operation in reach.elementwise)
+    named = {pattern for pattern in reach.patterns if pattern is not None}
+    if not all(map(patterns.types, named)):  # kernels that do not tell of dtypes serve all of them
+        return frozenset()
+    elementwise = {f"{kind}:{operation}" for kind, operation in reach.elementwise}
+    return frozenset(elementwise | {f"{NAMED}:{pattern}" for pattern in named})
 
 
 def _registered(library: MachO) -> dict[str, int]:

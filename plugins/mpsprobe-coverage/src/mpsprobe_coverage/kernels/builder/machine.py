@@ -11,6 +11,7 @@ from typing import TypeVar
 
 STACK = 0  # region number of the function's own stack frame
 SP = 31
+ARGUMENT_REGISTERS, ARGUMENTS = 8, 12  # how many arguments are in registers, and are looked at
 LENGTH_AT, LONG = 23, 0x80
 LONGEST_STRING = 4096
 K = TypeVar("K")
@@ -25,8 +26,30 @@ class Place:
     offset: int
 
 
-Value = int | Place | None
-"""A number or an absolute address; a place in the function's own memory; or unknown."""
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What the caller hands over: ``index`` is an argument register, or from 8 on a place of 8 bytes on the stack."""
+
+    index: int
+
+
+Value = int | Place | Incoming | frozenset[int] | None
+"""A number or absolute address; an address in the function's own memory; an argument; one of some numbers; unknown."""
+MOST_ALTERNATIVES = 8
+
+
+def either(one: Value, other: Value) -> Value:
+    """What is known of a value that is one of two."""
+    if one == other:
+        return one
+    numbers = {*_numbers(one), *_numbers(other)}
+    if any(value is None or isinstance(value, (Place, Incoming)) for value in (one, other)):
+        return None
+    return frozenset(numbers) if len(numbers) <= MOST_ALTERNATIVES else None
+
+
+def _numbers(value: Value) -> frozenset[int]:
+    return value if isinstance(value, frozenset) else frozenset({value} if isinstance(value, int) else ())
 
 
 @dataclass(slots=True)
@@ -36,14 +59,29 @@ class State:
     registers: dict[int, Value] = field(default_factory=lambda: {SP: Place(STACK, 0)})
     vectors: dict[int, bytes] = field(default_factory=dict)
     memory: dict[tuple[int, int], int] = field(default_factory=dict)
-    pointers: dict[tuple[int, int], Place] = field(default_factory=dict)
+    pointers: dict[tuple[int, int], Place | Incoming] = field(default_factory=dict)
+
+    @classmethod
+    def at_entry(cls) -> State:
+        """Where a function begins."""
+        return cls({SP: Place(STACK, 0), **{index: Incoming(index) for index in range(ARGUMENT_REGISTERS)}})
+
+    def argument(self, index: int) -> Value:
+        """What is handed over when a function is called now; numbered as ``Incoming`` is."""
+        if index < ARGUMENT_REGISTERS:
+            return self.registers.get(index)
+        top = self.registers.get(SP)
+        if not isinstance(top, Place):
+            return None
+        return self.pointers.get((top.region, top.offset + 8 * (index - ARGUMENT_REGISTERS)))
 
     def copy(self) -> State:
         return State(dict(self.registers), dict(self.vectors), dict(self.memory), dict(self.pointers))
 
     def meet(self, other: State) -> None:
-        """Keep what both know alike."""
-        self.registers = _alike(self.registers, other.registers)
+        """Keep what holds in both."""
+        registers = {r: either(value, other.registers.get(r)) for r, value in self.registers.items()}
+        self.registers = {r: value for r, value in registers.items() if value is not None}
         self.vectors = _alike(self.vectors, other.vectors)
         self.memory = _alike(self.memory, other.memory)
         self.pointers = _alike(self.pointers, other.pointers)
@@ -59,7 +97,7 @@ class State:
             return self._text(value, last)
         start = self.pointers.get((value.region, value.offset))
         size = [self.memory.get((value.region, value.offset + 8 + index)) for index in range(8)]
-        if start is None or any(byte is None for byte in size):
+        if not isinstance(start, Place) or any(byte is None for byte in size):
             return None
         return self._text(start, sum(byte << 8 * index for index, byte in enumerate(size) if byte))
 

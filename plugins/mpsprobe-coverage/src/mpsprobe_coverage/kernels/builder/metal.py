@@ -17,6 +17,7 @@ from mpsprobe_coverage.kernels.kernel_facts import CONVERTING, METAL_TYPES
 LONGEST_NAME = 512
 _TYPE = "|".join(sorted(METAL_TYPES, key=len, reverse=True))
 _WAY = r"(?:dense|strided|inner_contiguous)(?:_(?:scalar|broadcast|lhs|rhs|inner|contiguous|ilp\d*|castout|cast))*"
+PATTERN = re.compile(r"(?:\w|\{\}){3,100}", re.ASCII)
 ELEMENTWISE = re.compile(rf"(?P<operation>\w+?)_(?P<way>{_WAY})(?P<types>(?:_(?:{_TYPE}))+)(?:_\w*Params(?:_\w+)?)?$")
 
 
@@ -52,3 +53,35 @@ def elementwise_types(names: Iterable[str]) -> Mapping[str, frozenset[str]]:
         read = types[1] if len(types) > 1 else types[0]
         found.setdefault(match["operation"], set()).add(CONVERTING + read if converts else read)
     return {operation: frozenset(types) for operation, types in found.items()}
+
+
+class KernelNames:
+    """The kernels of one library, asked for by patterns of their names: ``{}`` stands for any text in a name."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = sorted(set(names))
+        self._found: dict[str, tuple[re.Match[str], ...]] = {}
+
+    def fits(self, pattern: str) -> bool:
+        """Whether ``pattern`` is that of a kernel's name."""
+        return bool(self._matches(pattern))
+
+    def types(self, pattern: str) -> frozenset[str]:
+        """The Metal types that stand in the places of ``{}``; empty when none does in one of the names."""
+        found: set[str] = set()
+        for match in self._matches(pattern):
+            types = {part for text in match.groups() for part in text.split("_") if part in METAL_TYPES}
+            if not types:
+                return frozenset()
+            found |= types
+        return frozenset(found)
+
+    def _matches(self, pattern: str) -> tuple[re.Match[str], ...]:
+        found = self._found.get(pattern)
+        if found is None:
+            found = ()
+            if PATTERN.fullmatch(pattern):
+                expression = re.compile(r"(\w*)".join(re.escape(part) for part in pattern.split("{}")))
+                found = tuple(m for m in map(expression.fullmatch, self._names) if m is not None)
+            self._found[pattern] = found
+        return found

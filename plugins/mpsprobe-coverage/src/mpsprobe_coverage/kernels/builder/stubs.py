@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from mpsprobe_coverage.kernels.builder.emulator import Store, run
 from mpsprobe_coverage.kernels.builder.macho import MachO
 
-OBJECT = re.compile(r"__ZN2at6native(?P<digits>\d+)(?P<name>[A-Za-z_]\w*_stub)E$")
+OBJECT = re.compile(r"__ZN2at6native(?P<digits>\d+)(?P<name>[A-Za-z_]\w*)E$")
+# Every stub has a type of its own, and for each type there is a variable with the kernel for the CPU.
+DEFAULT = re.compile(r"12DispatchStubI.*?NS0_\d+(?P<name>[A-Za-z_]\w*?)(?:_DECLARE_DISPATCH_type)?EE7DEFAULTE$")
 LARGEST_OBJECT = 256  # bytes; a stub of 2.15.0 has 64
 CLEAR_MAJORITY = 0.9
 
@@ -40,10 +42,12 @@ class Stubs:
 
 def read_stubs(library: MachO) -> Stubs:
     """The stubs of ``library`` and their MPS kernels."""
+    objects = library.objects_named(b"2at6native")
+    declared = {match["name"] for match in map(DEFAULT.search, objects.values()) if match is not None}
     names = {}
-    for address, symbol in library.objects_named(b"_stub").items():
+    for address, symbol in objects.items():
         match = OBJECT.match(symbol)
-        if match is not None and len(match["name"]) == int(match["digits"]):
+        if match is not None and len(match["name"]) == int(match["digits"]) and match["name"] in declared:
             names[address] = match["name"]
     stored = list(_stored(library, names))
     offsets = Counter(offset for file, _, offset, _ in stored if file.endswith(".mm"))
