@@ -1,0 +1,108 @@
+"""What kernels say when they raise: the guard messages in each release's library.
+
+A table of guards for each area (``messages_*.py``): the message, the operators, what is checked. Each check was read in
+the machine code of the function that refers to the message, in macOS libraries from 1.12.1 to 2.15.0, and compared with
+PyTorch's source of a near commit, whose file and function a comment names. A message whose check could not be
+established has no guard; ``docs/explanation/verdicts.md`` lists those.
+
+Only messages that no kernel for another backend raises with are there: the library holds the CPU's too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+from packaging.version import Version
+
+from mpsprobe_coverage.device.refusal import Refusal
+from mpsprobe_coverage.device.refusals import (
+    messages_indexing,
+    messages_linear_algebra,
+    messages_networks,
+    messages_pointwise,
+)
+from mpsprobe_coverage.device.refusals.call import Call, Rule
+from mpsprobe_coverage.device.refusals.messages_guards import Guard
+from mpsprobe_coverage.kernels.builder.markers import MARKER_STRINGS
+from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.table import KernelTable
+
+GUARDS: tuple[Guard, ...] = (
+    *messages_indexing.GUARDS,
+    *messages_linear_algebra.GUARDS,
+    *messages_networks.GUARDS,
+    *messages_pointwise.GUARDS,
+)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A guard of one operator. Equal in all releases that have it."""
+
+    guard: Guard
+    operator: str
+    guards: tuple[Guard, ...] = field(repr=False, compare=False)  # those that `accepted_since` asks in each release
+
+    @property
+    def dtypes(self) -> frozenset[torch.dtype] | None:
+        return self.guard.refuses.dtypes
+
+    def __call__(self, call: Call) -> Refusal | None:
+        if not self.guard.refuses(call):
+            return None
+        (message, *_) = MARKER_STRINGS[self.guard.marker]
+        since = _accepted_since(self.operator, call, self.guards)
+        return Refusal(message.strip(" ,"), since, source="message", evidence=message)
+
+
+def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
+    """A rule for each guard of each operator that has a kernel in the release of ``table``."""
+    return rules_from(GUARDS, table)
+
+
+def rules_from(guards: Iterable[Guard], table: KernelTable) -> dict[str, tuple[Rule, ...]]:
+    """The same for any table of guards."""
+    every = tuple(guards)
+    return {
+        operator: tuple(Message(guard, operator, every) for guard in found)
+        for operator, found in _active(every, table.release, table).items()
+    }
+
+
+def _active(guards: tuple[Guard, ...], release: str, table: KernelTable) -> dict[str, tuple[Guard, ...]]:
+    """Operator → the guards that its kernel has."""
+    if table.library != "torch":
+        return {}
+    by_name: dict[str, list[Guard]] = {}
+    for guard in guards:
+        if guard.marker in table.markers and (guard.before is None or Version(release) < Version(guard.before)):
+            for name in guard.operators:
+                by_name.setdefault(name, []).append(guard)
+    found: dict[str, tuple[Guard, ...]] = {}
+    for operator in table.native:
+        namespace, _, name = operator.partition("::")
+        base = name.partition(".")[0]
+        names = dict.fromkeys((name, base, base.removesuffix("_")))
+        matching = tuple(guard for one in names for guard in by_name.get(one, ()))
+        if matching and namespace == "aten":
+            found[operator] = matching
+    return found
+
+
+@functools.cache
+def _active_in(guards: tuple[Guard, ...], release: str) -> dict[str, tuple[Guard, ...]]:
+    return _active(guards, release, load_table(release))
+
+
+def _accepted_since(operator: str, call: Call, guards: tuple[Guard, ...]) -> str | None:
+    """The first release from which on none refuses this call, with whatever message."""
+    since = None
+    for release in reversed(torch_releases()):
+        if any(guard.refuses(call) for guard in _active_in(guards, release).get(operator, ())):
+            break
+        since = release
+    return since
