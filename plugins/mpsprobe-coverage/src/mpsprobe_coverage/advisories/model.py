@@ -109,7 +109,7 @@ class Advisory(BaseModel):
 
     @model_validator(mode="after")
     def _some_release_has_it(self) -> Advisory:
-        if self.torch.since is None and not self.torch.seen and self.macos.fixed is None:
+        if not (self.torch.since or self.torch.seen or self.torch.every or self.macos.fixed):
             raise ValueError("neither a torch release that has it is named, nor a macOS that cures it")
         return self
 

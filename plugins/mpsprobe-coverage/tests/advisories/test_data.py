@@ -1,0 +1,96 @@
+"""The data files: what every advisory must be, whatever it says."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+import torch
+from packaging.version import Version
+
+from mpsprobe_coverage.advisories.model import SUBJECT, Advisory, Condition
+from mpsprobe_coverage.advisories.store import all_advisories, data_folder
+from mpsprobe_coverage.device.plan import operator_name
+from mpsprobe_coverage.kernels.names import resolve_operators
+from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.store import load_table
+
+ADVISORIES = all_advisories()
+every_advisory = pytest.mark.parametrize("advisory", ADVISORIES, ids=lambda one: one.id)
+
+
+def _arguments(operator: str) -> set[str]:
+    """The names of an operator's arguments in the installed torch."""
+    namespace, name = operator.split("::")
+    packet = getattr(getattr(torch.ops, namespace), name.split(".")[0])
+    overloads = [getattr(packet, one) for one in packet.overloads()]
+    [func] = [one for one in overloads if operator_name(one) == operator]
+    return {argument.name for argument in func._schema.arguments}
+
+
+def _conditions(advisory: Advisory) -> list[Condition]:
+    return [*advisory.when, *(condition for group in advisory.when_any for condition in group)]
+
+
+def _names(condition: Condition) -> set[str]:
+    subject, relation, wanted = condition
+    texts = [subject, *([wanted] if isinstance(wanted, str) and relation not in ("is", "is not") else [])]
+    found = [SUBJECT.fullmatch(text) for text in texts]
+    return {one["name"] for one in found if one is not None}
+
+
+def test_identifiers_are_unique_and_in_one_file_each() -> None:
+    text = "".join(entry.read_text(encoding="utf-8") for entry in data_folder().iterdir())
+    found = re.findall(r'^id = "(.*)"$', text, flags=re.MULTILINE)
+    assert sorted(found) == [one.id for one in ADVISORIES]
+    assert len(found) == len(set(found)) >= 20
+
+
+@every_advisory
+def test_operators_are_those_of_the_tables_and_native_where_they_are_wrong(advisory: Advisory) -> None:
+    assert resolve_operators([f"{name}.default" if name.count(".") == 0 else name for name in advisory.operators])
+    assert resolve_operators(advisory.reached_from) or not advisory.reached_from
+    concerned = [one for one in torch_releases() if advisory.affects(one, load_table(one).macos_minimum)]
+    first = advisory.torch.since or next(iter(advisory.torch.seen), concerned[-1])
+    for release in (first, concerned[-1]):
+        table = load_table(release)
+        assert any(table.verdict(name) == "native" for name in advisory.operators if name in table.operators), release
+
+
+@every_advisory
+def test_releases_that_are_named_exist(advisory: Advisory) -> None:
+    named = [advisory.torch.since, *advisory.torch.seen, advisory.torch.fixed]
+    assert {one for one in named if one} <= set(torch_releases())
+    assert all(Version(one).major in (12, 13, 14, 15, 26, 27) for one in advisory.macos.seen)
+
+
+@every_advisory
+def test_a_range_has_no_hole(advisory: Advisory) -> None:
+    inside = [advisory.affects(release) for release in torch_releases()]
+    assert sum(one != other for one, other in pairwise([False, *inside, False])) == 2
+    for release in advisory.torch.seen:
+        assert advisory.affects(release)
+    assert not advisory.torch.fixed or not advisory.affects(advisory.torch.fixed)
+
+
+@every_advisory
+def test_conditions_are_about_arguments_that_an_operator_has(advisory: Advisory) -> None:
+    arguments = set().union(*map(_arguments, advisory.operators))
+    free = {"phase", *(f"{kind}{number}" for kind in ("tensor", "output") for number in range(4))}
+    for condition in _conditions(advisory):
+        assert _names(condition) <= arguments | free, condition
+
+
+@every_advisory
+def test_texts_are_short_sentences(advisory: Advisory) -> None:
+    assert not advisory.title.endswith(".") and len(advisory.title) <= 110
+    for text in (advisory.symptom, advisory.workaround, advisory.basis):
+        assert text.endswith(".") and text[0].isupper()
+    assert not advisory.condition.endswith(".") and len(advisory.condition) <= 320
+
+
+@every_advisory
+def test_each_names_a_thread_of_pytorch(advisory: Advisory) -> None:
+    assert any(re.fullmatch(r"pytorch/pytorch#\d+", source) for source in advisory.sources)
+    assert len(set(advisory.sources)) == len(advisory.sources)
