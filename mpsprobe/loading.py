@@ -159,3 +159,16 @@ def _own_functions(module: object) -> list[str]:
 def _did_you_mean(name: str, known: list[str]) -> str:
     near = nearest(name, known, count=1)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def is_installed(requirement: str) -> bool:
+    """Whether the distribution is there in a version that ``requirement`` (``"name>=1"``) allows."""
+    import importlib.metadata
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        wanted = Requirement(requirement)
+        return wanted.specifier.contains(importlib.metadata.version(wanted.name), prereleases=True)
+    except (importlib.metadata.PackageNotFoundError, InvalidRequirement):
+        return False

@@ -129,6 +129,7 @@ class Exporter(Protocol):
         ...
 
 
+@runtime_checkable
 class Steps(Protocol):
     """A workload that is built, moved to a device and ready to be stepped."""
 
@@ -147,6 +148,7 @@ class Steps(Protocol):
         ...
 
 
+@runtime_checkable
 class Device(Protocol):
     """What runs a workload."""
 
@@ -177,6 +179,7 @@ class Device(Protocol):
         ...
 
 
+@runtime_checkable
 class Probe(Protocol):
     """What measures while steps run.
 

@@ -21,8 +21,14 @@ from mpsprobe.loading import Plugin
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
-    from mpsprobe.declarations import CommandDeclaration, ExporterDeclaration, ScannerDeclaration
-    from mpsprobe.protocols import Exporter, Scanner, Workload
+    from mpsprobe.declarations import (
+        CommandDeclaration,
+        DeviceDeclaration,
+        ExporterDeclaration,
+        ProbeDeclaration,
+        ScannerDeclaration,
+    )
+    from mpsprobe.protocols import Device, Exporter, Probe, Scanner, Workload
     from mpsprobe.schemas.report import Report
 
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
@@ -30,7 +36,13 @@ OPEN_NAMES = (
     "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
     "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
 )
-FIRST_PARTY = {"workload": "mpsprobe-hf", "exporter": "mpsprobe-exporters", "scanner": "mpsprobe-coverage"}
+FIRST_PARTY = {
+    "workload": "mpsprobe-hf",
+    "exporter": "mpsprobe-exporters",
+    "scanner": "mpsprobe-coverage",
+    "device": "mpsprobe-devices",
+    "probe": "mpsprobe-devices",
+}
 
 
 def _tell(line: str) -> None:
@@ -97,6 +109,14 @@ class Registry:
         """The exporters, by name."""
         return self._catalogue("exporter").usable()
 
+    def devices(self) -> Mapping[str, DeviceDeclaration]:
+        """The devices, by name, in the order of their declaration: within a plugin the best first."""
+        return self._catalogue("device").usable()
+
+    def probes(self) -> Mapping[str, ProbeDeclaration]:
+        """The probes, by name."""
+        return self._catalogue("probe").usable()
+
     def commands(self) -> Mapping[str, CommandDeclaration]:
         """The commands of the CLI, by name, those of the core among them."""
         return self._catalogue("command").usable()
@@ -116,7 +136,7 @@ class Registry:
 
         declaration, plugin = self.workload_and_owner(name)
         for requirement in declaration.requires:
-            if not _installed(requirement):
+            if not loading.is_installed(requirement):
                 raise MissingPackage(f"the workload '{printable(name)}'", requirement)
         what = f"the workload '{printable(name)}'"
         made: Workload = self._made(
@@ -144,8 +164,7 @@ class Registry:
         """The scanner called ``name``. Raises as ``workload``."""
         from mpsprobe.protocols import Scanner
 
-        entry = self._entry("scanner", name)
-        made: Scanner = self._made(f"the scanner '{name}'", entry.declaration.target, entry.plugin, Scanner, _instance)
+        made: Scanner = self._object("scanner", name, Scanner)
         return made
 
     def scanner_for(self, framework: str) -> Scanner:
@@ -163,14 +182,25 @@ class Registry:
             raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", _switch_off())
         raise UsageError(f"no installed scanner reads '{shown}' workloads", self._hint("scanner"))
 
+    def device(self, name: str) -> Device:
+        """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
+        from mpsprobe.protocols import Device
+
+        made: Device = self._object("device", name, Device)
+        return made
+
+    def probe(self, name: str) -> Probe:
+        """The probe called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Probe
+
+        made: Probe = self._object("probe", name, Probe)
+        return made
+
     def exporter(self, name: str) -> Exporter:
         """The exporter called ``name``. Raises as ``workload``."""
         from mpsprobe.protocols import Exporter
 
-        entry = self._entry("exporter", name)
-        made: Exporter = self._made(
-            f"the exporter '{name}'", entry.declaration.target, entry.plugin, Exporter, _instance
-        )
+        made: Exporter = self._object("exporter", name, Exporter)
         return made
 
     def exporter_declaration(self, name: str) -> ExporterDeclaration:
@@ -310,6 +340,10 @@ class Registry:
             except loading.HookFailed as error:
                 self._failed(plugin, str(error))
 
+    def _object(self, kind: str, name: str, expected: type) -> Any:
+        entry = self._entry(kind, name)
+        return self._made(f"the {kind} '{name}'", entry.declaration.target, entry.plugin, expected, _instance)
+
     def _made(self, what: str, target: str, plugin: Plugin, expected: type, make: Callable[[Any], Any]) -> Any:
         """Resolve ``target`` and make the object; whatever fails is the plugin's and is told so."""
         try:
@@ -339,19 +373,6 @@ def _instance(found: Any) -> Any:
 
 def _switch_off() -> str:
     return f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
-
-
-def _installed(requirement: str) -> bool:
-    """Whether the distribution is there in a version that ``requirement`` (``"name>=1"``) allows."""
-    import importlib.metadata
-
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        wanted = Requirement(requirement)
-        return wanted.specifier.contains(importlib.metadata.version(wanted.name), prereleases=True)
-    except (importlib.metadata.PackageNotFoundError, InvalidRequirement):
-        return False
 
 
 def blocked_by_environment() -> set[str]:

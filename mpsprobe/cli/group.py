@@ -14,7 +14,6 @@ from mpsprobe.suggestions import printable
 DISTRIBUTIONS = {
     "coverage": "mpsprobe-coverage",
     "kernels": "mpsprobe-coverage",
-    "profile": "mpsprobe-devices",
     "run": "mpsprobe-devices",
 }
 BLOCKED, STRICT, REGISTRY = "mpsprobe.blocked", "mpsprobe.strict", "mpsprobe.registry"

@@ -20,6 +20,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Which plugins are installed, what they contribute, and what is wrong with them.",
         ),
         CommandDeclaration(
+            name="profile",
+            target="mpsprobe.cli.profile:profile",
+            summary="How long a step of a workload takes on MPS, CUDA or the CPU, and what it costs.",
+        ),
+        CommandDeclaration(
             name="workloads",
             target="mpsprobe.cli.workloads:workloads",
             summary="Which models can be named, and what each one is.",

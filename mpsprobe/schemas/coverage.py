@@ -164,8 +164,8 @@ class AffectedSystems(AffectedRange):
 class AdvisoryMatch(Record):
     """A known wrong result of an operator, and where the workload makes such a call.
 
-    ``condition``, ``symptom`` and ``workaround`` are about the operator, not about this workload; ``hardware`` names the
-    chips that have it, where it is not all of them.
+    ``condition``, ``symptom`` and ``workaround`` are about the operator, not about this workload; ``hardware`` names
+    the chips that have it, where it is not all of them.
     """
 
     id: str

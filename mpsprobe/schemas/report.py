@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
+from mpsprobe.schemas.profile import ProfileReport
 from mpsprobe.schemas.record import Record
 from mpsprobe.suggestions import printable
 
@@ -20,11 +21,12 @@ class UnknownReport(Record):
     schema_version: int
 
 
-Report = CoverageReport | MatrixReport | UnknownReport
+Report = CoverageReport | MatrixReport | ProfileReport | UnknownReport
 
-KINDS: dict[str, type[CoverageReport] | type[MatrixReport]] = {
+KINDS: dict[str, type[CoverageReport] | type[MatrixReport] | type[ProfileReport]] = {
     "coverage": CoverageReport,
     "coverage-matrix": MatrixReport,
+    "profile": ProfileReport,
 }
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
 

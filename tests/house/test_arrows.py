@@ -23,8 +23,9 @@ MAY_IMPORT = {
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
     "environment": {"", "schemas"},
+    "options": {"errors", "suggestions"},
     "stepping": {"errors", "protocols"},
-    "engine": {"errors", "protocols", "schemas"},
+    "engine": {"environment", "errors", "protocols", "schemas"},
     "discovery": {""},
     "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
     "catalogue": {"declarations", "discovery", "loading", "suggestions"},
@@ -33,14 +34,14 @@ MAY_IMPORT = {
     },
     "testing": {"protocols", "schemas"},
     "cli": {
-        "", "declarations", "errors", "loading", "output", "registry", "schemas", "settings", "suggestions",
-        "userfile",
+        "", "declarations", "engine", "errors", "loading", "options", "output", "progress", "protocols", "registry",
+        "schemas", "settings", "suggestions", "userfile",
     },
 }  # fmt: skip
 
 # What a plugin may import of mpsprobe; everything else may change without a word.
 PUBLIC = {
-    "", "declarations", "environment", "errors", "output", "progress", "protocols", "registry", "schemas",
+    "", "declarations", "environment", "errors", "options", "output", "progress", "protocols", "registry", "schemas",
     "stepping", "suggestions", "testing",
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mpsprobe.schemas import CoverageReport, MatrixReport
+from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
 from mpsprobe.schemas.report import Report
 
 ENVIRONMENT = {
@@ -256,6 +256,57 @@ def matrix() -> MatrixReport:
     return MatrixReport.model_validate({**document, "native_since": "2.15.0", "operators": NATIVE})
 
 
+def profiled() -> ProfileReport:
+    """Training on two devices with two batch sizes: one that ran out of memory, one interrupted sweep."""
+
+    def cell(device: str, batch: int, median_ms: float, **more: Any) -> dict[str, Any]:
+        durations = [round(median_ms * 1e6 * share) for share in (0.99, 1.0, 1.0, 1.01, 1.5)]
+        step = {
+            "count": 5,
+            "median_ns": durations[2],
+            "low_ns": durations[0],
+            "high_ns": durations[3],
+            "spread": 0.0148,
+        }
+        step |= {"minimum_ns": durations[0], "maximum_ns": durations[4], "mean_ns": sum(durations) / 5, "outliers": 1}
+        rate = {"per_second": batch * 1e3 / median_ms, "low": batch * 990 / median_ms, "high": batch * 1010 / median_ms}
+        return {
+            "device": device,
+            "batch_size": batch,
+            "seq_len": 128,
+            "dtype": "float32",
+            "first_call_ns": [round(median_ms * 9e6)],
+            "warmup": {"durations_ns": durations[:3], "stable": device == "mps", "rule": "3 steps, as asked"},
+            "steps": [{"duration_ns": spent, "outlier": spent == durations[4]} for spent in durations],
+            "step": step,
+            "throughput": [{"unit": "samples", **rate}, {"unit": "tokens", **{k: 128 * v for k, v in rate.items()}}],
+            "phases": {
+                "forward": {**step, "median_ns": 0.3 * durations[2]},
+                "backward": {**step, "median_ns": 0.6 * durations[2]},
+                "optimizer": {**step, "median_ns": 0.1 * durations[2]},
+            },
+            **more,
+        }
+
+    full = {"phase": "build", "error": "OutOfMemoryError", "message": "no memory left on the device"}
+    document = {
+        "workload": {**BERT, "parameters": SIZES["parameters"], "phase": "training", "optimizer": "AdamW (fused)"},
+        "environment": ENVIRONMENT,
+        "devices": [
+            {"type": "mps", "name": "Apple M3 Max", "memory_bytes": 48 * 10**9, "capabilities": {"macos": "15.1"}},
+            {"type": "cpu", "name": "arm64", "capabilities": {"threads": "12"}},
+        ],
+        "plan": {"devices": ["mps", "cpu"], "batch_sizes": [8, 512], "seq_lens": [128], "steps": 5, "baseline": "cpu"},
+        "cells": [
+            cell("mps", 8, 48.4, unavailable=[{"probe": "energy", "reason": "zeus is not installed"}]),
+            {"device": "mps", "batch_size": 512, "seq_len": 128, "dtype": "float32", "failure": full},
+            cell("cpu", 8, 312.5, notes=["the clock went back during 1 of the steps: they are left out"]),
+        ],
+        "complete": False,
+    }
+    return ProfileReport.model_validate(document)
+
+
 def examples() -> dict[str, Report]:
     """The reports that golden files show, by name."""
     return {
@@ -263,6 +314,7 @@ def examples() -> dict[str, Report]:
         "mixed": mixed(),
         "failed": failed(),
         "explained": explained(),
+        "profiled": profiled(),
         "matrix": matrix(),
         "advised": advised(),
         "advised-matrix": advised_matrix(),

@@ -25,8 +25,13 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int) -> N
     assert not isinstance(report, UnknownReport)
     text = TableExporter(width).render(report)
     assert max(map(len, text.splitlines())) <= width
-    shown = report.operators if report.kind == "coverage" else answer.findings(report)
-    words = [word for one in shown for word in re.findall("[A-Za-z0-9]+", one.operator)]
+    if report.kind == "profile":
+        names = [cell.device for cell in report.cells]
+    elif report.kind == "coverage":
+        names = [one.operator for one in report.operators]
+    else:
+        names = [one.operator for one in answer.findings(report)]
+    words = [word for one in names for word in re.findall("[A-Za-z0-9]+", one)]
     assert all(word in text for word in words), "names are broken between words only"
 
 

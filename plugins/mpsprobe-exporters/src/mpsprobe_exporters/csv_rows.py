@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, release_grid
+from mpsprobe_exporters import answer, profile_csv, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
@@ -53,7 +53,10 @@ class CsvExporter:
         read = known(report, "csv")
         stream = io.StringIO(newline="")
         writer = csv.writer(stream, lineterminator="\r\n")
-        rows = _coverage_rows(read) if read.kind == "coverage" else _matrix_rows(read)
+        if read.kind == "profile":
+            rows = profile_csv.rows(read)
+        else:
+            rows = _coverage_rows(read) if read.kind == "coverage" else _matrix_rows(read)
         writer.writerows([_cell(value) for value in row] for row in rows)
         return stream.getvalue()
 

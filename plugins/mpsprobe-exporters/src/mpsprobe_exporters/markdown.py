@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, release_grid
+from mpsprobe_exporters import advisories, answer, profile_markdown, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.places import places
@@ -32,6 +32,8 @@ class MarkdownExporter:
             ReportError: it is of a kind that has no known schema.
         """
         read = known(report, "markdown")
+        if read.kind == "profile":
+            return "\n\n".join(profile_markdown.blocks(read)) + "\n"
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
         notes = answer.macos_notes(read)

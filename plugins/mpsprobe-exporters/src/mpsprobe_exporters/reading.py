@@ -1,4 +1,4 @@
-"""Which reports an exporter of operators can read."""
+"""Which reports an exporter of words and tables can read."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport
+    from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
     from mpsprobe.schemas.report import Report
 
 
-def known(report: Report, exporter: str) -> CoverageReport | MatrixReport:
+def known(report: Report, exporter: str) -> CoverageReport | MatrixReport | ProfileReport:
     """``report``, when its schema is known here.
 
     Raises:
         ReportError: it is of another kind, or of a newer version.
     """
-    from mpsprobe.schemas import CoverageReport, MatrixReport
+    from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
 
-    if isinstance(report, (CoverageReport, MatrixReport)):
+    if isinstance(report, (CoverageReport, MatrixReport, ProfileReport)):
         return report
     raise ReportError(
         f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.reading import known
 from mpsprobe_exporters.terminal.blocks import body
+from mpsprobe_exporters.terminal.profile_blocks import body as profile_body
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def _drawn(report: Report, screen: Screen) -> str:
     read = known(report, "table")
     console = screen.console()
     with console.capture() as capture:
-        for block in body(read, screen.width):
+        blocks = profile_body(read, screen.width) if read.kind == "profile" else body(read, screen.width)
+        for block in blocks:
             console.print(block)
     # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
     lines = (line.rstrip() for line in capture.get().split("\n"))

@@ -8,12 +8,13 @@ import click
 
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.options import Named, Positive
 from mpsprobe.output import check_writable, deliver
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.commands.options import ADVISORY, MacosVersion, Named, Positive, VerdictList, releases
+from mpsprobe_coverage.commands.options import ADVISORY, MacosVersion, VerdictList, releases
 
 METHODS = ("auto", "predicted", "observed")
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mpsprobe.errors import UnknownName
+from mpsprobe.options import Named
 from mpsprobe.output import write_stdout
+from mpsprobe_coverage.commands.kernels_audit import audit
 from mpsprobe_coverage.commands.kernels_build import build
 from mpsprobe_coverage.commands.kernels_learn import learn
-from mpsprobe_coverage.commands.options import Named
 from mpsprobe_coverage.kernels.live import INSTALLED, target_table
 from mpsprobe_coverage.kernels.names import resolve_operators
 from mpsprobe_coverage.kernels.releases import torch_releases, torchvision_for
@@ -51,6 +52,7 @@ def kernels() -> None:
     """
 
 
+kernels.add_command(audit)
 kernels.add_command(build)
 kernels.add_command(learn)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,38 +12,6 @@ from mpsprobe.suggestions import printable
 
 ADVISORY = "advisory"
 FAILING = ("missing", "fallback", "unsupported", "unknown", ADVISORY)
-
-
-class Named(click.ParamType):
-    """One of a few names."""
-
-    def __init__(self, kind: str, names: Sequence[str]) -> None:
-        self.name = kind
-        self.names = tuple(names)
-
-    def get_metavar(self, *_args: Any, **_kwargs: Any) -> str:
-        return "|".join(self.names)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.names:
-            raise UnknownName(self.name, str(value), self.names, "There are: " + ", ".join(self.names) + ".")
-        return str(value)
-
-
-class Positive(click.ParamType):
-    """A whole number from 1."""
-
-    name = "N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = int(value)
-        except (TypeError, ValueError):
-            number = 0
-        if not 1 <= number < 2**31:
-            option = param.opts[0] if param is not None and param.opts else "the value"
-            raise UsageError(f"{option} takes a whole number from 1, not '{str(value)[:40]}'")
-        return number
 
 
 class MacosVersion(click.ParamType):

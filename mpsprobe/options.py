@@ -1,0 +1,60 @@
+"""Values of command-line options, with errors that name the nearest right value. Public: plugins' commands use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mpsprobe.errors import UnknownName, UsageError
+
+LARGEST = 2**31 - 1
+
+
+class Named(click.ParamType):
+    """One of a few names."""
+
+    def __init__(self, kind: str, names: Sequence[str]) -> None:
+        self.name = kind
+        self._names = tuple(names)
+
+    def get_metavar(self, *_args: Any, **_kwargs: Any) -> str:
+        return "|".join(self._names)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self._names:
+            raise UnknownName(self.name, str(value), self._names, "There are: " + ", ".join(self._names) + ".")
+        return str(value)
+
+
+class Positive(click.ParamType):
+    """A whole number from 1, or from another ``lowest``."""
+
+    name = "N"
+
+    def __init__(self, lowest: int = 1) -> None:
+        self._lowest = lowest
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            number = self._lowest - 1
+        if not self._lowest <= number <= LARGEST:
+            option = param.opts[0] if param is not None and param.opts else "the value"
+            raise UsageError(f"{option} takes a whole number from {self._lowest}, not '{str(value)[:40]}'")
+        return number
+
+
+class Several(click.ParamType):
+    """Whole numbers from 1, with commas between them; each once, in the order given."""
+
+    name = "N,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        parts = value if isinstance(value, (tuple, list)) else [part for part in str(value).split(",") if part.strip()]
+        numbers = tuple(Positive().convert(str(part).strip(), param, ctx) for part in parts)
+        if not numbers:
+            raise UsageError(f"{param.opts[0] if param is not None else 'the option'} needs a number")
+        return tuple(dict.fromkeys(numbers))

@@ -1,0 +1,1 @@
+"""Devices and probes for ``mpsprobe profile``."""

@@ -1,0 +1,79 @@
+"""Apple's GPU: everything here that is special to MPS.
+
+Only documented functions are called, each in the releases that have it; this file was never run on a Mac, so it is
+thin. What ``torch.mps`` has: ``synchronize``, ``current_allocated_memory``, ``driver_allocated_memory`` and
+``empty_cache`` since 2.0, ``recommended_max_memory`` since 2.6. The allocator keeps peaks for ``torch.accelerator`` in
+the releases whose ATen/mps/MPSAllocator.h declares ``getDeviceStats`` (2.13.0 and later; read in the macOS wheels); a
+release that raises is believed, and its peak is sampled.
+"""
+
+from __future__ import annotations
+
+import platform
+
+import torch
+from packaging.version import Version
+
+from mpsprobe.schemas import DeviceInfo
+from mpsprobe_devices.torch_device import Memory, TorchDevice
+
+PEAKS_SINCE = Version("2.13")
+
+
+class MpsDevice(TorchDevice):
+    """Satisfies ``mpsprobe.protocols.Device``."""
+
+    name = "mps"
+
+    def unavailable(self) -> str | None:
+        """Why there is no usable GPU: no Mac, an Intel Mac, a build without MPS, a macOS that is too old."""
+        if platform.system() != "Darwin":
+            return "MPS needs a Mac with Apple silicon"
+        if not torch.backends.mps.is_built():
+            why = "x86_64 Python under Rosetta" if platform.machine() == "x86_64" else "another wheel"
+            return f"torch {torch.__version__} was built without MPS ({why}?)"
+        if not torch.backends.mps.is_available():
+            return f"torch {torch.__version__} finds no MPS device on macOS {platform.mac_ver()[0]}"
+        return None
+
+    def describe(self) -> DeviceInfo:
+        """The chip's name where torch tells it, the memory that the GPU should use at most, and macOS."""
+        capabilities = {"macos": platform.mac_ver()[0]}
+        named = getattr(torch.backends.mps, "get_name", None)  # 2.6 and later
+        cores = getattr(torch.backends.mps, "get_core_count", None)  # 2.13 and later
+        if cores is not None:
+            capabilities["gpu_cores"] = str(cores())
+        recommended = getattr(torch.mps, "recommended_max_memory", None)
+        return DeviceInfo(
+            type=self.name,
+            name=str(named()) if named is not None else "Apple GPU",
+            memory_bytes=int(recommended()) if recommended is not None else None,
+            capabilities=capabilities,
+            caveats=["memory is shared with the CPU: the figure is what Metal recommends to use at most"],
+        )
+
+    def synchronize(self) -> None:
+        """Wait for every command buffer."""
+        torch.mps.synchronize()
+
+    def memory(self) -> Memory:
+        """What tensors hold, and what the driver has given to the process (Metal's own buffers are in it)."""
+        return Memory(torch.mps.current_allocated_memory(), torch.mps.driver_allocated_memory())
+
+    def reset_peak(self) -> bool:
+        """Whether this release keeps peaks."""
+        if Version(torch.__version__) < PEAKS_SINCE:
+            return False
+        try:
+            torch.accelerator.reset_peak_memory_stats()
+        except (RuntimeError, NotImplementedError):
+            return False
+        return True
+
+    def peak(self) -> Memory:
+        """From the allocator."""
+        return Memory(torch.accelerator.max_memory_allocated(), torch.accelerator.max_memory_reserved())
+
+    def empty_cache(self) -> None:
+        """Give cached buffers back to Metal; MPSGraph's own caches stay."""
+        torch.mps.empty_cache()

@@ -1,0 +1,182 @@
+"""The devices: the CPU for real, CUDA and MPS as far as they can be had here."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.cuda import CudaDevice
+from mpsprobe_devices.mps import MpsDevice
+from mpsprobe_devices.torch_device import Memory, TorchDevice
+
+from mpsprobe.protocols import Device, RunOptions, TorchRun
+
+
+class _Tiny:
+    name, framework = "tiny", "torch"
+
+    def build(self, options: RunOptions) -> TorchRun:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+        return TorchRun(model, (torch.ones(3, 4),), loss=lambda output: output.float().pow(2).mean(), batch_size=3)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize("made", [CpuDevice, CudaDevice, MpsDevice])
+def test_each_is_a_device(made: type[TorchDevice]) -> None:
+    assert isinstance(made(), Device)
+    reason = made().unavailable()
+    assert reason is None or (reason and "\n" not in reason)
+
+
+def test_the_cpu_is_there_and_counts_no_memory() -> None:
+    device = CpuDevice()
+    assert device.unavailable() is None and device.memory() == Memory(None, None) and device.reset_peak() is False
+    described = device.describe()
+    assert described.type == "cpu" and described.name and int(described.capabilities["threads"]) >= 1
+
+
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_a_step_and_its_phases(phase: str) -> None:
+    steps = CpuDevice().open(_Tiny(), RunOptions(phase=phase, grad_accum=2 if phase == "training" else 1))
+    before = [p.detach().clone() for p in steps._run.model.parameters()]
+    steps.step()
+    changed = any(not torch.equal(a, b) for a, b in zip(before, steps._run.model.parameters(), strict=True))
+    assert changed is (phase == "training")
+    wanted = {"forward"} if phase == "inference" else {"forward", "backward", "optimizer"}
+    found = steps.phases()
+    assert set(found) == wanted and all(spent > 0 for spent in found.values())
+    assert steps.info.batch_size == 3 and steps.info.parameters == 4 * 8 + 8 + 16 + 8 * 2 + 2
+    steps.close()
+    steps.close()
+
+
+def test_a_training_step_is_trainers() -> None:
+    steps = CpuDevice().open(_Tiny(), RunOptions(phase="training"))
+    assert steps.info.optimizer == "AdamW (fused)"
+    steps.step()
+    gradients = [parameter.grad for parameter in steps._parameters]
+    assert gradients == [None] * len(gradients)
+
+
+def test_autocast_reaches_the_model() -> None:
+    seen: list[torch.dtype] = []
+
+    class Autocast(_Tiny):
+        def build(self, options: RunOptions) -> TorchRun:
+            run = super().build(options)
+            run.model.register_forward_hook(lambda _module, _inputs, output: seen.append(output.dtype))
+            return run
+
+    CpuDevice().open(Autocast(), RunOptions(autocast="bfloat16")).step()
+    assert seen == [torch.bfloat16]
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)"), True),
+        (MemoryError(), True),
+        (RuntimeError("shapes do not match"), False),
+    ],
+)
+def test_which_errors_are_about_memory(error: Exception, full: bool) -> None:
+    assert CpuDevice().is_out_of_memory(error) is full
+
+
+def test_cuda_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    if torch.version.cuda is None:
+        assert "built without CUDA" in (CudaDevice().unavailable() or "")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    def refuse() -> int:
+        raise RuntimeError("Found no NVIDIA driver on your system.\nInstall one.")
+
+    monkeypatch.setattr(torch.cuda, "current_device", refuse)
+    assert CudaDevice().unavailable() == "Found no NVIDIA driver on your system."
+
+
+@pytest.mark.parametrize(
+    ("system", "built", "available", "says"),
+    [
+        ("Linux", False, False, "needs a Mac"),
+        ("Darwin", False, False, "built without MPS"),
+        ("Darwin", True, False, "finds no MPS device"),
+        ("Darwin", True, True, None),
+    ],
+)
+def test_mps_says_why_it_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, system: str, built: bool, available: bool, says: str | None
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: built)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: available)
+    reason = MpsDevice().unavailable()
+    assert (reason is None) if says is None else (reason is not None and says in reason)
+
+
+MPS_CALLS = {
+    torch.mps: ("synchronize", "current_allocated_memory", "driver_allocated_memory", "empty_cache"),
+    torch.backends.mps: ("is_built", "is_available"),
+    torch.accelerator: ("reset_peak_memory_stats", "max_memory_allocated", "max_memory_reserved"),
+}
+
+
+def test_what_is_called_on_mps_exists_and_needs_no_argument() -> None:
+    for module, names in MPS_CALLS.items():
+        for name in names:
+            inspect.signature(getattr(module, name)).bind()
+
+
+def test_mps_against_a_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def double(name: str, value: Any = None) -> Any:
+        def call() -> Any:
+            calls.append(name)
+            return value
+
+        return call
+
+    for name, value in {
+        "synchronize": None,
+        "current_allocated_memory": 10,
+        "driver_allocated_memory": 20,
+        "empty_cache": None,
+        "recommended_max_memory": 36 * 10**9,
+    }.items():
+        monkeypatch.setattr(torch.mps, name, double(name, value), raising=False)
+    monkeypatch.setattr(torch.backends.mps, "get_name", double("get_name", "Apple M3 Max"), raising=False)
+    monkeypatch.setattr(torch.backends.mps, "get_core_count", double("get_core_count", 40), raising=False)
+    peaks = {"reset_peak_memory_stats": None, "max_memory_allocated": 30, "max_memory_reserved": 40}
+    for name, value in peaks.items():
+        monkeypatch.setattr(torch.accelerator, name, double(name, value))
+    device = MpsDevice()
+    device.synchronize()
+    device.empty_cache()
+    assert device.memory() == Memory(10, 20)
+    assert device.reset_peak() and device.peak() == Memory(30, 40)
+    described = device.describe()
+    assert (described.name, described.memory_bytes) == ("Apple M3 Max", 36 * 10**9)
+    assert described.capabilities["gpu_cores"] == "40"
+    assert set(calls) >= {"synchronize", "empty_cache", "max_memory_allocated"}
+
+
+def test_a_release_without_peaks_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.12.1")
+    assert MpsDevice().reset_peak() is False
+    monkeypatch.setattr(torch, "__version__", "2.13.0")
+
+    def refuse() -> None:
+        raise NotImplementedError("no statistics")
+
+    monkeypatch.setattr(torch, "accelerator", SimpleNamespace(reset_peak_memory_stats=refuse))
+    assert MpsDevice().reset_peak() is False

@@ -1,0 +1,211 @@
+"""What a profile says, in sentences and rows. Every format takes its words from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural, quantity
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport
+
+INTERRUPTED = "Interrupted: what was measured before is here"
+UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+NOISY = 0.1  # a spread from which on a reader should look at the machine before the figure
+
+
+class Row(NamedTuple):
+    """One configuration, as a table shows it; ``""`` for what is not known."""
+
+    device: str
+    batch: str
+    seq: str
+    first_call: str
+    step: str
+    interval: str
+    spread: str
+    samples: str
+    tokens: str
+    speed_up: str
+
+
+TITLES = Row(
+    "device", "batch", "seq", "first call", "step", "95 % interval", "spread", "samples/s", "tokens/s", "speed"
+)
+
+
+def duration(nanoseconds: float) -> str:
+    """``1.23 s``, ``35.2 ms``, ``812 µs``: three digits."""
+    for size, unit in UNITS:
+        if nanoseconds >= size or unit == "ns":
+            value = nanoseconds / size
+            digits = 2 if value < 10 else 1 if value < 100 else 0
+            return f"{value:,.{digits}f} {unit}"
+    raise AssertionError("the last unit takes everything")
+
+
+def amount(value: float) -> str:
+    """``7.42``, ``74.2``, ``742``, ``7,421``."""
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f}"
+
+
+def short_answer(report: ProfileReport) -> str:
+    """The profile in a sentence without a full stop."""
+    measured = [(cell, cell.step) for cell in report.cells if cell.step is not None]
+    what = "training step" if report.workload.phase == "training" else "step"
+    if not measured:
+        return f"No {what} of {one_line(report.workload.name)} was measured to its end"
+    first, step = measured[0]
+    takes = f"takes {duration(step.median_ns)} on {_device(report, first)}"
+    text = f"A {what} of {one_line(report.workload.name)} {takes}"
+    rates = {one.unit: one.per_second for one in first.throughput}
+    if rates:
+        text += f": {amount(rates['samples'])} samples/s" if "samples" in rates else ""
+    others = [_faster(report, cell) for cell, _ in measured if cell.device != first.device]
+    compared = next((one for one in others if one), None)
+    return f"{text}; {compared}" if compared else text
+
+
+def _faster(report: ProfileReport, other: ProfileCell) -> str | None:
+    """``3.1 times as fast as the CPU``, for the first device against a cell of the baseline."""
+    twin = _twin(report, other, report.plan.devices[0])
+    if report.plan.baseline != other.device or twin is None or twin.step is None or other.step is None:
+        return None
+    return f"{amount(other.step.median_ns / twin.step.median_ns)} times as fast as {_device(report, other)}"
+
+
+def _twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
+    """The same configuration on another device."""
+    sizes = (cell.batch_size, cell.seq_len)
+    return next((o for o in report.cells if o.device == device and (o.batch_size, o.seq_len) == sizes), None)
+
+
+def _device(report: ProfileReport, cell: ProfileCell) -> str:
+    info = next((one for one in report.devices if one.type == cell.device), None)
+    return one_line(info.name) if info is not None and info.name else one_line(cell.device)
+
+
+def workload_line(report: ProfileReport) -> str:
+    """What was run: ``distilbert (DistilBertModel, 66.4 M parameters), inference, float32, 20 steps``."""
+    workload = report.workload
+    made = [one_line(workload.architecture)] if workload.architecture else []
+    made.append(f"{quantity(workload.parameters)} parameters")
+    parts = [f"{one_line(workload.name)} ({', '.join(made)})", workload.phase, one_line(workload.dtype)]
+    if workload.autocast:
+        parts.append(f"autocast {one_line(workload.autocast)}")
+    if workload.grad_accum != 1:
+        parts.append(f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step")
+    if workload.optimizer:
+        parts.append(one_line(workload.optimizer))
+    if report.plan.compile:
+        parts.append("torch.compile")
+    if workload.weights:
+        parts.append("real weights")
+    parts.append(plural(report.plan.steps, "timed step"))
+    return ", ".join(parts)
+
+
+def device_lines(report: ProfileReport) -> list[str]:
+    """Each device with its memory, capabilities and caveats."""
+    return [_device_line(info) for info in report.devices]
+
+
+def _device_line(info: DeviceInfo) -> str:
+    facts = [byte_size(info.memory_bytes)] if info.memory_bytes else []
+    facts += [f"{one_line(name, 40)} {one_line(value, 80)}" for name, value in info.capabilities.items()]
+    facts += [one_line(caveat) for caveat in info.caveats]
+    return f"{one_line(info.type)}: {one_line(info.name)}" + (f" ({', '.join(facts)})" if facts else "")
+
+
+def method_line(report: ProfileReport) -> str:
+    """With what it was measured."""
+    environment = report.environment
+    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
+    with_what = f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
+    if environment.transformers:
+        with_what += f" and transformers {one_line(environment.transformers)}"
+    return f"Measured with {with_what} on {one_line(environment.platform)}"
+
+
+def rows(report: ProfileReport) -> list[Row]:
+    """One row for each configuration, in the order of measurement."""
+    return [_row(report, cell) for cell in report.cells]
+
+
+def _row(report: ProfileReport, cell: ProfileCell) -> Row:
+    rates = {one.unit: amount(one.per_second) for one in cell.throughput}
+    step = cell.step
+    return Row(
+        device=one_line(cell.device, 20),
+        batch="" if cell.batch_size is None else number(cell.batch_size),
+        seq="" if cell.seq_len is None else number(cell.seq_len),
+        first_call=duration(cell.first_call_ns[0]) if cell.first_call_ns else "",
+        step="failed" if step is None else duration(step.median_ns),
+        interval="" if step is None else f"{duration(step.low_ns)} to {duration(step.high_ns)}",
+        spread="" if step is None else f"{step.spread:.1%}",
+        samples=rates.get("samples", ""),
+        tokens=rates.get("tokens", ""),
+        speed_up=_speed_up(report, cell),
+    )
+
+
+def _speed_up(report: ProfileReport, cell: ProfileCell) -> str:
+    baseline = report.plan.baseline
+    twin = _twin(report, cell, baseline) if baseline is not None else None
+    if twin is None or twin.step is None or cell.step is None or cell.step.median_ns <= 0:
+        return ""
+    return f"{amount(twin.step.median_ns / cell.step.median_ns)} x"
+
+
+def shown_columns(found: list[Row]) -> list[int]:
+    """The columns in which anything stands."""
+    return [index for index in range(len(TITLES)) if any(row[index] for row in found)]
+
+
+def phase_lines(report: ProfileReport) -> list[str]:
+    """How a step divides, for each configuration that has phases."""
+    lines = []
+    for cell in report.cells:
+        total = sum(phase.median_ns for phase in cell.phases.values())
+        if total:
+            parts = (f"{one_line(name, 40)} {_share(phase, total)}" for name, phase in cell.phases.items())
+            lines.append(f"{configuration(cell)}: {', '.join(parts)}")
+    return lines
+
+
+def _share(phase: DurationStatistics, total: float) -> str:
+    return f"{duration(phase.median_ns)} ({phase.median_ns / total:.0%})"
+
+
+def remarks(report: ProfileReport) -> list[str]:
+    """What a reader should know of the figures: failures, noise, outliers, what was not measured."""
+    lines = [] if report.complete else [INTERRUPTED]
+    lines += [one_line(note) for note in (*report.workload.notes, *report.notes)]
+    for cell in report.cells:
+        lines += [f"{configuration(cell)}: {text}" for text in _remarks(cell)]
+    return lines
+
+
+def _remarks(cell: ProfileCell) -> Iterable[str]:
+    if cell.failure is not None:
+        error = f"{one_line(cell.failure.error)}: {one_line(cell.failure.message)}"
+        yield f"stopped in {one_line(cell.failure.phase)}: {error}"
+    if cell.warmup is not None and not cell.warmup.stable and cell.step is not None:
+        yield f"the steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}"
+    if cell.step is not None and cell.step.spread > NOISY:
+        yield f"steps differ by {cell.step.spread:.0%}: something else may be running"
+    if cell.step is not None and cell.step.outliers:
+        yield f"{plural(cell.step.outliers, 'outlier')} among {plural(cell.step.count, 'step')}, kept in the figures"
+    yield from map(one_line, cell.notes)
+    for one in cell.unavailable:
+        yield f"{one_line(one.probe, 40)} was not measured: {one_line(one.reason)}"
+
+
+def configuration(cell: ProfileCell) -> str:
+    """``cuda, batch 8, sequence 128``."""
+    parts = [one_line(cell.device, 20)]
+    parts += [f"batch {number(cell.batch_size)}"] if cell.batch_size is not None else []
+    parts += [f"sequence {number(cell.seq_len)}"] if cell.seq_len is not None else []
+    return ", ".join(parts)

@@ -1,0 +1,60 @@
+"""``mpsprobe profile`` with the CPU and a model in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.testing import run_cli
+
+MODEL = """
+import torch
+
+def make():
+    return torch.nn.Linear(4, 2), (torch.ones(3, 4),)
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "tiny.py"
+    path.write_text(MODEL, encoding="utf-8")
+    return f"{path}:make"
+
+
+def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
+    output = tmp_path / "report.json"
+    ran = run_cli("profile", "--workload", model, "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
+    assert ran.code == 0, ran.stderr
+    report = json.loads(output.read_text(encoding="utf-8"))
+    assert report["kind"] == "profile" and report["complete"]
+    (cell,) = report["cells"]
+    assert len(cell["steps"]) == 3 and len(cell["warmup"]["durations_ns"]) == 1 and cell["first_call_ns"][0] > 0
+    exported = run_cli("export", output, "--to", "table")
+    assert exported.code == 0 and "takes" in exported.stdout and "cpu" in exported.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--device", "mpss"], "did you mean 'mps'?"),
+        (["--device", "cpu", "--baseline", "cpu"], "measured anyway"),
+        (["--device", "cpu", "--batch-size", "1,x"], "whole number from 1"),
+        (["--device", "cpu", "--batch-size", ","], "needs a number"),
+        (["--device", "cpu", "--steps", "0"], "--steps takes a whole number from 1"),
+        (["--device", "cpu", "--grad-accum", "2"], "--phase training only"),
+        (["--device", "cpu", "--dtype", "float33"], "did you mean 'float32'"),
+        (["--device", "cpu", "--format", "tabel"], "did you mean 'table'"),
+    ],
+)
+def test_wrong_use_says_what_to_do(model: str, arguments: list[str], says: str) -> None:
+    ran = run_cli("profile", "--workload", model, *arguments)
+    assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
+
+
+def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
+    ran = run_cli("profile", "--workload", model, "--device", "mps")
+    if ran.code:  # on a Mac it is there
+        assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr

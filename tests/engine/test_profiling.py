@@ -1,0 +1,78 @@
+"""A plan on fake devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpsprobe.engine.profiling import OUT_OF_MEMORY, Plan, profile
+from mpsprobe.engine.session import Settings
+from mpsprobe.errors import WorkloadError
+from mpsprobe.protocols import Device, RunOptions, Steps, Workload
+from mpsprobe.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
+
+MS = 1_000_000
+
+
+def _plan(*devices: Device, **more: object) -> Plan:
+    made = {"workload": FakeWorkload(), "options": RunOptions(), "settings": Settings(steps=3, warmup=1), **more}
+    return Plan(devices=devices, **made)  # type: ignore[arg-type]
+
+
+class _Full(FakeDevice):
+    """Builds up to a batch of four."""
+
+    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
+        if (options.batch_size or 1) > 4:
+            raise MemoryError("out of memory")
+        return super().open(workload, options, compiled=compiled)
+
+
+def test_every_configuration_is_measured_and_given_back() -> None:
+    device = FakeDevice()
+    report = profile(_plan(device, batch_sizes=(1, 2), seq_lens=(8, 16)), FakeProgress())
+    assert [(c.batch_size, c.seq_len) for c in report.cells] == [(1, 8), (2, 8), (1, 16), (2, 16)]
+    assert all(steps.closed for steps in device.opened) and report.complete
+    assert (report.workload.batch_size, report.workload.seq_len) == (None, None)
+    assert report.plan.steps == 3 and report.plan.devices == ["fake"]
+
+
+def test_one_configuration_keeps_its_sizes_in_the_workload() -> None:
+    report = profile(_plan(FakeDevice(), batch_sizes=(2,)), FakeProgress())
+    assert report.workload.batch_size == 2
+
+
+def test_batch_sizes_that_fit_are_kept_when_one_does_not() -> None:
+    report = profile(_plan(_Full(), batch_sizes=(2, 8, 4)), FakeProgress())
+    small, large, middle = report.cells
+    assert small.step is not None and middle.step is not None and large.step is None
+    assert large.failure is not None and (large.failure.phase, large.failure.message) == ("build", OUT_OF_MEMORY)
+    assert large.batch_size == 8
+
+
+def test_a_workload_that_never_fits_says_what_to_do() -> None:
+    with pytest.raises(WorkloadError, match="does not fit") as caught:
+        profile(_plan(_Full(), batch_sizes=(8,)), FakeProgress())
+    assert caught.value.hint is not None and "--batch-size" in caught.value.hint
+
+
+def test_memory_that_ends_during_a_step_keeps_the_steps_before() -> None:
+    device = FakeDevice(durations=[MS, MS, MS, MemoryError("out of memory")])
+    (cell,) = profile(_plan(device), FakeProgress()).cells
+    assert len(cell.steps) == 1 and cell.failure is not None
+    assert (cell.failure.phase, cell.failure.message) == ("steps", OUT_OF_MEMORY)
+    assert device.opened[0].closed == 1
+
+
+def test_ctrl_c_gives_a_partial_report() -> None:
+    device = FakeDevice(durations=[*[MS] * 4, KeyboardInterrupt()])
+    report = profile(_plan(device, batch_sizes=(1, 2)), FakeProgress())
+    assert not report.complete and len(report.cells) == 1 and len(report.cells[0].steps) == 2
+
+
+def test_an_error_while_building_is_told_with_the_device() -> None:
+    class Broken(FakeDevice):
+        def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
+            raise ValueError("no such layer\nand more")
+
+    with pytest.raises(WorkloadError, match=r"cannot be built on fake: ValueError: no such layer$"):
+        profile(_plan(Broken()), FakeProgress())
