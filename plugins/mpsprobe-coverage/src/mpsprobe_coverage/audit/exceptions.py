@@ -31,8 +31,8 @@ class ExceptionLine:
         entries: keys of OpInfo entries that share the cause.
         dtypes: their names; empty for all.
         test: ``forward`` or ``gradient``.
-        lists: the lists that name them, or that do not although the test cannot pass.
-        releases: a specifier, ``>=2.11``.
+        lists: the list that names them; ``decorators`` is at the entry itself.
+        releases: a specifier, ``>=2.11``; empty for all.
         what: what it really is, in a few words.
         evidence: where that is said or how it shows.
     """
@@ -46,13 +46,12 @@ class ExceptionLine:
     evidence: str
 
     def holds(self, one: Judged, release: str) -> bool:
-        """Whether the test that was judged is one of those, and disagrees: an agreeing one needs no exception."""
+        """Whether the test that was judged is one of those."""
         return (
             one.entry in self.entries
             and (not self.dtypes or one.dtype in self.dtypes)
             and one.gradient == (self.test == "gradient")
             and self.lists in one.lists
-            and not one.predicted
             and SpecifierSet(self.releases).contains(release)
         )
 

@@ -19,7 +19,7 @@ outcomes of a pair are, in the order in which they are looked for:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from packaging.version import Version
@@ -35,6 +35,9 @@ Meaning = Literal["pass", "kernel", "numbers"]
 FAILING = frozenset({"refused", "reference raises", "random"})
 WRONG_NUMBERS = ("UNDEFINED_XFAILLIST", "MACOS_")
 """How the names of those lists begin that say wrong numbers or an old macOS, and not that something is missing."""
+EVERYTHING_PASSES = "nothing refused; tests that pass make the same calls"
+ONLY_HERE = "nothing refused; with this dtype only here:"
+MOST_CALLS = 3
 UPCASTS_SINCE = Version("2.11")
 """From here on PyTorch's test computes a reference in float32 where the CPU has no kernel (pull request 172591)."""
 UPCAST_DTYPES = frozenset({"float16", "bfloat16", "bool"})
@@ -49,7 +52,7 @@ class Judged:
     Attributes:
         expected: what the release's lists say: it passes, it fails for want of a kernel, its numbers are wrong.
         lists: those that say so.
-        cause: the operator and why, or the error; empty for ``runs``.
+        cause: the operator and why, or the error; for ``runs`` that was expected to fail, what it calls alone.
         seen: the refusing call, if one refuses.
         reference_works: the CPU computes every sample.
     """
@@ -86,10 +89,19 @@ def judge(pairs: Iterable[Pair], expectations: Expectations, lists: Lists) -> li
     Args:
         lists: which of the pairs' runs to look at; ``none`` is by mechanism alone.
     """
+    tests = list(_tests(pairs, expectations))
+    found = [_judged(pair, expectations, gradient, lists) for pair, gradient in tests]
+    passing = {
+        call
+        for (pair, gradient), one in zip(tests, found, strict=True)
+        if one.expected == "pass" and not one.predicted
+        for call in _calls(pair, expectations.release, gradient, lists)
+    }
     return [
-        _judged(pair, expectations, gradient, lists)
-        for pair, gradient in _tests(pairs, expectations)
-        if expectations.expected(pair.entry, pair.dtype, gradient).kind != "skip"
+        one
+        if one.agrees or one.outcome != "runs"
+        else replace(one, cause=_left_over(pair, one, passing, expectations, lists))
+        for (pair, _), one in zip(tests, found, strict=True)
     ]
 
 
@@ -114,9 +126,30 @@ def internal_errors(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str, str]]:
 def _tests(pairs: Iterable[Pair], expectations: Expectations) -> Iterator[tuple[Pair, bool]]:
     for pair in pairs:
         if _runs(pair, expectations):
-            yield pair, False
-            if pair.dtype in GRADIENT_DTYPES:
-                yield pair, True
+            for gradient in (False, True) if pair.dtype in GRADIENT_DTYPES else (False,):
+                if expectations.expected(pair.entry, pair.dtype, gradient).kind != "skip":
+                    yield pair, gradient
+
+
+def _calls(pair: Pair, release: str, gradient: bool, lists: Lists) -> set[tuple[str, tuple[str, ...]]]:
+    """Operators with the dtypes of their inputs."""
+    calls = pair.runs[release, lists].calls
+    return {(seen.operator, seen.inputs) for seen in calls if gradient or seen.phase != BACKWARD}
+
+
+def _left_over(
+    pair: Pair,
+    one: Judged,
+    passing: set[tuple[str, tuple[str, ...]]],
+    expectations: Expectations,
+    lists: Lists,
+) -> str:
+    """What is known of a failure that nothing explains: the calls that no test makes which passes."""
+    rest = _calls(pair, expectations.release, one.gradient, lists) - passing
+    if not rest:
+        return EVERYTHING_PASSES
+    names = sorted({operator for operator, _ in rest})
+    return f"{ONLY_HERE} {', '.join(names[:MOST_CALLS])}" + (", …" if len(names) > MOST_CALLS else "")
 
 
 def _runs(pair: Pair, expectations: Expectations) -> bool:

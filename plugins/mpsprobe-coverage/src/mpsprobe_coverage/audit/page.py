@@ -97,7 +97,7 @@ def _exceptions(one: ReleaseAudit) -> Iterator[str]:
     yield (
         "These expectations stand in a list of what is unimplemented and describe something else. They are left out of "
         f"the figures. The table is committed (`audit/exceptions.toml`), has at most {MOST_LINES} lines, and each line "
-        "its evidence; it takes out only tests that disagree."
+        "its evidence."
         if grid.rows
         else "No expectation had to be left out."
     )

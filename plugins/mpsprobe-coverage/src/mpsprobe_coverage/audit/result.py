@@ -17,7 +17,6 @@ from mpsprobe_coverage.audit.workers import run_tasks, tasks_for
 from mpsprobe_coverage.device.refusals import Lists
 from mpsprobe_coverage.kernels.expectations import load_expectations
 
-NOTHING_REFUSED = "every call is judged native"
 ALONE: Lists = "none"
 HELPED: Lists = "neighbours"
 
@@ -162,7 +161,7 @@ def disagreements(audited: ReleaseAudit) -> list[Disagreement]:
     for mode, scored in audited.scores.items():
         for one in scored.disagreements:
             kind = "missed" if one.expected == "kernel" else "false"
-            cause = _without_sample(one.cause) or NOTHING_REFUSED
+            cause = _without_sample(one.cause)
             by_test.setdefault((kind, one.gradient, one.entry, one.dtype, one.lists, cause), []).append(mode)
     by_entry: dict[tuple[Any, ...], list[str]] = {}
     for (kind, gradient, entry, dtype, lists, cause), modes in by_test.items():

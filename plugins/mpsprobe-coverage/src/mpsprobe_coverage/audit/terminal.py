@@ -14,7 +14,6 @@ from mpsprobe_coverage.audit import grids
 from mpsprobe_coverage.audit.result import Audit
 
 FILE_WIDTH = 120  # columns where no terminal is
-WORDS = frozenset({"entry", "entries", "cause", "evidence", "dtypes", "what it is"})
 
 
 def text(audit: Audit, *, colour: bool) -> str:
@@ -40,30 +39,35 @@ def _parts(audit: Audit) -> Iterator[RenderableType]:
     yield from _lines("Most important", grids.two_figures(one))
     yield from _table(grids.lists(one))
     for kind in ("missed", "false"):
-        yield from _table(grids.disagreeing(one, kind))
-    yield from _table(grids.exceptions(one))
+        yield from _blocks(grids.disagreeing(one, kind))
+    yield from _blocks(grids.exceptions(one))
     yield from _lines("Dtypes that the CPU has and MPS does not claim", grids.beyond(one))
 
 
 def _table(grid: grids.Grid, *, titled: bool = True) -> Iterator[RenderableType]:
     if not grid.rows:
         return
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for position, heading in enumerate(grid.headings):
-        right = position in grid.numbers
-        flexible = heading in WORDS
-        drawn.add_column(
-            heading,
-            justify="right" if right else "left",
-            overflow="fold",
-            ratio={"cause": 3, "evidence": 3}.get(heading, 2) if flexible else None,
-            no_wrap=position == 0 and not flexible,
-        )
+        drawn.add_column(heading, justify="right" if position in grid.numbers else "left", no_wrap=position == 0)
     for row in grid.rows:
         drawn.add_row(*(Text(cell) for cell in row))
     if titled:
-        yield Text(f"{grid.title} ({len(grid.rows)})" if not grid.numbers else grid.title, style="bold")
+        yield Text(grid.title, style="bold")
     yield drawn
+    yield Text()
+
+
+def _blocks(grid: grids.Grid) -> Iterator[RenderableType]:
+    """Rows of words, each as a line with what it is about and, below it, everything else."""
+    if not grid.rows:
+        return
+    yield Text(f"{grid.title} ({len(grid.rows)})", style="bold")
+    for row in grid.rows:
+        first, dtypes, *rest = row
+        yield Text.assemble((first, "bold"), "  ", dtypes)
+        for heading, cell in zip(grid.headings[2:], rest, strict=True):
+            yield Padding(Text.assemble((f"{heading}: ", "dim"), cell), (0, 0, 0, 4))
     yield Text()
 
 
