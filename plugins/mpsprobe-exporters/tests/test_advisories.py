@@ -1,0 +1,54 @@
+"""Known wrong results are in every format, with their places, ranges and what to do."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from example_reports import ADVISORIES, advised, advised_matrix, coverage
+
+from mpsprobe.declarations import ExporterDeclaration, resolve
+from mpsprobe_exporters import answer, release_grid
+from mpsprobe_exporters.plugin import mpsprobe_exporters
+
+WORDS = ("id", "title", "condition", "symptom", "workaround")
+
+
+@pytest.mark.parametrize("declaration", mpsprobe_exporters(), ids=lambda one: one.name)
+def test_every_format_tells_them(declaration: ExporterDeclaration) -> None:
+    text = " ".join(resolve(declaration.target)().render(advised()).split())
+    for advisory in ADVISORIES:
+        for key in WORDS:
+            assert str(advisory[key]) in text
+    assert "encoder.layer" in text and "modeling_bert.py:282" in text
+
+
+@pytest.mark.parametrize("declaration", mpsprobe_exporters(), ids=lambda one: one.name)
+def test_a_report_without_them_does_not_mention_them(declaration: ExporterDeclaration) -> None:
+    text = resolve(declaration.target)().render(coverage("2.15.0", []))
+    assert "nown wrong" not in text and "advisory" not in text
+
+
+def test_the_short_answer_counts_them() -> None:
+    assert answer.short_answer(advised()).endswith("; 2 known wrong results")
+    assert answer.short_answer(advised_matrix()).endswith("; known wrong results on 2 of 3 releases")
+    assert "wrong" not in answer.short_answer(coverage("2.15.0", []))
+
+
+def test_a_matrix_says_on_which_releases() -> None:
+    report = advised_matrix()
+    assert release_grid.advised(report, "attention-causal-half") == "2.11.0-2.12.1"
+    assert release_grid.advised(report, "bmm-long-reduction") == "2.11.0"
+    assert release_grid.advised(report, "nothing-like-it") == ""
+
+
+def test_rows_of_their_own_in_csv() -> None:
+    exporter = resolve(next(one.target for one in mpsprobe_exporters() if one.name == "csv"))()
+    rows = list(csv.DictReader(io.StringIO(exporter.render(advised()), newline="")))
+    told = [row for row in rows if row["verdict"] == "advisory"]
+    assert [row["operator"] for row in told] == [", ".join(one["operators"]) for one in ADVISORIES]
+    assert told[0]["calls"] == "12" and told[0]["phases"] == "forward=12"
+    assert told[0]["modules"] == "encoder.layer.{0..11}.attention.self"
+    matrix = exporter.render(advised_matrix())
+    assert "(advisories),attention-causal-half; bmm-long-reduction,attention-causal-half," in matrix
