@@ -11,7 +11,7 @@ import torch
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.refusal import Refusal
-from mpsprobe_coverage.device.refusals import Call, listed
+from mpsprobe_coverage.device.refusals import Call, Rule, listed
 from mpsprobe_coverage.device.refusals.listed import Learned, Lists, decode, encode, rules, speaking_for, uncontradicted
 from mpsprobe_coverage.kernels.expectations import expectation_releases
 from mpsprobe_coverage.kernels.releases import torch_releases
@@ -98,6 +98,17 @@ class _Always:
 
     def __call__(self, call: Call) -> Refusal | None:
         return Refusal("never", source="message")
+
+
+@dataclass(frozen=True)
+class _WithShape(_Always):
+    only_dtypes: bool = False
+
+
+def test_a_rule_about_more_than_dtypes_is_not_contradicted(known: list[Learned]) -> None:
+    known += [_list("2.13.0", accepted=("int8",))]
+    kept: tuple[Rule, ...] = (_WithShape(frozenset({torch.int8})), _Always(frozenset({torch.int16})))
+    assert uncontradicted(OPERATOR, kept, load_table("2.13.0"), "own") == kept  # the same rules, equal elsewhere too
 
 
 @pytest.mark.parametrize(

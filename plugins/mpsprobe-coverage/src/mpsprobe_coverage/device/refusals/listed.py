@@ -40,8 +40,6 @@ Lists = Literal["own", "neighbours", "none"]
 FILE = "lists.refusals"
 MAGIC = "mpsprobe-list-refusals 1"
 REFUSED, UNCLAIMED, ACCEPTED = "refused", "unclaimed", "accepted"
-ABOUT_DTYPES = frozenset({"metal", "stub"})
-"""Sources whose refusals are about dtypes whatever their rules say."""
 PARTS = (REFUSED, UNCLAIMED, ACCEPTED)
 
 Signatures = Mapping[str, Mapping[str, str]]
@@ -94,7 +92,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Contradicted:
-    """A rule of another source, without the dtypes that the lists show to be taken; sizes stay refused."""
+    """A rule of another source, without the signatures that the lists show to be taken."""
 
     rule: Rule
     accepted: frozenset[str]
@@ -102,13 +100,11 @@ class Contradicted:
     @property
     def dtypes(self) -> frozenset[torch.dtype] | None:
         """Those of the rule."""
-        return getattr(self.rule, "dtypes", None)
+        return self.rule.dtypes
 
     def __call__(self, call: Call) -> Refusal | None:
         refused = self.rule(call)
-        if refused is None or (self.dtypes is None and refused.source not in ABOUT_DTYPES):
-            return refused
-        return None if signature_of(call) in self.accepted else refused
+        return None if refused is not None and signature_of(call) in self.accepted else refused
 
 
 def rules(table: KernelTable, lists: Lists = "own") -> dict[str, tuple[Rule, ...]]:
@@ -131,16 +127,26 @@ def rules(table: KernelTable, lists: Lists = "own") -> dict[str, tuple[Rule, ...
 
 
 def uncontradicted(operator: str, rules: tuple[Rule, ...], table: KernelTable, lists: Lists) -> tuple[Rule, ...]:
-    """Rules of other sources without the dtypes that each list that speaks for the release shows to be taken."""
+    """Rules of other sources without the dtypes that each list that speaks for the release shows to be taken.
+
+    A rule about something besides dtypes stays as it is: its ``dtypes`` are None, or ``only_dtypes`` is False.
+    """
     if lists == "none" or table.library != "torch":
         return rules
     voices = speaking_for(table.release, lists)
     if not voices or all(Version(voice.releases[0]) > Version(table.release) for voice in voices):
         return rules
     accepted = frozenset.intersection(*(voice.accepted.get(operator, frozenset()) for voice in voices))
-    if not accepted:
-        return rules
-    return tuple(Contradicted(rule, accepted) for rule in rules)
+    return tuple(_uncontradicted(rule, accepted) for rule in rules)
+
+
+def _uncontradicted(rule: Rule, accepted: frozenset[str]) -> Rule:
+    """The rule itself where no list touches it, so that it stays equal to that of other releases."""
+    if rule.dtypes is None or not getattr(rule, "only_dtypes", True):
+        return rule  # sizes and arguments, of which a list says nothing
+    refused = {_name(dtype) for dtype in rule.dtypes}
+    touched = frozenset(one for one in accepted if not refused.isdisjoint(_split(one)))
+    return Contradicted(rule, touched) if touched else rule
 
 
 @functools.cache

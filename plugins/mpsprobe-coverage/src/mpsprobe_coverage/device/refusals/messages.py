@@ -25,7 +25,7 @@ from mpsprobe_coverage.device.refusals import (
     messages_pointwise,
 )
 from mpsprobe_coverage.device.refusals.call import Call, Rule
-from mpsprobe_coverage.device.refusals.messages_guards import Guard
+from mpsprobe_coverage.device.refusals.messages_guards import Both, Guard
 from mpsprobe_coverage.kernels.builder.markers import MARKER_STRINGS
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
@@ -50,6 +50,11 @@ class Message:
     @property
     def dtypes(self) -> frozenset[torch.dtype] | None:
         return self.guard.refuses.dtypes
+
+    @property
+    def only_dtypes(self) -> bool:
+        """Whether nothing but the dtype counts, so that a test that passes with it contradicts the rule."""
+        return not isinstance(self.guard.refuses, Both)
 
     def __call__(self, call: Call) -> Refusal | None:
         if not self.guard.refuses(call):
