@@ -1,5 +1,7 @@
 """A model whose numbers are wrong on some releases, and one that is right: see docs/explanation/advisories.md."""
 
+from __future__ import annotations
+
 import torch
 
 
