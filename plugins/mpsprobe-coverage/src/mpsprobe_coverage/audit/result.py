@@ -119,7 +119,7 @@ def run_audit(
         jobs: processes.
 
     Raises:
-        MpsprobeError: torch's test modules cannot be imported, or a process ended without a word.
+        MissingPackage: torch's test modules cannot be imported.
     """
     pairs = run_tasks(tasks_for(dtypes, releases, modes, only), jobs, progress)
     return summed_up(pairs, releases, dtypes, modes, only)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
 import torch
 
-from mpsprobe.errors import MpsprobeError
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.audit.entries import entries
-from mpsprobe_coverage.audit.running import Pair, run_entries
+from mpsprobe_coverage.audit.running import FORWARD, Pair, Raised, Ran, run_entries
 from mpsprobe_coverage.device.refusals import Lists
 from mpsprobe_coverage.kernels.expectations import load_expectations
 from mpsprobe_coverage.kernels.store import load_table
 
+WHAT = "OpInfo entries"
 CHUNK = 24  # entries that one process takes at a time: few enough that none idles at the end
 
 _outcomes: dict[Any, Any] = {}  # of this process: what operators return is the same in each release
@@ -41,7 +43,7 @@ def default_jobs() -> int:
     return len(asked(0)) if asked is not None else (os.cpu_count() or 1)
 
 
-def tested_entries(dtype: str, releases: Iterable[str]) -> list[str]:
+def entries_to_run(dtype: str, releases: Iterable[str]) -> list[str]:
     """The installed entries that PyTorch's test of one of the releases runs with ``dtype``, or that the CPU takes."""
     expected = [load_expectations(release) for release in releases]
     found = []
@@ -58,7 +60,7 @@ def tasks_for(
     """The work in pieces, each with entries from all over the database, so that they take about as long."""
     found = []
     for dtype in dtypes:
-        keys = [key for key in tested_entries(dtype, releases) if not only or key in only]
+        keys = [key for key in entries_to_run(dtype, releases) if not only or key in only]
         pieces = -(-len(keys) // CHUNK)
         found += [Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)]
     return found
@@ -67,30 +69,61 @@ def tasks_for(
 def run_tasks(tasks: Sequence[Task], jobs: int, progress: SilentProgress) -> list[Pair]:
     """All pairs, in the order of the tasks; ``jobs`` processes, or this one for 1.
 
-    Raises:
-        MpsprobeError: a process ended without a word.
+    An entry that ends its process (a crash in C++) is found and has that as the error of its device.
     """
     found: dict[Task, list[Pair]] = {}
-    progress.start(len(tasks), "OpInfo entries")
+    progress.start(len(tasks), WHAT)
     if jobs == 1 or len(tasks) == 1:
         for task in tasks:
             found[task] = work(task)
-            progress.advance(f"OpInfo entries, {task.dtype}")
+            progress.advance(f"{WHAT}, {task.dtype}")
         _outcomes.clear()
     else:
-        with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _start) as pool:
-            futures = {pool.submit(work, task): task for task in tasks}
-            try:
-                for future in as_completed(futures):
-                    task = futures[future]
-                    found[task] = future.result()
-                    progress.advance(f"OpInfo entries, {task.dtype}")
-            except BrokenProcessPool as error:
-                hint = "Find out which with --jobs 1 and --entry, and report it, please."
-                raise MpsprobeError("a process of the audit ended in the middle of an OpInfo entry", hint) from error
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        waiting = deque(tasks)
+        while waiting:
+            for suspect in _run_until_one_ends(waiting, jobs, found, progress):
+                found[suspect] = _alone(suspect)
+                progress.advance(f"{WHAT}, {suspect.dtype}")
     return [pair for task in tasks for pair in found[task]]
+
+
+def _run_until_one_ends(
+    waiting: deque[Task], jobs: int, found: dict[Task, list[Pair]], progress: SilentProgress
+) -> list[Task]:
+    """Work off ``waiting`` into ``found``; the tasks that were running when a process ended, if one does."""
+    running: dict[Future[list[Pair]], Task] = {}
+    with ProcessPoolExecutor(min(jobs, len(waiting)), get_context("spawn"), _start) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    running[pool.submit(work, waiting[0])] = waiting[0]
+                    waiting.popleft()
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    found[running[future]] = future.result()
+                    progress.advance(f"{WHAT}, {running.pop(future).dtype}")
+        except BrokenProcessPool:
+            return [task for task in running.values() if task not in found]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return []
+
+
+def _alone(task: Task) -> list[Pair]:
+    """A task in a process of its own, and in halves where that ends."""
+    try:
+        with ProcessPoolExecutor(1, get_context("spawn"), _start) as pool:
+            return pool.submit(work, task).result()
+    except BrokenProcessPool:
+        pass
+    if len(task.keys) > 1:
+        middle = len(task.keys) // 2
+        halves = (replace(task, keys=task.keys[:middle]), replace(task, keys=task.keys[middle:]))
+        return [pair for half in halves for pair in _alone(half)]
+    ended = Raised(FORWARD, -1, "it ends the process", reference_works=True)
+    runs = {(release, mode): Ran((), (ended,)) for release in task.releases for mode in task.lists}
+    return [Pair(task.keys[0], task.dtype, runs=runs)]
 
 
 def work(task: Task) -> list[Pair]:
@@ -100,4 +133,5 @@ def work(task: Task) -> list[Pair]:
 
 
 def _start() -> None:
+    faulthandler.enable()  # a kernel that ends the process says on standard error which entry called it
     torch.set_num_threads(1)  # the processes are as many as the CPUs
