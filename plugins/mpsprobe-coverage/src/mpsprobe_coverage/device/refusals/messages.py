@@ -88,7 +88,7 @@ def _active(guards: tuple[Guard, ...], release: str, table: KernelTable) -> dict
             for name in guard.operators:
                 by_name.setdefault(name, []).append(guard)
     found: dict[str, tuple[Guard, ...]] = {}
-    for operator in table.native:
+    for operator in table.native | table.python:
         namespace, _, name = operator.partition("::")
         base = name.partition(".")[0]
         names = dict.fromkeys((name, base, base.removesuffix("_")))

@@ -18,6 +18,7 @@ from mpsprobe_coverage.device.refusals.messages_guards import (
 
 _NOT_FLOAT32 = other_than(frozenset({torch.float32}))
 _NOT_FLOATING_OR_COMPLEX = INTEGRAL | BOOL
+_WITH_LU_FACTOR = ("linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet")
 
 
 def _without_pivoting(call: Call) -> bool:
@@ -52,16 +53,18 @@ GUARDS: tuple[Guard, ...] = (
     # Blas.mm, dot_mps: from 2.7 on for macOS 13 only
     Guard("dot_int64", ("dot",), Argument("self", LONG), before="2.7"),
     # LinearAlgebra.mm, linalg_lu_factor_ex_out_mps_impl: in 2.14 the same message for everything but float32
-    Guard("lu_factor_complex", ("linalg_lu_factor_ex",), Argument("A", COMPLEX)),
-    Guard("lu_factor_pivot", ("linalg_lu_factor_ex",), Shape(_without_pivoting)),
+    # linalg_lu, _linalg_det and _linalg_slogdet (native/BatchLinearAlgebra.cpp) begin with a call of it.
+    Guard("lu_factor_complex", _WITH_LU_FACTOR, Argument("A", COMPLEX)),
+    Guard("lu_factor_pivot", ("linalg_lu_factor_ex", "linalg_lu"), Shape(_without_pivoting)),
     # linalg_solve_out_mps_impl raises in the name of lu_factor
     Guard("solve_float32_only", ("_linalg_solve_ex",), Argument("A", _NOT_FLOAT32)),
+    # torch/_refs/linalg/__init__.py, which is the kernel of 2.12 and 2.13, is made of solve_triangular
+    Guard("solve_triangular_float32_only", ("linalg_lu_solve",), Argument("LU", _NOT_FLOAT32)),
     Guard("lu_solve_float32_only", ("linalg_lu_solve",), Argument("LU", _NOT_FLOAT32)),
     Guard("inverse_complex", ("linalg_inv_ex",), Argument("A", COMPLEX)),
     # linalg_solve_triangular_mps_impl serves triangular_solve as well
-    Guard(
-        "solve_triangular_float32_only", ("linalg_solve_triangular", "triangular_solve"), Argument("A", _NOT_FLOAT32)
-    ),
+    Guard("solve_triangular_float32_only", ("linalg_solve_triangular",), Argument("self", _NOT_FLOAT32)),
+    Guard("solve_triangular_float32_only", ("triangular_solve",), Argument("A", _NOT_FLOAT32)),
     Guard("cholesky_inverse_float32_only", ("cholesky_inverse",), Argument("self", _NOT_FLOAT32)),
     Guard("qr_float32_only", ("linalg_qr",), Argument("A", _NOT_FLOAT32)),
     Guard("geqrf_float32_only", ("geqrf",), Argument("self", _NOT_FLOAT32)),
