@@ -133,18 +133,3 @@ def test_values_of_gradients_where_they_are_known(device: VirtualDevice) -> None
     torch.nn.functional.linear(x, w).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [[3.0, 4.0]]
     assert w.grad is not None and w.grad.tolist() == [[1.0, 2.0]]
-
-
-def test_sparse_gradients_of_an_embedding_are_a_clear_result(device: VirtualDevice) -> None:
-    model = device.move(torch.nn.Embedding(5, 3, sparse=True))
-    with device.recording("forward"):
-        loss = model(torch.tensor([1, 2], device="mps")).sum()
-    try:
-        with device.recording("backward"):
-            loss.backward()
-    except (NotImplementedError, RuntimeError, TypeError) as error:
-        assert "sparse" in str(error).lower()
-    else:
-        noted = [note.operator for note in device.recorder.not_judged()]
-        listed = [record.operator for record in device.recorder.calls() if record.verdict != "native"]
-        assert any("sparse" in name for name in noted + listed)

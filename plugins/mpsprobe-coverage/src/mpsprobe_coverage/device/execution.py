@@ -24,6 +24,7 @@ from mpsprobe_coverage.device.tensor import (
     forget,
     intern_spec,
     known_values,
+    layouts_seen,
     mapped,
     reshape_in_place,
     spec_of,
@@ -71,6 +72,8 @@ class Execution:
         for name, value in kwargs.items():
             key.append(name)
             shadows += _collect(value, key, specs)
+        if layouts_seen:  # sparse kernels keep what their backward needs only where a gradient is wanted
+            key.append(tuple(tensor.requires_grad for tensor in _tensors((args, kwargs))))
         lookup = tuple(key)
         try:
             outcome = self._outcomes.get(lookup)
@@ -119,6 +122,8 @@ class Execution:
 
         bare_args, bare_kwargs = mapped(bare, (args, kwargs))
         try:
+            if layouts_seen and _few_of_sparse(args, kwargs):  # meta kernels do not say how many are specified
+                raise NotImplementedError(f"{plan.func} is run on the CPU for sparse tensors")
             result, ran = _on_meta(plan, bare_args, bare_kwargs), None
         except (RuntimeError, TypeError, ValueError) as error:  # NotImplementedError is a RuntimeError
             inner.clear()
@@ -129,7 +134,7 @@ class Execution:
                 after = _after(inner[id(tensor)], ran)
                 if after is not spec_of(tensor):
                     reshaped.append((index, after))
-        return Outcome(_specs(result, ran), tuple(reshaped), _caution(plan, args, kwargs, result))
+        return Outcome(_specs(result, ran), tuple(reshaped), _caution(plan, args, kwargs))
 
     @staticmethod
     def _on_the_cpu(
@@ -139,8 +144,11 @@ class Execution:
 
         Where the CPU takes the call, or lacks only the code for the dtype, the call is none that every device refuses.
         """
-        total = sum(spec_of(t).numel for t in _tensors((args, kwargs)))
+        specs = [spec_of(t) for t in _tensors((args, kwargs))]
+        total = sum(spec.stored for spec in specs)
         if total > MATERIALISE_LIMIT:
+            if any(spec.layout is not torch.strided for spec in specs):
+                return _large_sparse(plan, args, kwargs), None
             if not isinstance(error, NotImplementedError):
                 raise error
             raise NotImplementedError(
@@ -150,10 +158,7 @@ class Execution:
         def zeros(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
                 if id(value) not in inner:
-                    spec = spec_of(value)
-                    inner[id(value)] = torch.empty_strided(
-                        spec.shape, spec.stride, dtype=spec.dtype, device=CPU
-                    ).zero_()
+                    inner[id(value)] = spec_of(value).filled(0).requires_grad_(value.requires_grad)
                 return inner[id(value)]
             return CPU if isinstance(value, torch.device) else value
 
@@ -211,6 +216,32 @@ def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Any:
             raise
         args, kwargs = mapped(_scalar_on_meta, (args, kwargs))
         return accepting_numbers(plan.run, plan, args, kwargs, META)
+
+
+def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> Any:
+    """As if everything were dense; where meta cannot do that (``sparse_mask``), on the CPU with one zero for all."""
+    try:
+        return accepting_numbers(plan.run, plan, *mapped(_dense_on_meta, (args, kwargs)))
+    except NotImplementedError:
+        if plan.mutable:
+            raise
+        return accepting_numbers(plan.run, plan, *mapped(_one_zero, (args, kwargs)))
+
+
+def _one_zero(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        spec = spec_of(value)
+        dense = spec.layout is torch.strided
+        return torch.zeros((), dtype=spec.dtype, device=CPU).expand(spec.shape) if dense else spec.filled(0)
+    return CPU if isinstance(value, torch.device) else value
+
+
+def _dense_on_meta(value: Any) -> Any:
+    """Without the layout: the shape and dtype of what comes out are mostly the same."""
+    if isinstance(value, torch.Tensor):
+        spec = spec_of(value)
+        return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
+    return META if isinstance(value, torch.device) else value
 
 
 def _scalar_on_meta(value: Any) -> Any:
@@ -295,7 +326,11 @@ def _after(argument: torch.Tensor, ran: Ran | None) -> TensorSpec:
 def _specs(result: Any, ran: Ran | None = None) -> Any:
     if isinstance(result, torch.Tensor):
         spec = spec_of(result)
-        return spec if ran is None else intern_spec(spec.shape, spec.stride, ran.own(spec.dtype))
+        return (
+            spec
+            if ran is None or spec.layout is not torch.strided
+            else intern_spec(spec.shape, spec.stride, ran.own(spec.dtype))
+        )
     if isinstance(result, (tuple, list)):
         return (tuple if isinstance(result, tuple) else list)(_specs(item, ran) for item in result)
     return result
@@ -324,13 +359,17 @@ _TAKE_BOTH = frozenset({"copy_", "_to_copy", "_copy_from", "index", "_unsafe_ind
 
 
 MIXED_DEVICES = "a CPU tensor meets MPS tensors here: most operators refuse that, move it to the device first"
-SPARSE = "makes a sparse tensor: what takes it is judged as if it were dense"
 
 
-def _caution(plan: Plan, args: Any, kwargs: Any, result: Any) -> str | None:
-    if _is_sparse(result):
-        return SPARSE
+def _caution(plan: Plan, args: Any, kwargs: Any) -> str | None:
     return MIXED_DEVICES if _mixes_devices(plan, args, kwargs) else None
+
+
+def _few_of_sparse(args: Any, kwargs: Any) -> bool:
+    """Whether sparse tensors are among the arguments, and all are small enough for the CPU."""
+    specs = [spec_of(tensor) for tensor in _tensors((args, kwargs))]
+    small = sum(spec.stored for spec in specs) <= MATERIALISE_LIMIT
+    return small and any(spec.layout is not torch.strided for spec in specs)
 
 
 def _is_sparse(result: Any) -> bool:

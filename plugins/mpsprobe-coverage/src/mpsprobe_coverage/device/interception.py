@@ -6,25 +6,29 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe_coverage.advisories.watching import Watching
 from mpsprobe_coverage.device.attribution import Attribution, Origin
-from mpsprobe_coverage.device.cpu_fallback import GENERATOR, passes_generator
+from mpsprobe_coverage.device.cpu_fallback import GENERATOR, NO_SPARSE, passes_generator
 from mpsprobe_coverage.device.dtypes import DtypeRules
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
+from mpsprobe_coverage.device.keys import sparse_key
 from mpsprobe_coverage.device.plan import How, Plan, make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Rules
 from mpsprobe_coverage.device.routing import Route
-from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, reshape_in_place, spec_of
+from mpsprobe_coverage.device.sparse import key_of
+from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, layouts_seen, reshape_in_place, spec_of
 from mpsprobe_coverage.device.values import Values
-from mpsprobe_coverage.kernels.table import MISSING, KernelTable
+from mpsprobe_coverage.kernels.table import MISSING, UNSUPPORTED, KernelTable
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
 _NO_GENERATOR = Refusal(GENERATOR, source="branch", evidence="check_generator in ATen/core/Generator.h")
+_ENDS_THERE = (MISSING, UNSUPPORTED)
 _PRIM_DEVICE = torch.ops.prim.device.default
 _COPY = torch.ops.aten.copy_.default
 _TO_COPY = torch.ops.aten._to_copy.default
@@ -72,6 +76,7 @@ class Interception(TorchDispatchMode):
         self._rules = rules
         self._watching = Watching(tables["aten"])
         self._plans: dict[Any, Plan] = {}
+        self._sparse_plans: dict[tuple[Any, str], Plan] = {}
         self._decomposing: set[Plan] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -110,6 +115,33 @@ class Interception(TorchDispatchMode):
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A call that belongs to the virtual device."""
+        if layouts_seen:
+            key = sparse_key((*args, *kwargs.values()))
+            if key is not None:
+                return self._sparse(self.plan_of(plan.func, key), args, kwargs)
+        return self._go_on(plan, args, kwargs)
+
+    def _sparse(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A call with sparse arguments: composite kernels may be for dense ones alone.
+
+        Some raise. Those around structured kernels (``mm`` around ``mm.out``) make a result of the layout of their
+        first argument; on a Mac it goes no further, and here with the layout that the CPU's own kernel gives.
+        """
+        if plan.how is not How.COMPOSITE:
+            return self._go_on(plan, args, kwargs)
+        try:
+            made = self._go_on(plan, args, kwargs)
+        except RuntimeError as error:
+            refused = Refusal(NO_SPARSE, source="branch", evidence=str(error).partition("\n")[0])
+            return self.leaf(plan, args, kwargs, refused)
+        if plan.composite_key is not DispatchKey.CompositeExplicitAutogradNonFunctional or plan.mutable:
+            return made
+        try:
+            return self.execution.run(plan, args, kwargs)[0]
+        except RuntimeError:
+            return made
+
+    def _go_on(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         how = plan.how
         if how is How.KERNEL:
             if plan.func.namespace in _WITH_TAGS:
@@ -154,7 +186,13 @@ class Interception(TorchDispatchMode):
         A route overrules the registration: by ``refused``, what the kernel says when it raises, or by
         ``verdict``, where C++ has a way of its own to MPS.
         """
-        result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        try:
+            result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        except Exception:
+            if plan.verdict in _ENDS_THERE and self.recorder.phase is not None:  # on a Mac too, but for another reason
+                specs = tuple(spec_of(v) for v in tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor))
+                self.record(plan.name, plan.verdict, plan.reason, specs, ())
+            raise
         if plan.truth is not None and type(result) is VirtualTensor:
             result.truth = plan.truth
         if self.recorder.phase is not None:
@@ -196,8 +234,13 @@ class Interception(TorchDispatchMode):
             for advisory in found:
                 self.recorder.advised(advisory, plan.name, self.attribution.current())
 
-    def plan_of(self, func: Any) -> Plan:
-        """The plan for an overload, for routes that end in another operator."""
+    def plan_of(self, func: Any, key: str | None = None) -> Plan:
+        """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes or rules."""
+        if key is not None:
+            sparse_plan = self._sparse_plans.get((func, key))
+            if sparse_plan is None:
+                sparse_plan = self._sparse_plans[func, key] = make_plan(func, self.tables, {}, key)
+            return sparse_plan
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = make_plan(func, self.tables, self._routes)
@@ -252,8 +295,15 @@ class Interception(TorchDispatchMode):
         return plan.func(*bare_args, **bare_kwargs)
 
     def record_transfer(self, spec: TensorSpec) -> None:
-        """A copy between the CPU and the device: ``copy_`` in PyTorch's own terms."""
-        if self.recorder.phase is not None:
+        """A copy between the CPU and the device: ``copy_`` in PyTorch's own terms.
+
+        A sparse tensor is made anew there from its parts; that needs the sparse key of its layout in the release.
+        """
+        if self.recorder.phase is None:
+            return
+        if spec.layout is not torch.strided and not self.tables["aten"].keys.get(key_of(spec.layout)):
+            self.record(self.plan_of(_COPY).name, "unsupported", NO_SPARSE, (spec,), (spec,))
+        else:
             self.record(self.plan_of(_COPY).name, "native", None, (spec,), (spec,))
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:

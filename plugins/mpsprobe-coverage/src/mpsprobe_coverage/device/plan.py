@@ -80,8 +80,11 @@ def operator_name(func: Any) -> str:
     return name if overload == "default" else f"{name}.{overload}"
 
 
-def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route]) -> Plan:
-    """Decide for ``func``; ``tables`` maps a namespace to the table that covers it."""
+def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route], key: str | None = None) -> Plan:
+    """Decide for ``func``; ``tables`` maps a namespace to the table that covers it.
+
+    ``key`` is the dispatch key of the call's arguments where those are sparse.
+    """
     name = operator_name(func)
     table = tables.get(func.namespace)
     if table is None:
@@ -90,7 +93,7 @@ def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route
             return _finish(Plan(func, name, How.COMPOSITE, "composite", None, key))
         return _finish(Plan(func, name, How.KERNEL, "unknown", NO_TABLE_REASON))
     name = renames(table).get(name, name)
-    verdict, reason = judge(name, table, func)
+    verdict, reason = judge(name, table, func, key)
     route = routes.get(name)
     if route is not None and not (route.only_without_kernel and verdict in ("native", "fallback")):
         return _finish(Plan(func, name, How.ROUTE, verdict, reason, composite_key(func), route=route))

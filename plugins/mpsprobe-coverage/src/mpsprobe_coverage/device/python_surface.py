@@ -120,7 +120,11 @@ def adopt(tensor: torch.Tensor, interception: Interception) -> Any:
     """A plain tensor moved to the virtual device; on a Mac this is a copy."""
     spec = spec_of(tensor)
     interception.record_transfer(spec)
-    known = tensor.device.type == "cpu" and spec.shadow_cost <= interception.execution.shadow_limit
+    known = (
+        tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and spec.shadow_cost <= interception.execution.shadow_limit
+    )
     shadow = tensor.detach().clone() if known else None
     with undispatched():
         return virtual_tensor(spec, shadow, tensor.requires_grad and tensor.is_leaf)

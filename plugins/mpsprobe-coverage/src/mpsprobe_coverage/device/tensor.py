@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from mpsprobe_coverage.device import sparse
+
 MPS = torch.device("mps", 0)
 META = torch.device("meta")
 CPU = torch.device("cpu")
@@ -32,28 +34,50 @@ _base_data: Any = torch._C.TensorBase.data
 
 
 class TensorSpec:
-    """Shape, strides and dtype of a tensor. Interned by ``spec_of``: compare with ``is``."""
+    """Shape, strides, dtype and layout of a tensor. Interned by ``spec_of``: compare with ``is``.
 
-    __slots__ = ("dtype", "nbytes", "numel", "shadow_cost", "shape", "stride")
+    A sparse one has the strides that a contiguous dense one has, and a ``form`` (``sparse.py``). ``stored`` counts the
+    elements that are held, ``nbytes`` their bytes (without those of sparse indices).
+    """
 
-    def __init__(self, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> None:
-        self.shape, self.stride, self.dtype = shape, stride, dtype
+    __slots__ = ("dtype", "form", "layout", "nbytes", "numel", "shadow_cost", "shape", "stored", "stride")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        stride: tuple[int, ...],
+        dtype: torch.dtype,
+        layout: torch.layout = torch.strided,
+        form: sparse.Form = (),
+    ) -> None:
+        self.shape, self.stride, self.dtype, self.layout, self.form = shape, stride, dtype, layout, form
         self.numel = 1
         for size in shape:
             self.numel *= size
-        self.nbytes = self.numel * dtype.itemsize
+        self.stored = self.numel if layout is torch.strided else sparse.stored(shape, layout, form)
+        self.nbytes = self.stored * dtype.itemsize
         # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
         exact = not (dtype.is_floating_point or dtype.is_complex)
         self.shadow_cost = self.numel if exact else self.numel * FLOAT_SHADOW_COST
 
     def empty(self) -> torch.Tensor:
         """A fresh meta tensor of this spec."""
+        if self.layout is not torch.strided:
+            return sparse.empty(self.shape, self.dtype, self.layout, self.form, META)
         return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
 
+    def filled(self, value: int) -> torch.Tensor:
+        """A real tensor with ``value`` everywhere; a sparse one with zeros."""
+        if self.layout is not torch.strided:
+            return sparse.empty(self.shape, self.dtype, self.layout, self.form, CPU)
+        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU).fill_(value)
+
     def __repr__(self) -> str:
-        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
+        layout = "" if self.layout is torch.strided else f", {str(self.layout).removeprefix('torch.')}"
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}{layout}"
 
 
+layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
 _interned: dict[tuple[Any, ...], TensorSpec] = {}
 
 
@@ -66,10 +90,24 @@ def intern_spec(shape: Iterable[int], stride: Iterable[int], dtype: torch.dtype)
     return spec
 
 
+def _sparse_spec(tensor: torch.Tensor) -> TensorSpec:
+    shape, stride, step = tuple(tensor.shape), [], 1
+    for size in reversed(shape):
+        stride.append(step)
+        step *= max(size, 1)
+    key = (shape, tuple(reversed(stride)), tensor.dtype, tensor.layout, sparse.form_of(tensor))
+    spec = _interned.get(key)
+    if spec is None:
+        spec = _interned[key] = TensorSpec(*key)
+    return spec
+
+
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """The spec of any strided tensor, virtual or not."""
+    """The spec of any tensor, virtual or not."""
     if type(tensor) is VirtualTensor:
         return tensor.spec
+    if tensor.layout is not torch.strided:
+        return _sparse_spec(tensor)
     return intern_spec(tensor.shape, tensor.stride(), tensor.dtype)
 
 
@@ -201,7 +239,11 @@ def forget(tensor: VirtualTensor) -> None:
 
 def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False) -> VirtualTensor:
     """A fresh virtual tensor of ``spec``. Outside the dispatch mode's handler, call it under ``undispatched``."""
-    inner = _empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
+    if spec.layout is torch.strided:
+        inner = _empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
+    else:
+        inner = spec.empty()
+        layouts_seen.add(spec.layout)
     made: VirtualTensor = _make_subclass(
         VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=MPS
     )

@@ -17,7 +17,6 @@ from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.standin import in_float32, lacks_code
 from mpsprobe_coverage.device.tensor import (
     CPU,
-    TensorSpec,
     VirtualTensor,
     known_values,
     mapped,
@@ -58,8 +57,9 @@ class Values:
         if unknown and scalar:
             result: Any = _assumed_scalar(plan, tensors)
         else:
-            real_args, real_kwargs = mapped(self._real, (args, kwargs))
-            result = _on_the_cpu(plan.func, real_args, real_kwargs)
+            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
+            real = self._regular if plan.name.startswith("aten::linalg_") else self._real
+            result = _on_the_cpu(plan.func, *mapped(real, (args, kwargs)))
         outputs = tuple(spec_of(t) for t in _leaves(result) if isinstance(t, torch.Tensor))
         if interception.recorder.phase is not None:
             inputs = tuple(spec_of(t) for t in tensors)
@@ -77,7 +77,7 @@ class Values:
         spec = spec_of(tensor)
         if self._interception.recorder.phase is not None:
             self._interception.recorder.assumed(operator, text, self._interception.origin())
-        return _filled(spec, fill)
+        return spec.filled(fill)
 
     @staticmethod
     def _real(value: Any) -> Any:
@@ -88,13 +88,25 @@ class Values:
         known = _known(value)
         if known is not None:
             return known
+        if value.layout is not torch.strided:
+            return spec_of(value).filled(1)
         # One element, seen as many: nothing is allocated for values that are not known.
         return torch.ones((), dtype=spec_of(value).dtype, device=CPU).expand(spec_of(value).shape)
+
+    @classmethod
+    def _regular(cls, value: Any) -> Any:
+        """As ``_real``, with unit matrices where values are not known."""
+        if not isinstance(value, torch.Tensor) or _known(value) is not None or value.dim() < 2:
+            return cls._real(value)
+        shape = spec_of(value).shape
+        return torch.eye(shape[-2], shape[-1], dtype=spec_of(value).dtype, device=CPU).expand(shape)
 
     def _back(self, value: Any, keep: bool) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        small = spec_of(value).shadow_cost <= self._interception.execution.shadow_limit
+        small = (
+            value.layout is torch.strided and spec_of(value).shadow_cost <= self._interception.execution.shadow_limit
+        )
         return virtual_tensor(spec_of(value), value if keep and small else None)
 
 
@@ -128,10 +140,6 @@ def _known(tensor: Any) -> torch.Tensor | None:
     if type(tensor) is VirtualTensor:
         return known_values(tensor)
     return None if tensor.is_meta else tensor
-
-
-def _filled(spec: TensorSpec, value: int) -> torch.Tensor:
-    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=CPU).fill_(value)
 
 
 def _leaves(values: Any) -> list[Any]:

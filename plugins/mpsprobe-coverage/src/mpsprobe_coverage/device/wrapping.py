@@ -12,7 +12,7 @@ from mpsprobe_coverage.device.tensor import VirtualTensor, spec_of, undispatched
 
 
 class NotStrided(TypeError):
-    """A sparse, quantized or otherwise special tensor: the virtual device holds strided ones only."""
+    """A quantized or otherwise special tensor: the virtual device holds strided and sparse ones only."""
 
 
 class Wrapper:
@@ -32,20 +32,21 @@ class Wrapper:
         """The virtual tensor for ``tensor``; parameters become parameters.
 
         Raises:
-            NotStrided: for a sparse or quantized tensor.
+            NotStrided: for a quantized tensor, and for layouts other than strided and sparse.
         """
         if type(tensor) is VirtualTensor:
             return tensor
         known = self._made.get(id(tensor))
         if known is not None:
             return known[1]
-        if tensor.layout is not torch.strided or tensor.is_quantized:
+        strided = tensor.layout is torch.strided
+        if tensor.is_quantized or not (strided or str(tensor.layout).startswith("torch.sparse")):
             raise NotStrided(f"a tensor of layout {tensor.layout} cannot be moved to the virtual MPS device")
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         spec = spec_of(tensor)
         shadow = None
         keep = self.keep_parameters or (not is_parameter and spec.shadow_cost <= self.shadow_limit)
-        if keep and tensor.device.type == "cpu":
+        if keep and strided and tensor.device.type == "cpu":
             # A program may write into its inputs; those of the caller stay as they are.
             shadow = tensor.detach() if is_parameter else tensor.detach().clone()
         make = virtual_parameter if is_parameter else virtual_tensor

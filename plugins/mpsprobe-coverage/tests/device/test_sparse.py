@@ -1,0 +1,150 @@
+"""Sparse tensors on the device: judged under their own keys, with the layouts and sizes that real ones have."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from expectations import called
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.tensor import spec_of
+from mpsprobe_coverage.kernels.store import load_table
+
+
+@pytest.fixture(autouse=True)
+def _no_beta_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*[Ss]parse")
+        yield
+
+
+MAKE: dict[str, Callable[[], torch.Tensor]] = {
+    "coo": lambda: torch.eye(4).to_sparse(),
+    "coo with dense dims": lambda: torch.ones(3, 4, 2).to_sparse(2),
+    "csr": lambda: torch.eye(4).to_sparse_csr(),
+    "csc": lambda: torch.eye(4).to_sparse_csc(),
+    "bsr": lambda: torch.eye(4).to_sparse_bsr((2, 2)),
+    "bsc": lambda: torch.eye(4).to_sparse_bsc((2, 1)),
+    "batched csr": lambda: torch.eye(4).expand(3, 4, 4).to_sparse_csr(),
+}
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("way", ["move", "to"])
+def test_a_sparse_tensor_keeps_its_layout(device: VirtualDevice, name: str, way: str) -> None:
+    real = MAKE[name]()
+    moved = device.move(real) if way == "move" else real.to("mps")
+    assert (moved.layout, tuple(moved.shape), moved.dtype) == (real.layout, tuple(real.shape), real.dtype)
+    assert moved.device.type == "mps" and spec_of(moved) is spec_of(real)
+    back = moved.cpu()
+    assert (back.layout, tuple(back.shape), back.device.type) == (real.layout, tuple(real.shape), "cpu")
+    assert type(moved.detach()) is type(moved)
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "verdict"),
+    [("2.8.0", "coo", "unsupported"), ("2.13.0", "coo", "native"), ("2.8.0", "csr", "unsupported")],
+)
+def test_moving_one_needs_the_sparse_key(release: str, name: str, verdict: str) -> None:
+    real = MAKE[name]()
+    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
+        real.to("mps")
+    assert [(r.operator, r.verdict) for r in device.recorder.calls()] == [("aten::copy_", verdict)]
+
+
+CALLS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    # name: (a call with a sparse and a dense matrix, verdict and operator with COO, the same with CSR)
+    "mm": (lambda s, d: torch.mm(s, d), "native:mm", "unsupported:mm.out"),
+    "abs": (lambda s, d: s.abs(), "native:abs", "native:abs"),
+    "sin": (lambda s, d: s.sin(), "native:sin", "unsupported:sin"),
+    "dense": (lambda s, d: s.to_dense(), "native:_to_dense", "native:_to_dense"),
+    "sum": (lambda s, d: s.sum(), "native:sum", "unsupported:sum.IntList_out"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_operators_are_judged_under_the_key_of_the_layout(device: VirtualDevice, name: str, layout: str) -> None:
+    """The registrations of 2.13.0 under SparseMPS and SparseCsrMPS (``kernels show``)."""
+    run, with_coo, with_csr = CALLS[name]
+    real, dense = MAKE[layout](), torch.ones(4, 4)
+    with device.recording("forward"):
+        made = run(device.move(real), device.move(dense))
+    assert (made.layout, tuple(made.shape)) == (run(real, dense).layout, tuple(run(real, dense).shape))
+    verdict, _, operator = (with_coo if layout == "coo" else with_csr).partition(":")
+    assert (verdict, f"aten::{operator}") in [(r.verdict, r.operator) for r in device.recorder.calls()]
+
+
+def test_sampled_products_have_no_kernel(device: VirtualDevice) -> None:
+    sparse, dense = device.move(torch.eye(4).to_sparse_csr()), device.move(torch.ones(4, 4))
+    with device.recording("forward"):
+        made = torch.sparse.sampled_addmm(sparse, dense, dense)
+    assert made.layout is torch.sparse_csr
+    assert called(device.recorder, "forward")["unsupported:aten::sparse_sampled_addmm"] == 1
+
+
+def test_dense_tensors_are_judged_as_before_beside_sparse_ones(device: VirtualDevice) -> None:
+    device.move(torch.eye(4).to_sparse())
+    with device.recording("forward"):
+        torch.ones(4, 4, device="mps").sin()
+    assert called(device.recorder, "forward")["native:aten::sin"] == 1
+
+
+def test_an_operator_that_raises_without_a_kernel_is_recorded(device: VirtualDevice) -> None:
+    with device.recording("forward"), pytest.raises(NotImplementedError):
+        torch.ones_like(device.move(torch.eye(4).to_sparse()))
+    assert called(device.recorder, "forward")["unsupported:aten::fill_.Scalar"] == 1
+
+
+@pytest.mark.parametrize(("release", "verdict"), [("2.6.0", "unsupported"), ("2.13.0", "native")])
+def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: str) -> None:
+    """``_sparse_coo_tensor_with_dims_and_tensors`` has a SparseMPS kernel from 2.9.0 on, and never one under MPS."""
+    device = VirtualDevice(load_table(release))
+    with device:
+        table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
+        with device.recording("backward"):
+            table(torch.tensor([1, 2], device="mps")).sum().backward()
+        assert table.weight.grad is not None and table.weight.grad.layout is torch.sparse_coo
+    assert called(device.recorder, "backward")[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"] == 1
+
+
+def test_an_optimizer_for_sparse_gradients_runs(device: VirtualDevice) -> None:
+    table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
+    optimizer = torch.optim.SparseAdam(table.parameters())
+    table(torch.tensor([1, 2], device="mps")).sum().backward()
+    with device.recording("optimizer"):
+        optimizer.step()
+    calls = called(device.recorder, "optimizer")
+    assert calls["native:aten::_coalesce"] == 1
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adagrad])
+def test_a_vocabulary_of_real_size_is_not_allocated(device: VirtualDevice, optimizer: Any) -> None:
+    """The table of this embedding has 4 GB, its gradient a few rows."""
+    with device.construction():
+        table = torch.nn.Embedding(250_000, 4096, sparse=True)
+    table = device.move(table)
+    step = optimizer(table.parameters(), lr=0.1)
+    table(torch.tensor([1, 2, 2], device="mps")).sum().backward()
+    assert table.weight.grad is not None and spec_of(table.weight.grad).nbytes == 3 * 4096 * 4
+    with device.recording("optimizer"):
+        step.step()
+    assert called(device.recorder, "optimizer")
+
+
+def test_kernels_that_keep_something_for_their_backward_pass(device: VirtualDevice) -> None:
+    """``_sparse_mm_reduce_impl`` keeps the places of maxima only where a gradient is wanted, and reads them after."""
+    sparse, dense = torch.eye(4).to_sparse_csr(), torch.ones(4, 3)
+    for wanted in (False, True):
+        given = device.move(sparse.detach().requires_grad_(wanted)), device.move(dense.clone().requires_grad_(wanted))
+        with device.recording("forward"):
+            made = torch.sparse.mm(*given, "amax")
+        assert tuple(made.shape) == (4, 3)
+        if wanted:
+            with device.recording("backward"):
+                found = torch.autograd.grad(made.sum(), given)
+            assert [(g.layout, tuple(g.shape)) for g in found] == [(torch.sparse_csr, (4, 4)), (torch.strided, (4, 3))]
