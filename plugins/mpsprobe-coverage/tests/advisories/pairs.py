@@ -73,6 +73,14 @@ def _trained_linear(rows: int) -> Function:
     return lambda x: functional.linear(x.new_zeros(rows, 32), x.sum() + x.new_zeros(16, 32))
 
 
+def _one_output(summed: bool) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        out = functional.linear(x.sum() + x.new_zeros(3840, 33), x.new_zeros(1, 33))
+        return out.sum() if summed else out.mean()
+
+    return run
+
+
 def _conv(weight: Function, channels: int = 4, dims: int = 2) -> Function:
     convolution = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[dims]
     return lambda x: convolution(x.new_zeros((2, channels, *[9] * dims)), weight(x))
@@ -152,6 +160,7 @@ PAIRS = {
         lambda x: torch.bmm(x.new_zeros(2, 8, 40000), x.new_zeros(2, 40000, 16)),
     ),
     "linear-backward-many-rows": Pair("2.13.0", _trained_linear(40000), _trained_linear(30000), "training"),
+    "linear-backward-one-output": Pair("2.13.0", _one_output(True), _one_output(False), "training"),
     "matmul-large-dimension": Pair("2.2.0", _mm(4, 3, 32769), _mm(4, 3, 32768)),
     "matmul-expanded-input": Pair("2.6.0", _expanded, _mm(64, 64, 64)),
     "linear-bias-large-batch": Pair("2.13.0", _linear(65537, 11, 8), _linear(65537, 11, 8, bias=False)),

@@ -66,6 +66,7 @@ def _call() -> Call:
         (["tensor2[-1]", "==", 4], True),
         (["tensor7[-1]", "==", 4], False),
         (["nothing", "is not", "given"], False),
+        (["mat1[-3]", "==", 2], False),
         (["phase", "in", ["forward"]], True),
         (["phase", "in", ["backward"]], False),
     ],
@@ -80,6 +81,15 @@ def test_all_of_when_and_one_of_the_alternatives() -> None:
     assert not matches(_advisory(yes, no), _call(), "forward")
     assert matches(_advisory(yes, when_any=[[no], [yes, yes]]), _call(), "forward")
     assert not matches(_advisory(yes, when_any=[[no], [yes, no]]), _call(), "forward")
+
+
+def test_entries_of_a_list() -> None:
+    gradient, weight = torch.zeros(2, 3), torch.zeros(3, 4)
+    arguments = (torch.zeros(2, 4), gradient, weight, [True, False, False])
+    call = Call(torch.ops.aten.linear_backward.default, arguments, {}, (), ())
+    assert matches(_advisory(["output_mask[0]", "is", True], ["output_mask[-1]", "is", False]), call, "backward")
+    assert not matches(_advisory(["output_mask[1]", "is", True]), call, "backward")
+    assert not matches(_advisory(["output_mask[7]", "is", False]), call, "backward")
 
 
 def _viewed(draw: st.DrawFn) -> torch.Tensor:

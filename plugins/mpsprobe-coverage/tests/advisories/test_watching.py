@@ -8,9 +8,9 @@ import pytest
 import torch
 from made_workloads import calling, scan
 
-from mpsprobe_coverage.advisories import watching
-from mpsprobe_coverage.advisories.watching import Watching
+from mpsprobe_coverage.advisories import conditions
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.kernels.store import load_table
 
 aten = torch.ops.aten
@@ -25,13 +25,13 @@ def test_only_operators_that_an_advisory_of_the_release_names_are_watched() -> N
 
 def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    real = watching.matches
+    real = conditions.matches
 
     def counted(advisory: Any, call: Any, phase: str) -> bool:
         looked.append(advisory.id)
         return real(advisory, call, phase)
 
-    monkeypatch.setattr(watching, "matches", counted)
+    monkeypatch.setattr(conditions, "matches", counted)
 
     def run(x: torch.Tensor) -> Any:
         for _ in range(5):

@@ -80,6 +80,8 @@ def _resolve(subject: str, call: Call, phase: str) -> Any:
     value = _named(parts["name"], call)
     if parts["dim"] is None and parts["fact"] is None:
         return value
+    if isinstance(value, (list, tuple)) and parts["dim"] is not None and int(parts["dim"]) < len(value):
+        return value[int(parts["dim"])]  # stride[0], output_mask[2]
     if not isinstance(value, TensorSpec):
         raise _Absent(subject)
     if parts["fact"] == "dtype":

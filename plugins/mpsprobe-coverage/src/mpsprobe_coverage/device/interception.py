@@ -10,7 +10,6 @@ from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from mpsprobe_coverage.advisories.watching import Watching
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.cpu_fallback import GENERATOR, NO_SPARSE, passes_generator
 from mpsprobe_coverage.device.dtypes import DtypeRules
@@ -24,6 +23,7 @@ from mpsprobe_coverage.device.routing import Route
 from mpsprobe_coverage.device.sparse import key_of
 from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, layouts_seen, reshape_in_place, spec_of
 from mpsprobe_coverage.device.values import Values
+from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.kernels.table import MISSING, UNSUPPORTED, KernelTable
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values

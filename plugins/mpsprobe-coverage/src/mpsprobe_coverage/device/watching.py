@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.advisories.conditions import matches
+from mpsprobe_coverage.advisories import conditions  # by module: it may be the one that imports the device
 from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.advisories.store import advisories_for
 from mpsprobe_coverage.device.refusals.call import Call
@@ -41,6 +41,6 @@ class Watching:
         known = self._known.get((outcome, phase))
         if known is None:
             call = Call(plan.func, args, kwargs, inputs, outcome.flat)
-            known = tuple(one.id for one in plan.watchers if matches(one, call, phase))
+            known = tuple(one.id for one in plan.watchers if conditions.matches(one, call, phase))
             self._known[outcome, phase] = known
         return known
