@@ -70,11 +70,7 @@ def two_figures(audited: ReleaseAudit) -> Iterator[str]:
         )
         yield (
             f"{TITLES[mode].capitalize()}: of what passes in float32, "
-            + (
-                f"{len(passing)} are refused: {', '.join(passing)}"
-                if passing
-                else "nothing is refused (precision 1.000)"
-            )
+            + (f"{len(passing)} are refused: {', '.join(passing)}" if passing else "none is refused (precision 1.000)")
         )
 
 
