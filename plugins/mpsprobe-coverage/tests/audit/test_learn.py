@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.audit.entries import entry_named
 from mpsprobe_coverage.audit.learn import learn, observe, shared_lists, status_of
+from mpsprobe_coverage.device.refusal import Refusal
+from mpsprobe_coverage.device.refusals import Call, Rule
 from mpsprobe_coverage.device.refusals.listed import decode
 from mpsprobe_coverage.kernels.expectations import expectation_releases, load_expectations
+from mpsprobe_coverage.kernels.table import KernelTable
 
 SOME = ("nn.functional.linear", "nn.functional.silu", "abs", "sort", "logspace", "tril", "mm")
 
 
+@dataclass(frozen=True)
+class Always:
+    """Refuses every call."""
+
+    dtypes: None = None
+
+    def __call__(self, call: Call) -> Refusal | None:
+        return Refusal("never", source="message")
+
+
 @pytest.fixture
 def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of a few entries: the whole one takes minutes."""
+    """A database of a few entries, since the whole one takes minutes, and no mechanism that explains their failures."""
+    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", ())
     monkeypatch.setattr("mpsprobe_coverage.audit.learn.entries", lambda: {key: entry_named(key) for key in SOME})
 
 
@@ -55,6 +71,20 @@ def test_entries_are_observed_on_the_device_of_the_release() -> None:
     assert found["nn.functional.silu"].explained  # the CPU has no kernel either
     assert found["abs"].status == "passes"
     assert ("aten::abs.out", "int16") in found["abs"].calls
+
+
+def test_what_the_mechanism_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        """A source that refuses one operator."""
+
+        @staticmethod
+        def rules(_table: KernelTable) -> dict[str, tuple[Rule, ...]]:
+            return {"aten::linear": (Always(),)}
+
+    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", (Refusing,))
+    monkeypatch.setattr("mpsprobe_coverage.audit.learn.entries", lambda: {SOME[0]: entry_named(SOME[0])})
+    [found] = observe("int16", (("2.13.0",),))[("2.13.0",)]
+    assert (found.status, found.explained) == ("fails", True)
 
 
 @pytest.mark.usefixtures("few_entries")
