@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 import torch
@@ -135,3 +136,12 @@ def work(task: Task) -> list[Pair]:
 def _start() -> None:
     faulthandler.enable()  # a kernel that ends the process says on standard error which entry called it
     torch.set_num_threads(1)  # the processes are as many as the CPUs
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would go on for ever: nothing tells it."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
