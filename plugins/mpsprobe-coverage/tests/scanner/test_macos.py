@@ -31,6 +31,9 @@ _CASES = [
     ("2.6.0", torch.neg, torch.ones(2, dtype=torch.complex64), "14.0", "complex numbers"),
     ("2.6.0", torch.fft.rfft, torch.ones(8), "14.0", "complex numbers"),
     ("2.6.0", torch.nn.Conv3d(1, 1, 2), torch.ones(1, 1, 4, 4, 4), "13.2", "convolutions in three dimensions"),
+    ("2.6.0", torch.nn.Conv1d(1, 65537, 1), torch.ones(1, 1, 2), "15.1", "convolutions with over 65536 channels"),
+    ("2.13.0", torch.nn.Conv1d(1, 65537, 1), torch.ones(1, 1, 2), "15.1", "convolutions with over 65536 channels"),
+    ("2.8.0", lambda x: torch.isin(x, x), torch.ones(2, dtype=torch.int32), "14.0", "isin of integers"),
     ("2.0.1", torch.nn.LSTM(4, 4, num_layers=3), torch.ones(2, 1, 4), "13.0", "an LSTM of several layers"),
 ]
 

@@ -37,6 +37,20 @@ def _stacks_layers(record: CallRecord) -> bool:
     return record.operator == _LSTM and len(record.inputs) > 11
 
 
+def _has_many_channels(record: CallRecord) -> bool:
+    made = record.outputs[:1]  # for the backward pass, the gradient of the input
+    convolves = record.operator.startswith(("aten::_mps_convolution", "aten::mps_convolution_backward"))
+    return convolves and any(size > 1 << 16 for spec in made for size in spec.shape)
+
+
+def _multiplies_in_tiles(record: CallRecord) -> bool:
+    return record.operator.startswith("aten::bmm") and any(spec.numel > 1 << 32 for spec in record.outputs)
+
+
+def _looks_up_integers(record: CallRecord) -> bool:
+    return record.operator.startswith("aten::isin") and not record.inputs[0].dtype.is_floating_point
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     marker: str
@@ -46,6 +60,9 @@ class _Condition:
 
 
 _CONDITIONS = (
+    _Condition("conv_channels_2_to_16_refused", "15.1", "convolutions with over 65536 channels", _has_many_channels),
+    _Condition("matmul_tiling_macos15", "15.0", "products of over 2**32 elements", _multiplies_in_tiles),
+    _Condition("isin_macos14", "14.0", "isin of integers", _looks_up_integers),
     _Condition("bfloat16_macos14", "14.0", "bfloat16", lambda r: _has_dtype(r, frozenset({torch.bfloat16}))),
     _Condition("complex_macos14", "14.0", "complex numbers", lambda r: _has_dtype(r, _COMPLEX)),
     _Condition("fft_macos14", "14.0", "Fourier transforms", lambda r: r.operator.startswith(_FFT)),

@@ -95,6 +95,14 @@ LINEAR = "MPS device does not support linear for non-float inputs"
         ),
         ("2.14.1", lambda d: _square(d).median(), torch.bool, "aten::median", "median_mps not implemented for", None),
         ("2.0.1", lambda d: _square(d).max(1), torch.int64, "aten::max.dim", "min/max ops with int64", "2.1.0"),
+        (
+            "2.14.0",
+            lambda d: torch.linalg.cross(_square(d)[:, :3], _square(d)[:, :3]),
+            torch.bool,
+            "aten::linalg_cross",
+            "linalg.cross",
+            None,
+        ),
         ("2.7.1", lambda d: _square(d).sigmoid(), torch.int64, "aten::sigmoid", "sigmoid op with int64", "2.8.0"),
         ("1.13.1", lambda d: -_square(d), torch.int64, "aten::neg", "input type 'int64' in MPS backend", "2.0.0"),
     ],
@@ -154,6 +162,14 @@ def test_arguments_count_as_well_as_dtypes() -> None:
     assert "mean mode" in str(_refusing("2.12.1", lambda: scatter("mean"), mean))
     assert _refusing("2.12.1", lambda: scatter("sum"), mean) is None
     assert _refusing("2.13.0", lambda: scatter("mean"), mean) is None
+
+    half = torch.ones(4, dtype=torch.float16)
+    for mode, refused in (("trunc", True), ("floor", False), (None, False)):
+
+        def divide(mode: str | None = mode) -> Any:
+            return half.to("mps").div(half.to("mps"), rounding_mode=mode)
+
+        assert ("trunc_divide" in str(_refusing("2.5.1", divide, "aten::div.Tensor_mode"))) is refused
 
     many = torch.ones(40)
     assert "k<=16" in str(_refusing("1.13.1", lambda: many.to("mps").topk(17), "aten::topk"))

@@ -100,3 +100,22 @@ def test_more_elements_than_a_kernel_counts() -> None:
     assert "64-bit indexing" in str(_refused("2.15.0", lambda: largest(2**32), "aten::argmax"))
     assert _refused("2.15.0", lambda: largest(2**32 - 1), "aten::argmax") is None
     assert _refused("2.13.0", lambda: largest(2**32), "aten::argmax") is None
+
+
+def test_a_mask_over_more_elements_than_a_kernel_counts() -> None:
+    def fill(elements: int) -> Any:
+        mask = torch.empty(1, dtype=torch.bool, device="mps").expand(elements)
+        return torch.empty(elements, dtype=torch.int8, device="mps").masked_fill_(mask, 0)
+
+    assert "2**32" in str(_refused("2.13.0", lambda: fill(2**32), "aten::masked_fill_.Scalar"))
+    assert _refused("2.13.0", lambda: fill(2**32 - 1), "aten::masked_fill_.Scalar") is None
+
+
+def test_what_grows_one_way_only_was_refused_for_max_pools_up_to_2_13() -> None:
+    images = torch.ones(1, 2, 5, 7)
+
+    def pool() -> Any:
+        return functional.adaptive_max_pool2d(images.to("mps"), (2, 9))
+
+    assert _refused("2.13.0", pool, "aten::adaptive_max_pool2d") is not None
+    assert _refused("2.14.0", pool, "aten::adaptive_max_pool2d") is None

@@ -57,6 +57,9 @@ class Message:
         return not isinstance(self.guard.refuses, Both)
 
     def __call__(self, call: Call) -> Refusal | None:
+        dtypes = self.dtypes  # to look an argument up takes longer than this
+        if dtypes is not None and all(spec.dtype not in dtypes for spec in (*call.inputs, *call.outputs)):
+            return None
         if not self.guard.refuses(call):
             return None
         (message, *_) = MARKER_STRINGS[self.guard.marker]

@@ -61,6 +61,7 @@ GUARDS: tuple[Guard, ...] = (
     # UnaryOps.mm, cumsum_out_mps of 2.0
     Guard("cumsum_int64", ("cumsum",), Both(Result(LONG), _accumulates_int64)),
     # Sort.mm: kthvalue_out_mps; topk_out_mps of 1.12.1 to 1.13.1, Shape.mm
+    Guard("kthvalue_complex", ("kthvalue",), Argument("self", COMPLEX)),
     Guard("kthvalue_dtype", ("kthvalue",), Argument("self", BOOL | COMPLEX)),
     Guard("topk_16", ("topk",), Shape(_asks_for_many)),
     # Unique.mm, _unique_impl_mps
@@ -70,6 +71,7 @@ GUARDS: tuple[Guard, ...] = (
         Argument("self", COMPLEX | _UNSIGNED),
     ),
     # SummaryOps.mm, _bincount_mps; HistogramKernel.mm, histogramdd_linear_kernel
+    Guard("histc_dtype", ("histc",), Argument("self", BOOL | COMPLEX)),
     Guard("bincount_bool", ("bincount",), Argument("self", BOOL)),
     Guard(
         "histogram_float32_only",

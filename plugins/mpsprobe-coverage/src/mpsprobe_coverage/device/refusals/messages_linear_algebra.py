@@ -8,15 +8,18 @@ from mpsprobe_coverage.device.refusals.call import Call
 from mpsprobe_coverage.device.refusals.messages_guards import (
     BOOL,
     COMPLEX,
+    FLOATING,
     INTEGRAL,
     LONG,
     Argument,
     Guard,
+    Result,
     Shape,
     other_than,
 )
 
 _NOT_FLOAT32 = other_than(frozenset({torch.float32}))
+_NOT_FOR_MATRIX_EXP = other_than(FLOATING, frozenset({torch.complex64}))
 _NOT_FLOATING_OR_COMPLEX = INTEGRAL | BOOL
 _WITH_LU_FACTOR = ("linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet")
 
@@ -68,6 +71,9 @@ GUARDS: tuple[Guard, ...] = (
     Guard("cholesky_inverse_float32_only", ("cholesky_inverse",), Argument("self", _NOT_FLOAT32)),
     Guard("qr_float32_only", ("linalg_qr",), Argument("A", _NOT_FLOAT32)),
     Guard("geqrf_float32_only", ("geqrf",), Argument("self", _NOT_FLOAT32)),
+    # CrossKernel.mm, cross_mps_impl; FunctionOfAMatrixUtils.mm, _compute_linear_combination_mps_kernel
+    Guard("cross_bool", ("linalg_cross",), Result(BOOL)),
+    Guard("matrix_exp_dtype", ("_compute_linear_combination",), Argument("input", _NOT_FOR_MATRIX_EXP)),
     # svd_kernel_mps
     Guard("svd_driver", ("_linalg_svd",), Shape(_names_a_driver)),
 )

@@ -5,6 +5,8 @@ Files are those of aten/src/ATen/native/mps/operations.
 
 from __future__ import annotations
 
+import torch
+
 from mpsprobe_coverage.device.refusals.call import Call
 from mpsprobe_coverage.device.refusals.messages_guards import (
     BOOL,
@@ -13,10 +15,12 @@ from mpsprobe_coverage.device.refusals.messages_guards import (
     LONG,
     Argument,
     Guard,
+    Result,
     Shape,
     other_than,
 )
 
+_NOT_FOR_FUSED = other_than(frozenset({torch.float16, torch.bfloat16, torch.float32}))
 _BORDER, _BICUBIC = 1, 2  # GridSamplerInterpolation and GridSamplerPadding of native/GridSamplerUtils.h
 _UPSAMPLES = ("upsample_nearest1d", "upsample_nearest2d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d")
 _UPSAMPLES_BACKWARD = (
@@ -59,8 +63,10 @@ GUARDS: tuple[Guard, ...] = (
     Guard("softplus_int64", ("softplus",), Argument("self", LONG), before="2.15"),
     Guard("mish_complex", ("mish", "mish_backward"), Argument("self", COMPLEX)),
     Guard("relu_complex", ("relu",), Argument("self", COMPLEX)),
-    # LossOps.mm: huber_loss_out_mps, smooth_l1_loss_out_mps, nllnd_loss_forward_impl, which looks at the output
+    # LossOps.mm: huber_loss_out_mps, smooth_l1_loss_out_mps, mse_loss_out_mps, nllnd_loss_forward_impl; the last
+    # two look at the result
     Guard("square_int64", ("huber_loss", "smooth_l1_loss"), Argument("self", LONG)),
+    Guard("mse_loss_not_floating", ("mse_loss",), Result(other_than(FLOATING))),
     Guard("huber_loss_complex", ("huber_loss",), Argument("self", COMPLEX)),
     Guard("nll_loss_complex", ("nll_loss_forward", "nll_loss2d_forward"), Argument("self", COMPLEX)),
     # Normalization.mm: batch_norm_mps_out, layer_norm_mps
@@ -79,7 +85,14 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "max_pool_complex", ("max_pool2d_with_indices", "max_pool2d_with_indices_backward"), Argument("self", COMPLEX)
     ),
-    Guard("max_pool_complex", ("adaptive_max_pool2d", "adaptive_max_pool2d_backward"), Argument("self", COMPLEX)),
+    Guard(
+        "max_pool_complex",
+        ("adaptive_max_pool2d", "adaptive_max_pool2d_backward"),
+        Argument("self", COMPLEX),
+        before="2.14",
+    ),
+    Guard("adaptive_max_pool_complex", ("adaptive_max_pool2d",), Argument("self", COMPLEX)),
+    Guard("adaptive_max_pool_backward_complex", ("adaptive_max_pool2d_backward",), Argument("self", COMPLEX)),
     Guard("avg_pool_complex", ("avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool2d"), Argument("self", COMPLEX)),
     # UpSample.mm: upsample_out_template, _upsample_bilinear2d_aa_out_mps, _upsample_bicubic2d_aa_out_mps
     Guard("upsample_complex", _UPSAMPLES, Argument("self", COMPLEX)),
@@ -94,6 +107,8 @@ GUARDS: tuple[Guard, ...] = (
     # Attention.mm, _scaled_dot_product_attention_math_mps
     Guard("attention_dtype", ("_scaled_dot_product_attention_math_for_mps",), Argument("query", other_than(FLOATING))),
     Guard("attention_dropout", ("_scaled_dot_product_attention_math_for_mps",), Shape(_drops)),
+    # MultiTensorApply.h, in the kernels of FusedAdamKernel.mm and FusedAdamWKernel.mm: each list of tensors
+    Guard("fused_adam_dtype", ("_fused_adam", "_fused_adamw"), Argument("self", _NOT_FOR_FUSED)),
     # Dropout.mm, native_dropout_mps
     Guard("dropout_not_floating", ("native_dropout",), Argument("input", other_than(FLOATING, COMPLEX))),
 )

@@ -5,6 +5,9 @@ Files are those of aten/src/ATen/native/mps/operations.
 
 from __future__ import annotations
 
+import torch
+
+from mpsprobe_coverage.device.refusals.call import Call
 from mpsprobe_coverage.device.refusals.messages_guards import (
     BOOL,
     COMPLEX,
@@ -12,6 +15,7 @@ from mpsprobe_coverage.device.refusals.messages_guards import (
     INTEGRAL,
     LONG,
     Argument,
+    Both,
     Guard,
     Result,
     other_than,
@@ -52,6 +56,12 @@ _UNARY_1_13 = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh"),
 )
 
+
+def _truncates(call: Call) -> bool:
+    names = [argument.name for argument in call.func._schema.arguments]
+    return "rounding_mode" in names and call.argument("rounding_mode") == "trunc"
+
+
 GUARDS: tuple[Guard, ...] = (
     *(Guard(marker, (name,), Result(other_than(FLOATING))) for marker, name in _FLOATING_ONLY.items()),
     *(Guard(marker, names, Result(other_than(INTEGRAL))) for marker, names in _INTEGRAL_ONLY.items()),
@@ -61,6 +71,8 @@ GUARDS: tuple[Guard, ...] = (
     Guard("log1p_int64", ("log1p",), Argument("self", LONG)),
     Guard("sigmoid_int64", ("sigmoid",), Argument("self", LONG)),
     Guard("atan2_int64", ("atan2",), Argument("self", LONG)),
+    # BinaryOps.mm, div_mode_template
+    Guard("trunc_divide_float16", ("div",), Both(Argument("self", frozenset({torch.float16})), _truncates)),
     # PointwiseOps.mm, addcmul_mps_kernel
     Guard("addcmul_bool", ("addcmul",), Result(BOOL)),
     # Distributions.mm: normal_kernel_mps, random_kernel_mps, bernoulli_scalar_kernel_mps, bernoulli_tensor_kernel_mps

@@ -85,7 +85,8 @@ _MAX = ("adaptive_max_pool2d", "adaptive_max_pool2d_backward")
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
 
 GUARDS: tuple[Guard, ...] = (
-    Guard("adaptive_pool_mixed", (*_AVG, *_MAX), Shape(AdaptivePool(mixed=True))),
+    Guard("adaptive_pool_mixed", _AVG, Shape(AdaptivePool(mixed=True))),
+    Guard("adaptive_pool_mixed", _MAX, Shape(AdaptivePool(mixed=True)), before="2.14"),
     Guard("adaptive_pool_divisible", _AVG, Shape(AdaptivePool(shrinking=True))),
     Guard("adaptive_pool_divisible_growing", _AVG, Shape(AdaptivePool(growing=True))),
     Guard("adaptive_pool_multiple", (*_AVG, *_MAX), Shape(AdaptivePool(growing=True))),
@@ -100,12 +101,14 @@ GUARDS: tuple[Guard, ...] = (
     Guard("matmul_2_to_32_refused", ("bmm",), Shape(_has_large_product)),
     # EmptyTensor.cpp, empty_mps
     Guard("dimensions_16", ("empty.memory_format",), Shape(_has_many_dimensions)),
-    # Indexing.mm, nonzero_impl_mps
+    # Indexing.mm: nonzero_impl_mps, masked_fill__mps
+    Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
     Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),
     # ReduceOps.mm and Pooling.mm ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for as many elements; offsets
     # count as well, but the tensor that is asked about may be a contiguous copy. Read in 2.14.1 and 2.15.0.
     Guard("reduction_2_to_32", ("argmax", "argmin"), Shape(Elements(_2_TO_32))),
     Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX))),
+    Guard("pool_2_to_31_other", ("avg_pool2d", "avg_pool3d"), Shape(Elements(_INT_MAX))),
 )
 
 
