@@ -131,6 +131,14 @@ def test_more_kernels_than_patterns_is_not_known(tmp_path: Path) -> None:
     assert _reach(tmp_path, [Call(native("f"))], {native("f"): steps}).patterns == {None}
 
 
+def test_a_name_that_is_chosen_among_constants_is_found_there(tmp_path: Path) -> None:
+    constants = [Load("renorm_float", 9), Load("upsample_linear1d_half", 8)]
+    reach = _reach(tmp_path, [Call(native("f"))], {native("f"): [*constants, Call(LOOKUP)]})
+    assert reach.patterns == {"renorm_float", "upsample_linear1d_half"}
+    reach = _reach(tmp_path, [Call(native("f"))], {native("f"): [*constants, Call(LOOKUP), Call(LOOKUP)]})
+    assert reach.patterns == {None}
+
+
 def test_what_a_function_is_handed_narrows_its_pattern(tmp_path: Path) -> None:
     steps = [Text("bicubic2d", 5), Call(native("upsample"))]
     functions = {native("upsample"): [*formatted("upsample_{}_{}"), Call(LOOKUP)]}

@@ -19,7 +19,7 @@ from made_kernels import (
     stub,
     unary,
 )
-from made_library import FALLBACK, Address, Call, Load, MadeLibrary, Step, initialiser
+from made_library import FALLBACK, Address, Call, Load, MadeLibrary, Step, Text, initialiser
 from made_wheel import make_torchvision_wheel, make_wheel
 
 from mpsprobe.errors import TableError
@@ -29,7 +29,7 @@ from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, decode_facts, lo
 
 NAMES = (
     *("exp_dense_float_float", "exp_strided_half_half", "fmax_dense_bool_bool", "maximum_dense_long_long"),
-    *("renorm_float", "renorm_half", "copy_8bit"),
+    *("renorm_float", "renorm_half", "copy_8bit", "offsets"),
 )
 WHEELS = os.environ.get("MPSPROBE_TEST_WHEELS", "")
 """A folder of wheels of torch. Those in it are read and compared with the files of the package."""
@@ -128,6 +128,14 @@ def test_operators_that_only_make_tensors_are_no_other_way(tmp_path: Path, opera
 def test_a_kernel_that_does_not_tell_of_dtypes_serves_all(tmp_path: Path) -> None:
     steps = [*formatted("copy_{}"), Call(LOOKUP)]
     assert _known(tmp_path, [Call(native("f"))], {native("f"): steps}) == frozenset()
+
+
+def test_a_kernel_that_prepares_says_nothing_beside_one_that_computes(tmp_path: Path) -> None:
+    prepare: list[Step] = [Text("offsets", 2), Call(LOOKUP)]
+    named = [*prepare, *formatted("renorm_{}"), Call(LOOKUP)]
+    assert _known(tmp_path, [Call(native("f"))], {native("f"): named}) == {"named:renorm_{}"}
+    assert _known(tmp_path, [Call(native("f"))], {native("f"): [*prepare, *unary("exp")]}) == {"unary:exp"}
+    assert _known(tmp_path, [Call(native("f"))], {native("f"): prepare}) == frozenset()
 
 
 def test_fallbacks_have_no_kernels(tmp_path: Path) -> None:

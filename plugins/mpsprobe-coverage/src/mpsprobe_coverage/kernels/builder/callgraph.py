@@ -70,6 +70,7 @@ class _Function:
         elementwise: as in ``Reach``, but a name may be that in an argument.
         follows: what it calls or makes the address of, and the texts, or own arguments, that it hands over.
         lookups: how many Metal kernels of another kind it asks for. texts: patterns that may be their names.
+        constants: whole names among its constants; one that is chosen among several is not seen where it is asked for.
     """
 
     reach: Reach = field(default_factory=Reach)
@@ -77,6 +78,7 @@ class _Function:
     follows: list[tuple[int, Handed]] = field(default_factory=list)
     lookups: int = 0
     texts: set[str] = field(default_factory=set)
+    constants: set[str] = field(default_factory=set)
 
 
 class CallGraph:
@@ -144,6 +146,8 @@ class CallGraph:
             handed = (*handed, *caller[1])
             if len(texts) < function.lookups:
                 texts = texts | self._function(caller[0]).texts
+        if len(texts) == function.lookups - 1 and function.constants - texts:
+            texts = texts | function.constants
         if len(texts) < function.lookups:
             return {None}
         return {pattern for text in texts for pattern in self._narrowed(text, [known for _, known in handed])}
@@ -174,6 +178,9 @@ class CallGraph:
         for event in run(library.code(*extent), address, library.constant, self._allocates):
             if isinstance(event, Made):
                 symbol = library.symbol_at(event.address)
+                text = library.string_at(event.address) if symbol is None else None
+                if text is not None and PART.fullmatch(text) and self._names_a_kernel(text):
+                    function.constants.add(text)
                 if symbol is not None and self._follows(symbol, event.address):
                     function.follows.append((event.address, ()))
             elif isinstance(event, Call):

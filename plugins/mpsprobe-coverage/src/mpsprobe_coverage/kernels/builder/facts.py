@@ -127,6 +127,9 @@ def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patt
     if any(operation is None or operation not in types for _, operation in reach.elementwise):
         return frozenset()
     named = {pattern for pattern in reach.patterns if pattern is not None}
+    helpers = {name for name in named if "{}" not in name}  # one kernel for all calls: it prepares offsets, masks, sums
+    if helpers != named or reach.elementwise:
+        named -= helpers
     if not all(map(patterns.types, named)):  # kernels that do not tell of dtypes serve all of them
         return frozenset()
     elementwise = {f"{kind}:{operation}" for kind, operation in reach.elementwise}
