@@ -124,3 +124,19 @@ def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch.testing._internal.common_methods_invocations", None)
     with pytest.raises(MissingPackage, match=r"pip install 'mpsprobe-coverage\[audit\]'"):
         database._database()
+
+
+@pytest.mark.parametrize(
+    ("entry", "dtype", "upcast"),
+    [
+        ("ceil", "bool", True),
+        ("nn.functional.softplus", "bool", False),  # 0.69 is neither true nor false
+        ("kthvalue", "bool", False),  # two tensors: PyTorch's test does not try again
+        ("linspace", "bool", False),  # no tensor is given
+        ("polar", "float16", True),
+    ],
+)
+def test_a_reference_in_float32_counts_where_it_can_be_compared(entry: str, dtype: str, upcast: bool) -> None:
+    pair = _run(entry, dtype)
+    assert pair.forward is not None
+    assert pair.upcast is upcast
