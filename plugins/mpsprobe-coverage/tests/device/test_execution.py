@@ -122,3 +122,23 @@ def test_arguments_are_mapped_inside_every_container() -> None:
     made = mapped(lambda value: value * 10, given)
     assert made == (10, [20, (30,)], {"a": 40}, _Pair(50, [60]), immutable_list([70]))
     assert [type(item) for item in made] == [type(item) for item in given[:1]] + [list, dict, _Pair, immutable_list]
+
+
+def test_what_is_remembered_of_calls_holds_for_every_release() -> None:
+    """Devices of several releases may share it: each keeps its own verdicts and refusals."""
+
+    def seen(release: str, outcomes: dict[Any, Any]) -> set[tuple[str, str, str | None]]:
+        with VirtualDevice(load_table(release), outcomes=outcomes) as device, device.recording("forward"):
+            for dtype in (torch.bfloat16, torch.float16, torch.int32):
+                x = torch.ones(1, 2, 4, 4, 4, device="mps").to(dtype)
+                _F.conv3d(x.float(), torch.ones(2, 2, 3, 3, 3, device="mps"))
+                _F.avg_pool2d(x[0], 2)
+                for _ in range(2):
+                    torch.cumsum(x, 0)
+        return {(r.operator, r.verdict, r.reason) for r in device.recorder.calls()}
+
+    shared: dict[Any, Any] = {}
+    releases = ("2.2.2", "1.13.1", "2.13.0", "2.2.2")
+    together = [seen(release, shared) for release in releases]
+    assert together == [seen(release, {}) for release in releases]
+    assert together[0] != together[2]

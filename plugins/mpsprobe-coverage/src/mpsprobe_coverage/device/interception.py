@@ -76,6 +76,7 @@ class Interception(TorchDispatchMode):
         self._rules = rules
         self._watching = Watching(tables["aten"])
         self._plans: dict[Any, Plan] = {}
+        self._refused: dict[Outcome, str | None] = {}
         self._sparse_plans: dict[tuple[Any, str], Plan] = {}
         self._decomposing: set[Plan] = set()
 
@@ -199,7 +200,11 @@ class Interception(TorchDispatchMode):
             if outcome.caution is not None:
                 self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
             if refused is None and (plan.rules or plan.verdict == MISSING):
-                refused = self.refusal(plan, args, kwargs, tuple(inputs), outcome.flat)
+                try:
+                    refused = self._refused[outcome]
+                except KeyError:  # an outcome stands for one operator, its specs and all other arguments
+                    refused = self.refusal(plan, args, kwargs, tuple(inputs), outcome.flat)
+                    self._refused[outcome] = refused
             if plan.watchers and refused is None:
                 self._watch(plan, args, kwargs, tuple(inputs), outcome)
             if refused is not None:
