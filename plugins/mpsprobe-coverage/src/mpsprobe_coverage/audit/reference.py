@@ -1,6 +1,7 @@
 """The same samples on the plain CPU, which PyTorch's tests compare with: where that raises, they cannot pass.
 
-From torch 2.11 on (pull request 172591) a reference without a kernel for 16 bits or truth values is computed in float32.
+From torch 2.11 on (pull request 172591) a reference is computed in float32 where the CPU has no kernel for 16 bits or
+truth values.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def _one(entry: Any, dtype: str, sample: Any, gradient: bool) -> Reference:
 def _comparable(given: Any, output: Any, dtype: str) -> bool:
     """Whether PyTorch's test can compare a result computed in float32.
 
-    It tries again for a tensor that gives a tensor, and casts the result to the dtype of the one of MPS. Truth values and
-    whole numbers of what is not whole are no result to agree with.
+    It tries again for a tensor that gives a tensor, and casts the result to the dtype of the one of MPS. Truth values
+    and whole numbers of what is not whole are no result to agree with.
     """
     if not isinstance(given, torch.Tensor) or not isinstance(output, torch.Tensor):
         return False
