@@ -140,3 +140,10 @@ def test_a_reference_in_float32_counts_where_it_can_be_compared(entry: str, dtyp
     pair = _run(entry, dtype)
     assert pair.forward is not None
     assert pair.upcast is upcast
+
+
+def test_patch_releases_that_differ_in_nothing_share_a_run() -> None:
+    tables = [load_table(release) for release in ("2.8.0", "2.9.0", "2.9.1")]
+    [pair] = run_entries(["linalg.qr"], "float32", tables)
+    assert pair.runs["2.9.0", "none"] is pair.runs["2.9.1", "none"]
+    assert pair.runs["2.8.0", "none"] is not pair.runs["2.9.0", "none"]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 BELOW = 1
 MODES = ("none", "neighbours", "both")
-PAGE_COMMAND = "mpsprobe kernels audit --torch all --format markdown"
 
 
 def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -112,7 +111,10 @@ def audit(
         found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs or workers.default_jobs(), progress)
     if not found.pairs:
         raise UsageError("no test runs these entries with these dtypes", "Leave --dtype out to see which ones do.")
-    deliver(_rendered(found, format_name, terminal=output is None), output)
+    command = " ".join(
+        ("mpsprobe kernels audit", *((f"--torch {torch_release}",) if torch_release != "installed" else ()))
+    )
+    deliver(_rendered(found, format_name, command, terminal=output is None), output)
     context = click.get_current_context()
     if found.internal:
         raise MpsprobeError(
@@ -145,7 +147,7 @@ def _releases(text: str) -> list[str]:
     return [release]
 
 
-def _rendered(found: Audit, format_name: str, *, terminal: bool) -> str:
+def _rendered(found: Audit, format_name: str, command: str, *, terminal: bool) -> str:
     if format_name == "json":
         from mpsprobe_coverage.audit.document import document
 
@@ -153,7 +155,7 @@ def _rendered(found: Audit, format_name: str, *, terminal: bool) -> str:
     if format_name == "markdown":
         from mpsprobe_coverage.audit.page import page
 
-        return page(found, PAGE_COMMAND)
+        return page(found, f"{command} --format markdown")
     from mpsprobe_coverage.audit.terminal import text
 
     return text(found, colour=terminal and sys.stdout is not None and sys.stdout.isatty())
