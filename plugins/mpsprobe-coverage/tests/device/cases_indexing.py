@@ -133,8 +133,8 @@ INDEX = [
     _case(
         "put_",
         lambda x: _written(x, lambda c: c.put_(_on(x, _ROW), x[0, :2])),
-        {EVERY: "put_", "2.0.0": "missing:put_", "2.15.0": "put_"},
-        "1.12 and 1.13 register put_ for MPS, 2.0 to 2.14 do not.",
+        {EVERY: "put_", "1.13.0": "unsupported:put_", "2.0.0": "missing:put_", "2.15.0": "put_"},
+        "1.12 and 1.13 register put_ for MPS, 2.0 to 2.14 do not; in 1.13 nothing sets the MPS kernel of put_stub.",
     ),
     _case(
         "masked_fill",

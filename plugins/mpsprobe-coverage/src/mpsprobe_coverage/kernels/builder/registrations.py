@@ -89,6 +89,7 @@ def read_library(path: Path) -> Registrations:
 
 
 def initialisers(library: MachO) -> Iterator[_Initialiser]:
+    """The functions that register kernels for the keys of MPS and the composite ones, or schemas, by address."""
     for symbol, address, end in library.functions_named(b"TORCH_LIBRARY_"):
         match = INITIALISER.search(symbol)
         # The mangled name carries its length, behind the digits of an anonymous namespace ("_GLOBAL__N_1" + "34").
@@ -152,6 +153,7 @@ def _add_schema(text: str, namespace: str, found: Registrations) -> None:
 
 
 def operator_name(text: str, namespace: str) -> str | None:
+    """``namespace::name.overload`` for the text of an ``m.impl``; None where it names no operator."""
     match = OPERATOR.match(text)
     return None if match is None else f"{match['namespace'] or namespace}::{match['name']}"
 
