@@ -109,3 +109,14 @@ def test_the_cause_of_what_was_missed() -> None:
         "sin": EVERYTHING_PASSES,
         "exp": "",
     }
+
+
+def test_truth_values_against_what_is_not_whole_are_a_matter_of_numbers() -> None:
+    facts = {"dtype": "bool", "forward": "sample 0: not implemented", "upcast": True}
+    pairs = [
+        pair("tan", seen(), exact=False, **facts),
+        pair("exp", seen(), **facts),
+        pair("sin", MISSING, exact=False, **facts),
+    ]
+    found = {one.entry: one.expected for one in judge(pairs, expectations({UNIMPLEMENTED: {"tan": None}}), "none")}
+    assert found == {"tan": "numbers", "exp": "pass", "sin": "pass"}

@@ -127,19 +127,21 @@ def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "dtype", "upcast"),
+    ("entry", "dtype", "upcast", "exact"),
     [
-        ("ceil", "bool", True),
-        ("nn.functional.softplus", "bool", False),  # 0.69 is neither true nor false
-        ("kthvalue", "bool", False),  # two tensors: PyTorch's test does not try again
-        ("linspace", "bool", False),  # no tensor is given
-        ("polar", "float16", True),
+        ("ceil", "bool", True, True),
+        ("nn.functional.softplus", "bool", True, False),  # 0.69 is neither true nor false
+        ("kthvalue", "bool", False, True),  # two tensors: PyTorch's test does not try again
+        ("linspace", "bool", False, True),  # no tensor is given
+        ("polar", "float16", True, True),
     ],
 )
-def test_a_reference_in_float32_counts_where_it_can_be_compared(entry: str, dtype: str, upcast: bool) -> None:
+def test_a_reference_in_float32_counts_where_it_can_be_compared(
+    entry: str, dtype: str, upcast: bool, exact: bool
+) -> None:
     pair = _run(entry, dtype)
     assert pair.forward is not None
-    assert pair.upcast is upcast
+    assert (pair.upcast, pair.exact) == (upcast, exact)
 
 
 def test_patch_releases_that_differ_in_nothing_share_a_run() -> None:

@@ -63,7 +63,7 @@ def test_the_two_figures() -> None:
 
 
 def test_an_exception_takes_a_test_out() -> None:
-    line = ExceptionLine(("sin", "cos"), ("int32",), "forward", UNIMPLEMENTED, "", "numbers", "a comment")
+    line = ExceptionLine(("sin", "cos"), ("int32",), "forward", (UNIMPLEMENTED,), "", "numbers", "a comment")
     found = _scores(PAIRS, line)
     assert found.outcome["int32"] == Score(hits=2, false=1, quiet=1, numbers=2, numbers_predicted=1)
     assert [one.entry for one in found.excepted[line]] == ["sin"], "cos stands in no list, so it is not excused"
@@ -71,8 +71,8 @@ def test_an_exception_takes_a_test_out() -> None:
 
 def test_an_exception_of_other_releases_or_dtypes_does_not_hold() -> None:
     for line in (
-        ExceptionLine(("sin",), ("bool",), "forward", UNIMPLEMENTED, "", "", ""),
-        ExceptionLine(("sin",), (), "gradient", UNIMPLEMENTED, "", "", ""),
-        ExceptionLine(("sin",), (), "forward", UNIMPLEMENTED, f"<{RELEASE}", "", ""),
+        ExceptionLine(("sin",), ("bool",), "forward", (UNIMPLEMENTED,), "", "", ""),
+        ExceptionLine(("sin",), (), "gradient", (UNIMPLEMENTED,), "", "", ""),
+        ExceptionLine(("sin",), (), "forward", (UNIMPLEMENTED,), f"<{RELEASE}", "", ""),
     ):
         assert not _scores(PAIRS, line).excepted

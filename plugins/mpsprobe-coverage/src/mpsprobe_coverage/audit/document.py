@@ -26,16 +26,21 @@ def document(audit: Audit) -> str:
     return json.dumps(content, indent=2)
 
 
-def _release(one: ReleaseAudit) -> dict[str, Any]:
+def _release(audited: ReleaseAudit) -> dict[str, Any]:
     return {
-        "release": one.release,
-        "wheel": one.wheel,
-        "sha256": one.sha256,
-        "figures": {MODES[mode]: _scores(scored) for mode, scored in one.scores.items()},
-        "beyond_claims": {MODES[mode]: {"refused": n, "pairs": of} for mode, (n, of) in one.beyond.items()},
+        "release": audited.release,
+        "wheel": audited.wheel,
+        "sha256": audited.sha256,
+        "figures": {MODES[mode]: _scores(scored) for mode, scored in audited.scores.items()},
+        "beyond_claims": {MODES[mode]: {"refused": n, "pairs": of} for mode, (n, of) in audited.beyond.items()},
         "exceptions": [
-            {"what": line.what, "evidence": line.evidence, "list": line.lists, "tests": [_test(t) for t in tests]}
-            for line, tests in one.excepted.items()
+            {
+                "what": line.what,
+                "evidence": line.evidence,
+                "lists": list(line.lists),
+                "tests": [_test(t) for t in tests],
+            }
+            for line, tests in audited.excepted.items()
         ],
         "disagreements": [
             {
@@ -47,7 +52,7 @@ def _release(one: ReleaseAudit) -> dict[str, Any]:
                 "cause": group.cause,
                 "by": [MODES[mode] for mode in group.by],
             }
-            for group in disagreements(one)
+            for group in disagreements(audited)
         ],
     }
 

@@ -31,7 +31,7 @@ class ExceptionLine:
         entries: keys of OpInfo entries that share the cause.
         dtypes: their names; empty for all.
         test: ``forward`` or ``gradient``.
-        lists: the list that names them; ``decorators`` is at the entry itself.
+        lists: those that name them; ``decorators`` is at the entry itself.
         releases: a specifier, ``>=2.11``; empty for all.
         what: what it really is, in a few words.
         evidence: where that is said or how it shows.
@@ -40,7 +40,7 @@ class ExceptionLine:
     entries: tuple[str, ...]
     dtypes: tuple[str, ...]
     test: str
-    lists: str
+    lists: tuple[str, ...]
     releases: str
     what: str
     evidence: str
@@ -51,7 +51,7 @@ class ExceptionLine:
             one.entry in self.entries
             and (not self.dtypes or one.dtype in self.dtypes)
             and one.gradient == (self.test == "gradient")
-            and self.lists in one.lists
+            and not set(self.lists).isdisjoint(one.lists)
             and SpecifierSet(self.releases).contains(release)
         )
 
@@ -75,7 +75,7 @@ def exception_lines() -> tuple[ExceptionLine, ...]:
                 tuple(line["entries"]),
                 tuple(line.get("dtypes", ())),
                 line.get("test", "forward"),
-                line["list"],
+                tuple(line["lists"]),
                 line.get("torch", ""),
                 line["what"],
                 line["evidence"],

@@ -119,7 +119,7 @@ def exceptions(audited: ReleaseAudit) -> Grid:
     for line, tests in audited.excepted.items():
         names = ", ".join(dict.fromkeys(one.entry for one in tests))
         dtypes = ", ".join(dict.fromkeys(one.dtype for one in tests))
-        grid.rows.append((names, dtypes, line.lists, line.what, line.evidence))
+        grid.rows.append((names, dtypes, ", ".join(line.lists), line.what, line.evidence))
     return grid
 
 

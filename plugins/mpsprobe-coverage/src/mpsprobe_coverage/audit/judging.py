@@ -50,7 +50,8 @@ class Judged:
     """One test.
 
     Attributes:
-        expected: what the release's lists say: it passes, it fails for want of a kernel, its numbers are wrong.
+        expected: what the release's lists say: it passes, it fails for want of a kernel, numbers decide. The last is so
+            too where truth values are compared with a reference in float32 that is not whole (``reference``).
         lists: those that say so.
         cause: the operator and why, or the error; for ``runs`` that was expected to fail, what it calls alone.
         seen: the refusing call, if one refuses.
@@ -162,9 +163,10 @@ def _judged(pair: Pair, expectations: Expectations, gradient: bool, lists: Lists
     expected = expectations.expected(pair.entry, pair.dtype, gradient)
     outcome, cause, seen = outcome_of(pair, expectations.release, gradient, lists)
     works = _reference_error(pair, expectations.release, gradient, lists) is None
-    return Judged(
-        pair.entry, pair.dtype, gradient, _meaning(expected.lists), expected.lists, outcome, cause, seen, works
-    )
+    meaning = _meaning(expected.lists)
+    if outcome == "runs" and not pair.exact and _computed_again(pair, expectations.release):
+        meaning = "numbers"
+    return Judged(pair.entry, pair.dtype, gradient, meaning, expected.lists, outcome, cause, seen, works)
 
 
 def _meaning(lists: tuple[str, ...]) -> Meaning:
@@ -194,15 +196,19 @@ def _reference_error(pair: Pair, release: str, gradient: bool, lists: Lists) -> 
     """What the reference raises in the test of this release, or what it and the device raise alike."""
     if pair.drawing is not None:
         return f"drawing samples: {pair.drawing}"
-    upcast = pair.dtype in UPCAST_DTYPES or pair.entry in UPCAST_ENTRIES
-    again = pair.upcast and upcast and Version(release) >= UPCASTS_SINCE
-    if pair.forward is not None and not again:
+    if pair.forward is not None and not _computed_again(pair, release):
         return pair.forward
     # What the device checks before any kernel runs, a Mac checks as well, and there is no second try with MPS.
     alike = next((one for one in pair.runs[release, lists].raised if one.phase == FORWARD), None)
     if alike is not None:
         return f"sample {alike.sample}, as MPS does: {alike.message}"
     return pair.gradient if gradient else None
+
+
+def _computed_again(pair: Pair, release: str) -> bool:
+    """Whether the test of this release computes the reference in float32."""
+    again = pair.dtype in UPCAST_DTYPES or pair.entry in UPCAST_ENTRIES
+    return pair.upcast and again and Version(release) >= UPCASTS_SINCE
 
 
 def by_test(judged: Iterable[Judged]) -> Mapping[str, list[Judged]]:

@@ -58,8 +58,7 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
             "speaks of.",
             "- **reference raises**: the same sample raises on the CPU, or its gradient does, so that the comparison "
             "cannot pass wherever it runs. From 2.11.0 on the test computes a reference of 16 bits or truth values in "
-            "float32 where the CPU has no kernel for them; then that is no reason, unless the result is no tensor, or "
-            "truth values are compared with what is not whole.",
+            "float32 where the CPU has no kernel for them; then that is no reason, unless the result is no tensor.",
             "- **random**: the gradient depends on random numbers of the forward pass, so that no two devices agree.",
             "- **runs**: none of these.",
         )
@@ -67,7 +66,8 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
     yield (
         "*Recall* is the share of the tests expected to fail that are predicted to; *precision* the share of those "
         "predicted to fail that are expected to. Skipped tests are left out, and so are expectations of wrong numbers "
-        "(`UNDEFINED_XFAILLIST`): a verdict says nothing about numbers. A gradient test counts where its forward "
+        "(`UNDEFINED_XFAILLIST`) and truth values held against a reference in float32 that is not whole: a verdict "
+        "says nothing about numbers. A gradient test counts where its forward "
         "part is "
         "expected to pass. *Verdicts alone* counts only what the device refuses, over tests whose reference works."
     )

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.audit.device import SHADOW_LIMIT, AuditDevice, Seen
-from mpsprobe_coverage.audit.entries import GRADIENT_DTYPES, entries, entry_named
+from mpsprobe_coverage.audit.entries import GRADIENT_DTYPES, dtype_named, entries, entry_named
 from mpsprobe_coverage.audit.procedure import backward, forward, message
 from mpsprobe_coverage.audit.quiet import undisturbed
 from mpsprobe_coverage.audit.reference import Reference, draws_other_gradients, on_cpu
@@ -61,6 +61,7 @@ class Pair:
         drawing: why the samples could not be drawn on the CPU; None where they could.
         forward, gradient: the first error of the CPU reference, with the number of the sample before it.
         upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
+        exact: what it gives there survives the cast back.
         random_gradient: its gradients depend on random numbers that the forward pass drew.
         runs: release and lists → what happened on that device.
     """
@@ -72,6 +73,7 @@ class Pair:
     forward: str | None = None
     gradient: str | None = None
     upcast: bool = False
+    exact: bool = True
     random_gradient: bool = False
     runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
 
@@ -98,6 +100,7 @@ def run_entries(
         UnknownName: an entry or dtype that is not there.
         MissingPackage: torch's test modules cannot be imported.
     """
+    dtype_named(dtype)
     with_gradient = dtype in GRADIENT_DTYPES if gradient is None else gradient
     remembered: dict[Any, Any] = {} if outcomes is None else outcomes
     entries()  # the modules that ``undisturbed`` looks into
@@ -154,6 +157,7 @@ def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
     pair.samples = len(drawn)
     pair.forward = _first(one.forward for one in references)
     pair.gradient = _first(one.gradient for one in references)
+    pair.exact = all(one.exact for one in references)
     pair.upcast = pair.forward is not None and all(one.upcast or one.forward is None for one in references)
     return _Prepared(entry, pair, drawn, references, _distinct(drawn))
 

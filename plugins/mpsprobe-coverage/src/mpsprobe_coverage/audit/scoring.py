@@ -3,8 +3,8 @@
 Universe
     The tests that PyTorch runs in the release and does not skip, of entries that the installed torch has too.
 Positive
-    Expected to fail, by any list but those that say wrong numbers (``judging.WRONG_NUMBERS``). Those are a row of their
-    own: a test there counts neither as missed nor as falsely predicted, whatever was predicted.
+    Expected to fail, by any list but those that say wrong numbers (``judging.WRONG_NUMBERS``). Where numbers decide, a
+    test counts neither as missed nor as falsely predicted, whatever was predicted.
 Predicted
     In the reading *outcome of the test*: refused, or the reference raises, or (gradients) random numbers decide. In the
     reading *verdict of the device*: refused, over the tests whose reference works.
