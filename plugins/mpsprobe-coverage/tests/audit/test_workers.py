@@ -10,7 +10,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.audit import workers
 from mpsprobe_coverage.audit.judging import outcome_of
 from mpsprobe_coverage.audit.running import Pair
-from mpsprobe_coverage.audit.workers import Task, default_jobs, run_tasks, tasks_for, entries_to_run
+from mpsprobe_coverage.audit.workers import Task, default_jobs, entries_to_run, run_tasks, tasks_for
 
 RELEASE = "2.13.0"
 
