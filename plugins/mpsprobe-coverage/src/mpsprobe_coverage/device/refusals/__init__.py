@@ -8,12 +8,12 @@ last, and what they show to be taken no other rule refuses.
 
 from __future__ import annotations
 
-from mpsprobe_coverage.device.refusals import listed, messages, metal, sizes, stubs
+from mpsprobe_coverage.device.refusals import listed, messages, metal, numbers, sizes, stubs
 from mpsprobe_coverage.device.refusals.call import Call, Rule, Rules
 from mpsprobe_coverage.device.refusals.listed import Lists
 from mpsprobe_coverage.kernels.table import KernelTable
 
-_MODULES: tuple[object, ...] = (messages, sizes, metal, stubs)
+_MODULES: tuple[object, ...] = (messages, numbers, sizes, metal, stubs)
 
 
 def rules_for(table: KernelTable, lists: Lists = "own") -> Rules:
