@@ -94,7 +94,7 @@ class Execution:
     def _result(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome, shadow: Any) -> Any:
         if not plan.mutable:
             return _virtual(outcome.outputs, shadow)
-        written = _written_arguments(plan, args, kwargs)
+        written = written_arguments(plan, args, kwargs)
         for index, spec in outcome.reshaped:
             if type(written[index]) is VirtualTensor:
                 reshape_in_place(written[index], spec)
@@ -129,7 +129,7 @@ class Execution:
             inner.clear()
             result, ran = self._on_the_cpu(plan, args, kwargs, inner, error)
         reshaped = []
-        for index, tensor in enumerate(_written_arguments(plan, args, kwargs)):
+        for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
             if isinstance(tensor, torch.Tensor) and id(tensor) in inner:
                 after = _after(inner[id(tensor)], ran)
                 if after is not spec_of(tensor):
@@ -384,9 +384,10 @@ def _mixes_devices(plan: Plan, args: Any, kwargs: Any) -> bool:
     return 0 < len(plain) < len(tensors)
 
 
-def _written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
+def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
+    """The arguments that the schema marks as written, in its order; None where the call leaves one out."""
     return [args[position] if position < len(args) else kwargs.get(name) for position, name in plan.written]
 
 
 def _written(plan: Plan, args: Any, kwargs: Any) -> list[VirtualTensor]:
-    return [t for t in _tensors(_written_arguments(plan, args, kwargs)) if type(t) is VirtualTensor]
+    return [t for t in _tensors(written_arguments(plan, args, kwargs)) if type(t) is VirtualTensor]

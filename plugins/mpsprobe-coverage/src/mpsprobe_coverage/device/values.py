@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mpsprobe_coverage.device.execution import written_arguments
 from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.standin import in_float32, lacks_code
 from mpsprobe_coverage.device.tensor import (
@@ -20,6 +21,7 @@ from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
     known_values,
     mapped,
+    reshape_in_place,
     spec_of,
     virtual_tensor,
 )
@@ -67,7 +69,8 @@ class Values:
             verdict, reason = (plan.verdict, plan.reason) if refused is None else ("unsupported", refused)
             interception.record(plan.name, verdict, reason, inputs, outputs)
         keep = all(_known(t) is not None for t in tensors)
-        return mapped(lambda v: self._back(v, keep), result)
+        made = mapped(lambda v: self._back(v, keep), result)
+        return _written_into(plan, args, kwargs, made) if plan.mutable else made
 
     def known_or_assumed(self, tensor: Any, operator: str, text: str, fill: int) -> torch.Tensor:
         """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
@@ -119,6 +122,20 @@ def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
             raise
         ran = in_float32(func, args, kwargs)
         return mapped(lambda v: v.to(ran.own(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
+
+
+def _written_into(plan: Plan, args: Any, kwargs: Any, made: Any) -> Any:
+    """``made`` as the arguments that the operator writes (``out=``) and returns, in their new sizes."""
+    written = written_arguments(plan, args, kwargs)
+    several = isinstance(made, (tuple, list))
+    results = list(made) if several else [made]
+    for position, source in enumerate(plan.returned):
+        target, value = None if source is None else written[source], results[position]
+        if type(target) is VirtualTensor and type(value) is VirtualTensor:
+            reshape_in_place(target, value.spec)
+            target.shadow = value.shadow
+            results[position] = target
+    return tuple(results) if several else results[0]
 
 
 def _depends_on_values(plan: Plan, args: Any) -> bool:
