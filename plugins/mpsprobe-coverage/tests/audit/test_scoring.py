@@ -7,7 +7,7 @@ from made_pairs import RELEASE, UNDEFINED, UNIMPLEMENTED, expectations, pair, se
 from mpsprobe_coverage.audit.exceptions import ExceptionLine
 from mpsprobe_coverage.audit.judging import judge
 from mpsprobe_coverage.audit.running import Pair
-from mpsprobe_coverage.audit.scoring import Score, Scores, scores, total
+from mpsprobe_coverage.audit.scoring import Score, Scores, left_to_numbers, scores, total
 
 MISSING = seen("aten::linalg_eig", "missing")
 NATIVE = seen()
@@ -76,3 +76,15 @@ def test_an_exception_of_other_releases_or_dtypes_does_not_hold() -> None:
         ExceptionLine(("sin",), (), "forward", (UNIMPLEMENTED,), f"<{RELEASE}", "", ""),
     ):
         assert not _scores(PAIRS, line).excepted
+
+
+def test_what_is_left_to_numbers_is_told_with_what_it_would_give() -> None:
+    left = {"forward": "sample 0: no", "upcast": True, "exact": False, "dtype": "bool"}
+    pairs = [pair("sin", MISSING, dtype="bool"), pair("exp", NATIVE, **left), pair("cos", NATIVE, **left)]
+    found = _scores([*pairs, pair("tan", NATIVE, dtype="bool")])
+    assert found.outcome["bool"] == Score(hits=1, numbers=3)
+    told = left_to_numbers(found.judged)["bool"]
+    assert (told.failing, told.passing) == (1, 1)
+    assert told.as_failures == Score(hits=2, false=1, numbers=1)
+    assert told.as_passes == Score(hits=1, missed=1, quiet=1, numbers=1)
+    assert left_to_numbers(_scores(PAIRS).judged) == {}

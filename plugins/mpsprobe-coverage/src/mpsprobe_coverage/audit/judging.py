@@ -79,6 +79,11 @@ class Judged:
         return self.outcome == "refused"
 
     @property
+    def listed(self) -> Meaning:
+        """What the lists alone say, whatever the reference is."""
+        return _meaning(self.lists)
+
+    @property
     def agrees(self) -> bool:
         """Whether prediction and expectation are the same; wrong numbers are nobody's prediction."""
         return self.expected == "numbers" or self.predicted == (self.expected == "kernel")

@@ -127,6 +127,37 @@ def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Seq
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LeftToNumbers:
+    """Tests of one dtype that are left out because their reference is not whole, and what they would do to its row.
+
+    Attributes:
+        failing, passing: how many of them the lists expect to fail, and to pass.
+        as_failures, as_passes: the row, if each of them counted as predicted to fail, or to pass.
+    """
+
+    failing: int
+    passing: int
+    as_failures: Score
+    as_passes: Score
+
+
+def left_to_numbers(judged: Iterable[Judged]) -> dict[str, LeftToNumbers]:
+    """Row → what is left out of it although no list says wrong numbers."""
+    found = {}
+    for row, them in by_test(judged).items():
+        left = [one for one in them if one.expected == "numbers" and one.listed != "numbers"]
+        if left:
+            rest = [(one.expected, one.predicted) for one in them if one not in left]
+            found[row] = LeftToNumbers(
+                failing=sum(one.listed == "kernel" for one in left),
+                passing=sum(one.listed == "pass" for one in left),
+                as_failures=_count([*rest, *((one.listed, True) for one in left)]),
+                as_passes=_count([*rest, *((one.listed, False) for one in left)]),
+            )
+    return found
+
+
 def total(found: Iterable[Score]) -> Score:
     """The sum of several rows."""
     counts = [(s.hits, s.missed, s.false, s.quiet, s.numbers, s.numbers_predicted) for s in found]
