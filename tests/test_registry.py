@@ -18,7 +18,7 @@ from mpsprobe.errors import WorkloadError
 def workload(name, target="mpsprobe.testing:FakeWorkload", **fields):
     return WorkloadDeclaration(name=name, target=target, summary="made for a test", **fields)
 """
-OWN = ["mpsprobe-coverage", "mpsprobe-exporters", "mpsprobe-hf"]
+OWN = ["mpsprobe-coverage", "mpsprobe-devices", "mpsprobe-exporters", "mpsprobe-hf"]
 
 
 class Told(list[str]):
@@ -99,7 +99,7 @@ def test_a_blocked_plugin_is_never_imported(plugin_folder: Path, told: Told, blo
     _plugin(plugin_folder, "loud", "raise RuntimeError('imported')")
     registry = _registry(told, blocked=(blocked,))
     assert {one.found.name: one.status for one in registry.plugins()} == {"core": "ok", "loud": "blocked"}
-    assert set(registry.commands()) == {"export", "plugins", "workloads"}
+    assert set(registry.commands()) == {"export", "plugins", "profile", "workloads"}
     assert told == []
 
 

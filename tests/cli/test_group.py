@@ -38,7 +38,6 @@ def test_short_help_flag() -> None:
     [
         ("coverage", "mpsprobe-coverage"),
         ("kernels", "mpsprobe-coverage"),
-        ("profile", "mpsprobe-devices"),
         ("run", "mpsprobe-devices"),
     ],
 )
@@ -59,9 +58,9 @@ def test_a_command_of_a_plugin_that_is_off_or_broken_says_so(tmp_path: Path) -> 
     assert "is in mpsprobe-coverage" in off.stderr
     assert "which is blocked" in off.stderr
     install_plugin(tmp_path, "mpsprobe-devices", "raise ValueError('broken wheel')")
-    broken = run_cli("profile", plugin_folders=[tmp_path])
+    broken = run_cli("run", plugin_folders=[tmp_path])
     assert broken.code == 2
-    assert "the command 'profile' is in mpsprobe-devices 1.0, which is failed" in broken.stderr
+    assert "the command 'run' is in mpsprobe-devices 1.0, which is failed" in broken.stderr
     assert "broken wheel" in broken.stderr
 
 

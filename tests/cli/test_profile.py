@@ -58,3 +58,8 @@ def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
     ran = run_cli("profile", "--workload", model, "--device", "mps")
     if ran.code:  # on a Mac it is there
         assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr
+
+
+def test_without_a_plugin_for_devices_it_says_what_to_install(model: str) -> None:
+    ran = run_cli("-p", "no:devices", "profile", "--workload", model)
+    assert ran.code == 2 and "pip install 'mpsprobe-devices'" in ran.stderr
