@@ -166,9 +166,12 @@ def _native_run(one: Trace, options: RunOptions) -> NativeRun | None:
     records = list(one.recorder.calls())
     if one.failure is not None or any(record.verdict != "native" for record in records):
         return None
-    dtypes = frozenset(spec.dtype for record in records for spec in (*record.inputs, *record.outputs))
-    operators = frozenset(record.operator for record in records)
-    return NativeRun(one.table.release, operators, dtypes, bool(options.autocast))
+    met: dict[str, set[object]] = {}
+    for record in records:
+        met.setdefault(record.operator, set()).update(spec.dtype for spec in (*record.inputs, *record.outputs))
+    dtypes = frozenset(dtype for found in met.values() for dtype in found)
+    by_operator = {operator: frozenset(found) for operator, found in met.items()}
+    return NativeRun(one.table.release, frozenset(met), dtypes, bool(options.autocast), by_operator)
 
 
 def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:

@@ -9,8 +9,8 @@ once more.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from packaging.version import Version
 
@@ -27,12 +27,19 @@ from mpsprobe_coverage.scanner.targets import libraries_for
 
 @dataclass(frozen=True, slots=True)
 class NativeRun:
-    """A run in which everything was native: on which release, what it called, with which dtypes."""
+    """A run in which everything was native.
+
+    Attributes:
+        release: on which.
+        operators, dtypes: what it called, and the dtypes of all tensors.
+        met: operator → the dtypes of its own tensors; those of all where an operator is not there.
+    """
 
     release: str
     operators: frozenset[str]
     dtypes: frozenset[object]
     autocast: bool = False
+    met: Mapping[str, frozenset[object]] = field(default_factory=dict)
 
 
 def native_since(
@@ -93,11 +100,11 @@ def _rules(release: str) -> Rules:
 
 def _refuses_more(operator: str, run: NativeRun, release: str) -> bool:
     """Whether ``release`` has a rule for ``operator`` that the run's release has not, and that its dtypes may meet."""
-    known = _rules(run.release).get(operator, ())
-    return any(
-        rule not in known and (rule.dtypes is None or not rule.dtypes.isdisjoint(run.dtypes))
-        for rule in _rules(release).get(operator, ())
-    )
+    rules = _rules(release).get(operator, ())
+    if not rules:
+        return False
+    known, met = _rules(run.release).get(operator, ()), run.met.get(operator, run.dtypes)
+    return any(rule not in known and (rule.dtypes is None or not rule.dtypes.isdisjoint(met)) for rule in rules)
 
 
 def _same_refusals(operator: str, one: str, other: str) -> bool:

@@ -109,21 +109,32 @@ class Contradicted:
 
 def rules(table: KernelTable, lists: Lists = "own") -> dict[str, tuple[Rule, ...]]:
     """A rule for each operator that the lists blame."""
-    found: dict[str, tuple[Rule, ...]] = {}
+    voices = _blaming(table, lists)
+    blamed = sorted({o for voice in voices for part in (voice.refused, voice.unclaimed) for o in part})
+    found = {operator: rules_of(operator, table, lists) for operator in blamed}
+    return {operator: made for operator, made in found.items() if made}
+
+
+def rules_of(operator: str, table: KernelTable, lists: Lists = "own") -> tuple[Rule, ...]:
+    """The rule of one operator, if the lists blame it."""
+    voices = _blaming(table, lists)
+    blamed = {one for voice in voices for one in voice.blamed(operator)}
+    taken = {one for voice in voices for one in voice.accepted.get(operator, ())}
+    shown = {one: _shown(operator, one, voices, table.release) for one in sorted(blamed - taken)}
+    if not shown:
+        return ()
+    # A call has all dtypes of the signature that it matches: to know the first of each is enough.
+    dtypes = frozenset(getattr(torch, next(iter(_split(one)))) for one in shown)
+    since = {one: _accepted_since(operator, one, table.release) for one in shown}
+    return (Listed(dtypes, frozenset(shown), shown, since),)
+
+
+def _blaming(table: KernelTable, lists: Lists) -> tuple[Learned, ...]:
+    """The lists that may blame operators of the release of ``table``."""
     if lists == "none" or table.library != "torch":
-        return found
+        return ()
     voices = speaking_for(table.release, lists)
-    if not any(Version(voice.releases[-1]) >= Version(table.release) for voice in voices):
-        return found
-    for operator in sorted({o for voice in voices for part in (voice.refused, voice.unclaimed) for o in part}):
-        blamed = {one for voice in voices for one in voice.blamed(operator)}
-        taken = {one for voice in voices for one in voice.accepted.get(operator, ())}
-        shown = {one: _shown(operator, one, voices, table.release) for one in sorted(blamed - taken)}
-        if shown:
-            dtypes = frozenset(getattr(torch, name) for one in shown for name in _split(one))
-            since = {one: _accepted_since(operator, one, table.release) for one in shown}
-            found[operator] = (Listed(dtypes, frozenset(shown), shown, since),)
-    return found
+    return voices if any(Version(voice.releases[-1]) >= Version(table.release) for voice in voices) else ()
 
 
 def uncontradicted(operator: str, rules: tuple[Rule, ...], table: KernelTable, lists: Lists) -> tuple[Rule, ...]:

@@ -11,7 +11,7 @@ Only messages that no kernel for another backend raises with are there: the libr
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -81,24 +81,46 @@ def rules_from(guards: Iterable[Guard], table: KernelTable) -> dict[str, tuple[R
     }
 
 
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rules of one operator: what ``rules`` has for it, without working out the others."""
+    return rules_of_guards(GUARDS, operator, table)
+
+
+def rules_of_guards(guards: tuple[Guard, ...], operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The same for any table of guards."""
+    if table.library != "torch" or (operator not in table.native and operator not in table.python):
+        return ()
+    found = _matching(_by_name(guards, table.release, table.markers), operator)
+    return tuple(Message(guard, operator, guards) for guard in found)
+
+
 def _active(guards: tuple[Guard, ...], release: str, table: KernelTable) -> dict[str, tuple[Guard, ...]]:
     """Operator → the guards that its kernel has."""
     if table.library != "torch":
         return {}
-    by_name: dict[str, list[Guard]] = {}
+    by_name = _by_name(guards, release, table.markers)
+    matching = {operator: _matching(by_name, operator) for operator in table.native | table.python}
+    return {operator: found for operator, found in matching.items() if found}
+
+
+@functools.cache
+def _by_name(guards: tuple[Guard, ...], release: str, markers: frozenset[str]) -> Mapping[str, tuple[Guard, ...]]:
+    """Name of an operator, as guards have it → the guards that hold in the release."""
+    by_name: dict[str, tuple[Guard, ...]] = {}
     for guard in guards:
-        if guard.marker in table.markers and (guard.before is None or Version(release) < Version(guard.before)):
+        if guard.marker in markers and (guard.before is None or Version(release) < Version(guard.before)):
             for name in guard.operators:
-                by_name.setdefault(name, []).append(guard)
-    found: dict[str, tuple[Guard, ...]] = {}
-    for operator in table.native | table.python:
-        namespace, _, name = operator.partition("::")
-        base = name.partition(".")[0]
-        names = dict.fromkeys((name, base, base.removesuffix("_")))
-        matching = tuple(guard for one in names for guard in by_name.get(one, ()))
-        if matching and namespace == "aten":
-            found[operator] = matching
-    return found
+                by_name[name] = (*by_name.get(name, ()), guard)
+    return by_name
+
+
+def _matching(by_name: Mapping[str, tuple[Guard, ...]], operator: str) -> tuple[Guard, ...]:
+    namespace, _, name = operator.partition("::")
+    if namespace != "aten":
+        return ()
+    base = name.partition(".")[0]
+    names = dict.fromkeys((name, base, base.removesuffix("_")))
+    return tuple(guard for one in names for guard in by_name.get(one, ()))
 
 
 @functools.cache

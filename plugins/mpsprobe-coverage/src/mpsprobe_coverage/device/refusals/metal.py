@@ -79,6 +79,12 @@ def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
     return {operator: (rule,) for operator, rule in made.items()}
 
 
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of one operator, if there is one."""
+    made = _rules(table.release).get(operator) if table.library == "torch" else None
+    return () if made is None else (made,)
+
+
 @functools.cache
 def _rules(release: str) -> dict[str, MetalKernels]:
     facts = load_facts(release)

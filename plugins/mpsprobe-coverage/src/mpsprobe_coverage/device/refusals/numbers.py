@@ -50,11 +50,17 @@ class RealFactors:
 
 def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
     """A rule for each overload of these operators that has a kernel."""
-    found: dict[str, tuple[Rule, ...]] = {}
-    for operator in table.native if table.library == "torch" else ():
-        since = _REAL_UNTIL.get(base := operator.partition(".")[0].removesuffix("_"), "")
-        if since == "" or (since is not None and Version(table.release) >= Version(since)):
-            continue
-        evidence = f"the kernel of {base} calls Scalar::toDouble: value cannot be converted to type double"
-        found[operator] = (RealFactors(since, evidence),)
-    return found
+    found = {operator: rules_of(operator, table) for operator in table.native}
+    return {operator: made for operator, made in found.items() if made}
+
+
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of one operator, if there is one."""
+    base = operator.partition(".")[0].removesuffix("_")
+    if table.library != "torch" or base not in _REAL_UNTIL or operator not in table.native:
+        return ()
+    since = _REAL_UNTIL[base]
+    if since is not None and Version(table.release) >= Version(since):
+        return ()
+    evidence = f"the kernel of {base} calls Scalar::toDouble: value cannot be converted to type double"
+    return (RealFactors(since, evidence),)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpsprobe_coverage.device.refusals.call import Call, Rule
-from mpsprobe_coverage.device.refusals.messages import rules_from
+from mpsprobe_coverage.device.refusals.messages import rules_from, rules_of_guards
 from mpsprobe_coverage.device.refusals.messages_guards import Guard, Shape, spec
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -115,3 +115,8 @@ GUARDS: tuple[Guard, ...] = (
 def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
     """A rule for each size that the kernels of the release of ``table`` refuse."""
     return rules_from(GUARDS, table)
+
+
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rules of one operator."""
+    return rules_of_guards(GUARDS, operator, table)

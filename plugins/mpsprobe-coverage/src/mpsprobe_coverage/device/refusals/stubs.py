@@ -51,6 +51,13 @@ def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
     return {operator: (UnsetStub(names, operator, table.release),) for operator, names in unset.items() if names}
 
 
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of one operator, if there is one."""
+    facts = load_facts(table.release) if table.library == "torch" else None
+    names = tuple(sorted(facts.unset_stubs(operator))) if facts is not None and operator in facts.operators else ()
+    return (UnsetStub(names, operator, table.release),) if names else ()
+
+
 def _set_since(operator: str, release: str) -> str | None:
     """The first release after ``release`` from which on the operator has a kernel and lacks no stub."""
     since = None
