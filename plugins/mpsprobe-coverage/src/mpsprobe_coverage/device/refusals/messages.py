@@ -39,6 +39,9 @@ GUARDS: tuple[Guard, ...] = (
 )
 
 
+GuardsByName = Mapping[str, tuple[Guard, ...]]
+
+
 @dataclass(frozen=True)
 class Message:
     """A guard of one operator. Equal in all releases that have it."""
@@ -83,28 +86,33 @@ def rules_from(guards: Iterable[Guard], table: KernelTable) -> dict[str, tuple[R
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     """The rules of one operator: what ``rules`` has for it, without working out the others."""
-    return rules_of_guards(GUARDS, operator, table)
+    return rules_among(_own_guards(table.release, table.markers), GUARDS, operator, table)
 
 
-def rules_of_guards(guards: tuple[Guard, ...], operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The same for any table of guards."""
+@functools.cache
+def _own_guards(release: str, markers: frozenset[str]) -> GuardsByName:
+    return guards_by_name(GUARDS, release, markers)
+
+
+def rules_among(
+    by_name: GuardsByName, guards: tuple[Guard, ...], operator: str, table: KernelTable
+) -> tuple[Rule, ...]:
+    """The same for any table of guards; ``by_name`` is what ``guards_by_name`` makes of it for the release."""
     if table.library != "torch" or (operator not in table.native and operator not in table.python):
         return ()
-    found = _matching(_by_name(guards, table.release, table.markers), operator)
-    return tuple(Message(guard, operator, guards) for guard in found)
+    return tuple(Message(guard, operator, guards) for guard in _matching(by_name, operator))
 
 
 def _active(guards: tuple[Guard, ...], release: str, table: KernelTable) -> dict[str, tuple[Guard, ...]]:
     """Operator → the guards that its kernel has."""
     if table.library != "torch":
         return {}
-    by_name = _by_name(guards, release, table.markers)
+    by_name = guards_by_name(guards, release, table.markers)
     matching = {operator: _matching(by_name, operator) for operator in table.native | table.python}
     return {operator: found for operator, found in matching.items() if found}
 
 
-@functools.cache
-def _by_name(guards: tuple[Guard, ...], release: str, markers: frozenset[str]) -> Mapping[str, tuple[Guard, ...]]:
+def guards_by_name(guards: tuple[Guard, ...], release: str, markers: frozenset[str]) -> GuardsByName:
     """Name of an operator, as guards have it → the guards that hold in the release."""
     by_name: dict[str, tuple[Guard, ...]] = {}
     for guard in guards:
@@ -114,7 +122,7 @@ def _by_name(guards: tuple[Guard, ...], release: str, markers: frozenset[str]) -
     return by_name
 
 
-def _matching(by_name: Mapping[str, tuple[Guard, ...]], operator: str) -> tuple[Guard, ...]:
+def _matching(by_name: GuardsByName, operator: str) -> tuple[Guard, ...]:
     namespace, _, name = operator.partition("::")
     if namespace != "aten":
         return ()

@@ -7,10 +7,11 @@ say otherwise. What only an older macOS refuses is in ``scanner/macos.py``: sinc
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from mpsprobe_coverage.device.refusals.call import Call, Rule
-from mpsprobe_coverage.device.refusals.messages import rules_from, rules_of_guards
+from mpsprobe_coverage.device.refusals.messages import GuardsByName, guards_by_name, rules_among, rules_from
 from mpsprobe_coverage.device.refusals.messages_guards import Guard, Shape, spec
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -119,4 +120,9 @@ def rules(table: KernelTable) -> dict[str, tuple[Rule, ...]]:
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     """The rules of one operator."""
-    return rules_of_guards(GUARDS, operator, table)
+    return rules_among(_own_guards(table.release, table.markers), GUARDS, operator, table)
+
+
+@functools.cache
+def _own_guards(release: str, markers: frozenset[str]) -> GuardsByName:
+    return guards_by_name(GUARDS, release, markers)
