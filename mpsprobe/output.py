@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mpsprobe.errors import OutputError
 from mpsprobe.suggestions import printable
@@ -163,3 +163,29 @@ def _told(target: Path) -> Iterator[None]:
 
 def _reason(error: Any) -> str:
     return printable(str(getattr(error, "strerror", None) or error))
+
+
+class Formats(Protocol):
+    """What knows the exporters: the registry."""
+
+    def exporter_for(self, path: str, /) -> str | None: ...
+
+    def exporter(self, name: str, /) -> Any: ...
+
+
+def choose_format(formats: Formats, format_name: str | None, output: str | None) -> tuple[str, bool]:
+    """The exporter for ``--format`` and ``-o``, and whether it writes a file: asked before the long work.
+
+    Without ``--format`` the extension of the file decides; without that it is ``json`` for a file, ``table`` elsewhere.
+
+    Raises:
+        OutputError: the file cannot be written.
+        MpsprobeError: there is no such exporter.
+    """
+    path = None if output == "-" else output
+    if path is not None:
+        check_writable(path)
+    found = format_name or (formats.exporter_for(path) if path is not None else None)
+    name = found or ("table" if path is None else "json")
+    formats.exporter(name)
+    return name, path is not None

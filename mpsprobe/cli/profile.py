@@ -10,7 +10,7 @@ import click
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError
 from mpsprobe.options import Named, Positive, Several
-from mpsprobe.output import check_writable, deliver
+from mpsprobe.output import choose_format, deliver
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import Registry, get_registry
@@ -69,17 +69,8 @@ def profile(
     """
     if phase == "inference" and grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
-    to_file = output is not None and output != "-"
-    if to_file:
-        assert output is not None
-        check_writable(output)
     registry = get_registry()
-    name = (
-        format_name
-        or (registry.exporter_for(output) if to_file and output else None)
-        or ("json" if to_file else "table")
-    )
-    registry.exporter(name)  # an unknown one is told before the long work
+    name, to_file = choose_format(registry, format_name, output)
     devices = [choose_device(registry, device_name)]
     if baseline is not None:
         devices.append(choose_device(registry, baseline))

@@ -25,7 +25,9 @@ class CpuDevice(TorchDevice):
             "threads": str(torch.get_num_threads()),
             "instructions": str(torch.backends.cpu.get_cpu_capability()),
         }
-        return DeviceInfo(type=self.name, name=_processor(), capabilities=capabilities)
+        return DeviceInfo(
+            type=self.name, name=platform.processor() or platform.machine() or "CPU", capabilities=capabilities
+        )
 
     def synchronize(self) -> None:
         """Nothing to wait for: operators on the CPU return when they are done."""
@@ -44,8 +46,3 @@ class CpuDevice(TorchDevice):
 
     def empty_cache(self) -> None:
         """Nothing is kept."""
-
-
-def _processor() -> str:
-    found = torch._C._get_cpu_name() if hasattr(torch._C, "_get_cpu_name") else ""
-    return found or platform.processor() or platform.machine() or "CPU"

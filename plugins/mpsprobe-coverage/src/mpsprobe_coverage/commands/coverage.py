@@ -9,7 +9,7 @@ import click
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import Named, Positive
-from mpsprobe.output import check_writable, deliver
+from mpsprobe.output import choose_format, deliver
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
@@ -93,17 +93,8 @@ def coverage(
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
     if phase == "inference" and grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
-    to_file = output is not None and output != "-"
-    if to_file:
-        assert output is not None
-        check_writable(output)
     registry = get_registry()
-    name = (
-        format_name
-        or (registry.exporter_for(output) if to_file and output else None)
-        or ("json" if to_file else "table")
-    )
-    registry.exporter(name)  # an unknown one is told before the long work
+    name, to_file = choose_format(registry, format_name, output)
     targets = releases(torch_release)
 
     from mpsprobe_coverage.scanner.targets import check_host
