@@ -12,6 +12,7 @@ from mpsprobe.declarations import (
     DeviceDeclaration,
     ExporterDeclaration,
     ProbeDeclaration,
+    RunnerDeclaration,
     ScannerDeclaration,
     WorkloadDeclaration,
 )
@@ -25,6 +26,7 @@ KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "exporter": ("mpsprobe_exporters", ExporterDeclaration),
     "device": ("mpsprobe_devices", DeviceDeclaration),
     "probe": ("mpsprobe_probes", ProbeDeclaration),
+    "runner": ("mpsprobe_runners", RunnerDeclaration),
     "command": ("mpsprobe_commands", CommandDeclaration),
 }
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

@@ -62,6 +62,7 @@ class ExporterDeclaration:
         extension: of the file that it writes, with the dot; ``-o report.md`` finds ``markdown`` by it.
         binary: whether it renders bytes; then it never goes to a terminal.
         kinds: the kinds of report that it reads.
+        folder: whether it writes files into a folder (a ``FolderExporter``); then it has no extension.
     """
 
     name: str
@@ -70,6 +71,7 @@ class ExporterDeclaration:
     extension: str
     binary: bool = False
     kinds: tuple[str, ...] = ("coverage", "coverage-matrix")
+    folder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,30 @@ class DeviceDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class ProbeDeclaration:
-    """What measures during a run. ``target`` resolves to a ``Probe``."""
+    """What measures during a run. ``target`` resolves to a ``Probe``.
+
+    Args:
+        default: whether it runs without being named; one that takes long, or slows the machine down, should not.
+    """
 
     name: str
     target: str
     summary: str
+    default: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerDeclaration:
+    """A library's own loop around a workload's steps (``trainer``, …). ``target`` resolves to a ``Runner``.
+
+    Args:
+        phases: which of ``inference`` and ``training`` it runs.
+    """
+
+    name: str
+    target: str
+    summary: str
+    phases: tuple[str, ...] = ("training",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +135,7 @@ Declaration = (
     | ExporterDeclaration
     | DeviceDeclaration
     | ProbeDeclaration
+    | RunnerDeclaration
     | CommandDeclaration
 )
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Diagnosis,
         ExporterDeclaration,
         ProbeDeclaration,
+        RunnerDeclaration,
         ScannerDeclaration,
         WorkloadDeclaration,
     )
@@ -56,6 +57,11 @@ def mpsprobe_devices() -> Iterable[DeviceDeclaration]:
 @hookspec
 def mpsprobe_probes() -> Iterable[ProbeDeclaration]:
     """Probes. Called when a profile is planned or probes are listed."""
+
+
+@hookspec
+def mpsprobe_runners() -> Iterable[RunnerDeclaration]:
+    """Libraries' own training loops. Called when a profile is asked for with ``--runner``."""
 
 
 @hookspec

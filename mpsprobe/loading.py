@@ -9,13 +9,14 @@ import types
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import pluggy
 
 from mpsprobe import hookspecs
 from mpsprobe.declarations import resolve
 from mpsprobe.discovery import FoundPlugin
+from mpsprobe.errors import PluginError
 from mpsprobe.suggestions import nearest, printable
 
 HOOK_PREFIX = "mpsprobe_"
@@ -172,3 +173,16 @@ def is_installed(requirement: str) -> bool:
         return wanted.specifier.contains(importlib.metadata.version(wanted.name), prereleases=True)
     except (importlib.metadata.PackageNotFoundError, InvalidRequirement):
         return False
+
+
+def refuse(what: str, plugin: Plugin, problem: str, cause: Exception | None) -> NoReturn:
+    """Tell that ``what`` of ``plugin`` broke a rule.
+
+    Raises:
+        PluginError: always; it says whom to ask.
+    """
+    distribution = plugin.found.distribution
+    hint = f"This is for the authors of {distribution}."
+    if isinstance(cause, ImportError):
+        hint = f"Install what it needs: pip install --upgrade {distribution}"
+    raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause

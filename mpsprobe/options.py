@@ -58,3 +58,16 @@ class Several(click.ParamType):
         if not numbers:
             raise UsageError(f"{param.opts[0] if param is not None else 'the option'} needs a number")
         return tuple(dict.fromkeys(numbers))
+
+
+class Names(click.ParamType):
+    """Names with commas between them; each once, in the order given."""
+
+    name = "NAME,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
+        names = tuple(dict.fromkeys(str(part).strip() for part in parts if str(part).strip()))
+        if not names:
+            raise UsageError(f"{param.opts[0] if param is not None else 'the option'} needs a name")
+        return names

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 from mpsprobe.errors import OutputError
 from mpsprobe.suggestions import printable
@@ -42,23 +44,49 @@ def write_atomically(path: str | Path, data: str | bytes) -> None:
     Raises:
         OutputError: it cannot be written; what was at ``path`` is untouched and nothing is left beside it.
     """
-    target = _final_target(path)
-    _refuse_read_only(target)
-    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-    with _told(target):
-        descriptor, name = tempfile.mkstemp(prefix=".mpsprobe-", dir=target.parent)
-        temporary = Path(name)
+    with _replacing(path) as stream:
+        stream.write(_as_bytes(data))
+
+
+def write_folder(path: str | Path, files: Iterable[tuple[str, Iterable[bytes]]]) -> Path:
+    """Write files into one new folder inside ``path``, which is made if it is missing, and return that new folder.
+
+    Args:
+        files: relative paths with ``/``, all beginning with the same folder, and their contents in pieces. If ``path``
+            has a folder of that name already, a number is added to it: what is there stays as it is.
+
+    Raises:
+        OutputError: nothing can be written there; nothing is left behind.
+        ValueError: a path that leads elsewhere.
+    """
+    parent = Path(os.path.realpath(path))
+    existed = parent.exists()
+    with _told(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".mpsprobe-", dir=parent))
         try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.chmod(_permissions(target))
-            temporary.replace(target)
-        except BaseException:  # also Ctrl-C: nothing may stay behind
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+            name = _write_files(staging, files)
+            staging.joinpath(name).chmod(0o777 & ~_mask())
+            return _move_to_free_name(staging / name, parent)
+        finally:  # also after Ctrl-C
+            shutil.rmtree(staging, ignore_errors=True)
+            if not existed:
+                with contextlib.suppress(OSError):
+                    parent.rmdir()  # only if it is empty: nothing was written
+
+
+def check_folder(path: str | Path) -> None:
+    """Find out before long work whether ``write_folder`` could write into ``path``; leaves no trace.
+
+    Raises:
+        OutputError: it is a file, or nothing can be written there.
+    """
+    target = Path(os.path.realpath(path))
+    with _told(target):
+        if not str(path) or (target.exists() and not target.is_dir()):
+            raise OutputError(f"cannot write to '{printable(str(path))}': it is not a folder", "Name a folder.")
+        nearest = next(one for one in (target, *target.parents) if one.exists())
+        Path(tempfile.mkdtemp(prefix=".mpsprobe-", dir=nearest)).rmdir()
 
 
 def write_stdout(data: str | bytes) -> None:
@@ -84,15 +112,21 @@ def write_stdout(data: str | bytes) -> None:
         raise OutputError(f"cannot write to standard output: {error.strerror}") from error
 
 
-def deliver(data: str | bytes, path: str | Path | None) -> None:
-    """Write ``data`` to the file ``path``, or to standard output for ``None`` and ``-``.
+def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> None:
+    """Write ``data``, whole or in pieces, to the file ``path``, or to standard output for ``None`` and ``-``.
 
     Raises:
         OutputError: it cannot be written, or bytes would go to a terminal.
         ReaderGone: the reader of standard output closed the pipe.
     """
     if path is not None and str(path) != "-":
-        write_atomically(path, data)
+        with _replacing(path) as stream:
+            for piece in [_as_bytes(data)] if isinstance(data, (str, bytes)) else data:
+                stream.write(piece)
+        return
+    if not isinstance(data, (str, bytes)):
+        for piece in data:
+            write_stdout(piece)
         return
     if isinstance(data, bytes) and sys.stdout is not None and sys.stdout.isatty():
         raise OutputError("this format is binary and would garble the terminal", "Name a file: -o PATH")
@@ -136,6 +170,58 @@ def _final_target(path: str | Path) -> Path:
     return target
 
 
+@contextlib.contextmanager
+def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A stream whose content takes the place of ``path`` if all goes well; else nothing happened."""
+    target = _final_target(path)
+    _refuse_read_only(target)
+    with _told(target):
+        descriptor, name = tempfile.mkstemp(prefix=".mpsprobe-", dir=target.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.chmod(_permissions(target))
+            temporary.replace(target)
+        except BaseException:  # also Ctrl-C: nothing may stay behind
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def _write_files(staging: Path, files: Iterable[tuple[str, Iterable[bytes]]]) -> str:
+    """Write each file below ``staging``; the name of the folder that they share."""
+    names = set()
+    for path, content in files:
+        parts = PurePosixPath(path).parts
+        if len(parts) < 2 or ".." in parts or PurePosixPath(path).is_absolute() or "\\" in path:
+            raise ValueError(f"'{printable(path)}' is not a file in a folder below the target")
+        names.add(parts[0])
+        target = staging.joinpath(*parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as stream:
+            stream.writelines(content)
+    if len(names) != 1:
+        raise ValueError(f"{len(names)} folders instead of one: {printable(', '.join(sorted(names)))}")
+    return names.pop()
+
+
+def _move_to_free_name(made: Path, parent: Path) -> Path:
+    """``made`` under its own name in ``parent``, or with the first number that is free."""
+    for number in itertools.count(1):
+        target = parent / (made.name if number == 1 else f"{made.name}-{number}")
+        if not target.exists():
+            made.rename(target)
+            return target
+    raise AssertionError("numbers do not end")
+
+
+def _as_bytes(data: str | bytes) -> bytes:
+    return data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+
+
 def _refuse_read_only(target: Path) -> None:
     """A file that is write-protected is not replaced, though its folder would allow it."""
     if target.exists() and not os.access(target, os.W_OK):
@@ -147,9 +233,13 @@ def _permissions(target: Path) -> int:
     try:
         return target.stat().st_mode & 0o777
     except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+        return 0o666 & ~_mask()
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 @contextlib.contextmanager
@@ -163,29 +253,3 @@ def _told(target: Path) -> Iterator[None]:
 
 def _reason(error: Any) -> str:
     return printable(str(getattr(error, "strerror", None) or error))
-
-
-class Formats(Protocol):
-    """What knows the exporters: the registry."""
-
-    def exporter_for(self, path: str, /) -> str | None: ...
-
-    def exporter(self, name: str, /) -> Any: ...
-
-
-def choose_format(formats: Formats, format_name: str | None, output: str | None) -> tuple[str, bool]:
-    """The exporter for ``--format`` and ``-o``, and whether it writes a file: asked before the long work.
-
-    Without ``--format`` the extension of the file decides; without that it is ``json`` for a file, ``table`` elsewhere.
-
-    Raises:
-        OutputError: the file cannot be written.
-        MpsprobeError: there is no such exporter.
-    """
-    path = None if output == "-" else output
-    if path is not None:
-        check_writable(path)
-    found = format_name or (formats.exporter_for(path) if path is not None else None)
-    name = found or ("table" if path is None else "json")
-    formats.exporter(name)
-    return name, path is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -122,6 +122,9 @@ class Exporter(Protocol):
     An exporter may also have ``render_for_terminal(report) -> str``, which is called instead of
     ``render`` when the output goes to standard output: there it may look how wide and how colourful
     that is. What ``render`` returns must not depend on the terminal.
+
+    One whose output can be large may have ``stream(report) -> Iterable[str | bytes]``, the same output in pieces, which
+    are written as they come.
     """
 
     def render(self, report: Report) -> str | bytes:
@@ -130,10 +133,29 @@ class Exporter(Protocol):
 
 
 @runtime_checkable
+class FolderExporter(Protocol):
+    """Turns a report into files of a folder: what ``ExporterDeclaration.folder`` declares."""
+
+    def files(self, report: Report) -> Iterable[tuple[str, Iterable[str | bytes]]]:
+        """Each file's path and its content in pieces.
+
+        Paths are relative, with ``/``, and begin with one folder that all of them share. If the target has a folder of
+        that name already, a number is added: nothing is ever overwritten.
+        """
+        ...
+
+
+@runtime_checkable
 class Steps(Protocol):
-    """A workload that is built, moved to a device and ready to be stepped."""
+    """A workload that is built, moved to a device and ready to be stepped.
+
+    Attributes:
+        info: what it is.
+        model: what is run (a ``torch.nn.Module``), for probes that look into it; ``None`` where there is no such thing.
+    """
 
     info: WorkloadInfo
+    model: Any
 
     def step(self) -> None:
         """One whole step. It may return before the device is done: the caller synchronises."""
@@ -186,6 +208,9 @@ class Probe(Protocol):
     Attributes:
         name: what reports and ``--probe`` call it.
         disturbs: it makes steps slower, so it gets steps of its own after the timed ones.
+
+    A probe that disturbs may also have ``shortest_ns``, how long its steps have to go on at least (energy counters
+    are coarse), and ``steps``, how many it wants at least.
     """
 
     name: str
@@ -195,7 +220,7 @@ class Probe(Protocol):
         """Why it cannot measure on ``device`` here, in a sentence; ``None`` where it can."""
         ...
 
-    def start(self, device: Device) -> None:
+    def start(self, device: Device, steps: Steps) -> None:
         """The steps begin. Called between synchronised steps, as ``sample`` and ``stop`` are."""
         ...
 
@@ -205,4 +230,23 @@ class Probe(Protocol):
 
     def stop(self) -> Mapping[str, Any]:
         """The steps are over: what was found, by field of ``schemas.ProfileCell`` (``memory``, ``readings``, …)."""
+        ...
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """A library's own loop around a workload's steps: what that library's users run."""
+
+    name: str
+
+    def unavailable(self, device: Device) -> str | None:
+        """Why it cannot run on ``device`` here, in a sentence; ``None`` where it can."""
+        ...
+
+    def open(self, workload: Workload, options: RunOptions, device: Device, *, compiled: bool = False) -> Steps:
+        """Build ``workload`` and hand it to the library, which moves it to ``device``.
+
+        Raises:
+            MpsprobeError: it cannot be built, or not with these options.
+        """
         ...

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe import loading
 from mpsprobe.catalogue import KINDS, Catalogue, checked
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
         DeviceDeclaration,
         ExporterDeclaration,
         ProbeDeclaration,
+        RunnerDeclaration,
         ScannerDeclaration,
     )
-    from mpsprobe.protocols import Device, Exporter, Probe, Scanner, Workload
-    from mpsprobe.schemas.report import Report
+    from mpsprobe.protocols import Device, Probe, Runner, Scanner, Workload
 
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
 OPEN_NAMES = (
@@ -42,6 +41,7 @@ FIRST_PARTY = {
     "scanner": "mpsprobe-coverage",
     "device": "mpsprobe-devices",
     "probe": "mpsprobe-devices",
+    "runner": "mpsprobe-hf",
 }
 
 
@@ -116,6 +116,10 @@ class Registry:
     def probes(self) -> Mapping[str, ProbeDeclaration]:
         """The probes, by name."""
         return self._catalogue("probe").usable()
+
+    def runners(self) -> Mapping[str, RunnerDeclaration]:
+        """The runners, by name."""
+        return self._catalogue("runner").usable()
 
     def commands(self) -> Mapping[str, CommandDeclaration]:
         """The commands of the CLI, by name, those of the core among them."""
@@ -196,50 +200,23 @@ class Registry:
         made: Probe = self._object("probe", name, Probe)
         return made
 
-    def exporter(self, name: str) -> Exporter:
-        """The exporter called ``name``. Raises as ``workload``."""
-        from mpsprobe.protocols import Exporter
+    def runner(self, name: str) -> Runner:
+        """The runner called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Runner
 
-        made: Exporter = self._object("exporter", name, Exporter)
+        made: Runner = self._object("runner", name, Runner)
         return made
+
+    def exporter(self, name: str) -> Any:
+        """The exporter called ``name``: an ``Exporter``, or a ``FolderExporter`` if declared so. Raises as always."""
+        from mpsprobe.protocols import Exporter, FolderExporter
+
+        return self._object("exporter", name, FolderExporter if self.exporter_declaration(name).folder else Exporter)
 
     def exporter_declaration(self, name: str) -> ExporterDeclaration:
         """What the exporter called ``name`` declared (extension, ``binary``, ``kinds``), without importing it."""
         declaration: ExporterDeclaration = self._entry("exporter", name).declaration
         return declaration
-
-    def exporter_for(self, path: str | PurePath) -> str | None:
-        """The name of the exporter that writes files like ``path``, by its extension; ``None`` for none or several."""
-        file_name = PurePath(path).name.lower()
-        extensions = {name: one.extension.lower() for name, one in self.exporters().items() if one.extension}
-        fitting = {name: extension for name, extension in extensions.items() if file_name.endswith(extension)}
-        longest = max(map(len, fitting.values()), default=0)
-        names = [name for name, extension in fitting.items() if len(extension) == longest]
-        return names[0] if len(names) == 1 else None
-
-    def render(self, name: str, report: Report, *, terminal: bool = False) -> str | bytes:
-        """``report`` as the exporter called ``name`` writes it, to a file or (``terminal``) to standard output.
-
-        Raises:
-            UsageError: it does not read reports of that kind, or there is no such exporter.
-            PluginError: it failed; so raises ``exporter`` too.
-        """
-        declaration = self.exporter_declaration(name)
-        if report.kind not in declaration.kinds:
-            wanted, shown = ", ".join(declaration.kinds), printable(report.kind)
-            raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{shown}'")
-        exporter, plugin = self.exporter(name), self._entry("exporter", name).plugin
-        draw = getattr(exporter, "render_for_terminal", None) if terminal else None
-        what = f"the exporter '{name}'"
-        try:
-            content: object = (draw or exporter.render)(report)
-        except MpsprobeError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message
-            self._refuse(what, plugin, f"failed: {loading.describe(error)}", error)
-        if not isinstance(content, (str, bytes)):
-            self._refuse(what, plugin, f"rendered a {type(content).__name__}, neither text nor bytes", None)
-        return content
 
     def command(self, name: str) -> Any:
         """The ``click.Command`` called ``name``. Raises as ``workload``."""
@@ -351,19 +328,12 @@ class Registry:
         except MpsprobeError:
             raise
         except ImportError as error:
-            self._refuse(what, plugin, f"cannot be imported: {loading.describe(error)}", error)
+            loading.refuse(what, plugin, f"cannot be imported: {loading.describe(error)}", error)
         except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message
-            self._refuse(what, plugin, f"cannot be made: {loading.describe(error)}", error)
+            loading.refuse(what, plugin, f"cannot be made: {loading.describe(error)}", error)
         if not isinstance(made, expected):
-            self._refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
+            loading.refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
         return made
-
-    def _refuse(self, what: str, plugin: Plugin, problem: str, cause: Exception | None) -> NoReturn:
-        distribution = plugin.found.distribution
-        hint = f"This is for the authors of {distribution}."
-        if isinstance(cause, ImportError):
-            hint = f"Install what it needs: pip install --upgrade {distribution}"
-        raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause
 
 
 def _instance(found: Any) -> Any:

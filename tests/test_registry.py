@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.errors import MissingPackage, PluginError, UnknownName, UsageError, WorkloadError
+from mpsprobe.exporting import exporter_for
 from mpsprobe.registry import Registry, blocked_by_environment, get_registry, use_registry
 from mpsprobe.testing import FakeScanner, FakeWorkload, install_plugin
 
@@ -210,10 +211,10 @@ def test_exporters_are_found_by_the_longest_extension(plugin_folder: Path, told:
     names = f"[make(n, e) for n, e in {wanted!r}.items()]"
     _plugin(plugin_folder, "exp", body + "    return " + names)
     registry = _registry(told)
-    assert registry.exporter_for("a/b.JSON") == "json"
-    assert registry.exporter_for(Path("x.trace.json")) == "trace"
-    assert registry.exporter_for("x.csv") is None
-    assert registry.exporter_for("x") is None
+    assert exporter_for(registry, "a/b.JSON") == "json"
+    assert exporter_for(registry, Path("x.trace.json")) == "trace"
+    assert exporter_for(registry, "x.csv") is None
+    assert exporter_for(registry, "x") is None
     assert registry.exporter_declaration("trace").extension == ".trace.json"
     with pytest.raises(PluginError, match="is a function, not a Exporter"):
         registry.exporter("json")

@@ -6,8 +6,8 @@ import sys
 
 import click
 
+from mpsprobe import exporting
 from mpsprobe.errors import UsageError
-from mpsprobe.output import check_writable, deliver
 from mpsprobe.registry import get_registry
 
 
@@ -19,13 +19,11 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
     """Turn REPORT, which '--format json' or '-o' wrote ('-' for standard input), into another format."""
     registry = get_registry()
     to_file = output is not None and output != "-"
-    name = to_name or (registry.exporter_for(output) if output is not None and to_file else None)
+    name = to_name or (exporting.exporter_for(registry, output) if output is not None and to_file else None)
     if name is None:
         known = ", ".join(registry.exporters()) or "none: pip install mpsprobe-exporters"
         raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
-    registry.exporter(name)  # an unknown one is told before the report is read
-    if output is not None and to_file:
-        check_writable(output)
+    exporting.check_target(registry, name, output if to_file else None)  # told before the report is read
 
     from mpsprobe.schemas.report import parse_report, read_report
 
@@ -35,4 +33,4 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
         from pathlib import Path
 
         parsed = read_report(Path(report))
-    deliver(registry.render(name, parsed, terminal=not to_file), output)
+    exporting.write(registry, name, parsed, output)

@@ -3,60 +3,44 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from mpsprobe import exporting
+from mpsprobe.cli.planning import AUTO, BOTH, PLAIN, Wishes, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
-from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError
-from mpsprobe.options import Named, Positive, Several
-from mpsprobe.output import choose_format, deliver
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.options import Named, Names, Positive, Several
 from mpsprobe.progress import make_progress
-from mpsprobe.protocols import RunOptions
-from mpsprobe.registry import Registry, get_registry
+from mpsprobe.registry import get_registry
 
 if TYPE_CHECKING:
-    from mpsprobe.protocols import Device
     from mpsprobe.schemas.profile import ProfileReport
 
-AUTO = "auto"
+PHASE_NAMES = (*PHASES, BOTH)
 
 
 @click.command()
-@click.option("--workload", required=True, metavar="NAME", help="What to run; names: 'mpsprobe workloads list'.")
-@click.option("--device", "device_name", default=AUTO, show_default=True, metavar="NAME", help="Where; auto: the best.")
-@click.option("--phase", type=Named("phase", PHASES), default="inference", show_default=True, help="What to run.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What to run; may be given again.")
+@click.option("--device", default=AUTO, show_default=True, metavar="NAME", help="Where; auto: the best.")
+@click.option("--phase", type=Named("phase", PHASE_NAMES), default="inference", show_default=True, help="What to run.")
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
-@click.option("--batch-size", type=Several(), metavar="N,…", help="Samples in a step; several with commas.")
-@click.option("--seq-len", type=Several(), metavar="N,…", help="Tokens (frames, …) in a sample; several with commas.")
+@click.option("--batch-size", "batch_sizes", type=Several(), metavar="N,…", help="Samples in a step; several: commas.")
+@click.option("--seq-len", "seq_lens", type=Several(), metavar="N,…", help="Tokens (frames, …) in a sample; likewise.")
 @click.option("--steps", type=Positive(), default=20, show_default=True, help="Timed steps.")
 @click.option("--warmup", type=Positive(lowest=0), help="Steps before them [default: until they are stable].")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
+@click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
+@click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure beside time; all; none.")
 @click.option("--baseline", metavar="DEVICE", help="Measure on this device too, and say how much faster the first is.")
 @click.option("--weights", is_flag=True, help="Load real weights instead of making random ones.")
 @click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
-def profile(
-    workload: str,
-    device_name: str,
-    phase: str,
-    dtype: str,
-    autocast: str | None,
-    batch_size: tuple[int, ...] | None,
-    seq_len: tuple[int, ...] | None,
-    steps: int,
-    warmup: int | None,
-    grad_accum: int,
-    compiled: bool,
-    baseline: str | None,
-    weights: bool,
-    trust_remote_code: bool,
-    format_name: str | None,
-    output: str | None,
-) -> None:
+def profile(format_name: str | None, output: str | None, **flags: Any) -> None:
     """How long a step of a workload takes on MPS, CUDA or the CPU, with honest statistics.
 
     The first call, with its compilations, stands apart; then the steps warm up until they are stable; then they are
@@ -67,66 +51,21 @@ def profile(
     mpsprobe profile --workload resnet50 --phase training --batch-size 8,16,32
     mpsprobe profile --workload vgg16 --device mps --baseline cpu
     """
-    if phase == "inference" and grad_accum != 1:
-        raise UsageError("--grad-accum makes sense with --phase training only")
+    wishes = Wishes(**flags)
+    if not wishes.workloads:
+        raise click.MissingParameter(param_type="option", param_hint="'--workload'")
     registry = get_registry()
-    name, to_file = choose_format(registry, format_name, output)
-    devices = [choose_device(registry, device_name)]
-    if baseline is not None:
-        devices.append(choose_device(registry, baseline))
-        if devices[0].name == devices[1].name:
-            raise UsageError(f"--baseline {baseline} is the device that is measured anyway", "Name another one.")
+    name = exporting.choose(registry, format_name, output)
+    plan = make_plan(registry, wishes)
 
-    from mpsprobe.engine.profiling import Plan
     from mpsprobe.engine.profiling import profile as measure
-    from mpsprobe.engine.session import Settings
 
-    plan = Plan(
-        workload=registry.workload(workload),
-        options=RunOptions(
-            phase=phase,
-            dtype=dtype,
-            autocast=autocast,
-            grad_accum=grad_accum,
-            weights=weights,
-            trust_remote_code=trust_remote_code,
-        ),
-        devices=devices,
-        batch_sizes=batch_size or (None,),
-        seq_lens=seq_len or (None,),
-        settings=Settings(steps=steps, warmup=warmup),
-        compiled=compiled,
-        baseline=baseline,
-    )
-    registry.announce("mpsprobe_before_run", workload=workload, phase=phase)
+    registry.announce("mpsprobe_before_run", workload=",".join(wishes.workloads), phase=wishes.phase)
     report = measure(plan, make_progress())
-    registry.announce("mpsprobe_after_run", workload=workload, phase=phase, report=report.model_dump(mode="json"))
-    deliver(registry.render(name, report, terminal=not to_file), output)
+    data = report.model_dump(mode="json")
+    registry.announce("mpsprobe_after_run", workload=",".join(wishes.workloads), phase=wishes.phase, report=data)
+    exporting.write(registry, name, report, output)
     sys.exit(exit_code(report))
-
-
-def choose_device(registry: Registry, name: str) -> Device:
-    """The device called ``name``; for ``auto`` the first one that is there.
-
-    Raises:
-        UsageError: it is not there; says why, and which are.
-        MissingPackage: no plugin with devices is installed.
-    """
-    declared = registry.devices()
-    if not declared:
-        raise MissingPackage("a device to run on", "mpsprobe-devices")
-    if name != AUTO and name not in declared:
-        raise UnknownName("device", name, [*declared, AUTO], f"There are: {', '.join(declared)}.")
-    reasons = {}
-    for candidate in declared if name == AUTO else [name]:
-        device = registry.device(candidate)
-        reason = device.unavailable()
-        if reason is None:
-            return device
-        reasons[candidate] = reason
-    usable = [other for other in declared if other not in reasons and registry.device(other).unavailable() is None]
-    hint = f"There is: {', '.join(usable)}." if usable else None
-    raise UsageError("; ".join(f"{one} cannot be used here: {reason}" for one, reason in reasons.items()), hint)
 
 
 def exit_code(report: ProfileReport) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from mpsprobe.engine.session import (
     Measured,
@@ -17,7 +16,7 @@ from mpsprobe.engine.session import (
 )
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, WorkloadError
-from mpsprobe.protocols import Device, Probe, Progress, RunOptions, Workload
+from mpsprobe.protocols import Device, Probe, Progress, Runner, RunOptions, Workload
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -26,30 +25,30 @@ OUT_OF_MEMORY = "no memory left on the device"
 
 
 @dataclass(frozen=True, slots=True)
+class Configuration:
+    """One thing to measure. ``runner`` ``None`` steps the workload plainly."""
+
+    workload: Workload
+    options: RunOptions
+    device: Device
+    runner: Runner | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to measure.
 
     Attributes:
-        options: what every configuration shares; its sizes are replaced by those below.
-        devices: in the order in which they are measured.
-        batch_sizes, seq_lens: each with each; ``None`` for the workload's own.
-        baseline: the name of the device that the others are compared with.
+        configurations: in the order in which they are measured.
+        asked: the same as the report tells it.
+        fallbacks: what an operator of a configuration would cost on MPS, by prediction; called after its steps.
     """
 
-    workload: Workload
-    options: RunOptions
-    devices: Sequence[Device]
-    batch_sizes: Sequence[int | None] = (None,)
-    seq_lens: Sequence[int | None] = (None,)
+    configurations: Sequence[Configuration]
+    asked: ProfilePlan
     settings: Settings = field(default_factory=Settings)
-    compiled: bool = False
-    baseline: str | None = None
     probes: Sequence[Probe] = ()
-
-    def configurations(self) -> Iterator[tuple[Device, RunOptions]]:
-        """Device and options of each configuration, in the order of measurement: sizes grow within a device."""
-        for device, seq_len, batch_size in product(self.devices, self.seq_lens, self.batch_sizes):
-            yield device, replace(self.options, batch_size=batch_size, seq_len=seq_len)
+    fallbacks: Callable[[Configuration, ProfileCell], ProfileCell] | None = None
 
 
 def profile(plan: Plan, progress: Progress) -> ProfileReport:
@@ -62,49 +61,66 @@ def profile(plan: Plan, progress: Progress) -> ProfileReport:
     cells: list[ProfileCell] = []
     infos: list[WorkloadInfo] = []
     complete = True
-    for device, options in plan.configurations():
+    for configuration in plan.configurations:
         try:
-            cell, info, interrupted = _measure(plan, device, options, progress)
+            cell, info, interrupted = _measure(plan, configuration, progress)
         except KeyboardInterrupt:
             if not cells:
                 raise
             complete = False
             break
+        if plan.fallbacks is not None and not interrupted:
+            cell = plan.fallbacks(configuration, cell)
         cells.append(cell)
         infos += [info] if info is not None else []
         if interrupted:
             complete = False
             break
+    if not infos:
+        first = plan.configurations[0]
+        raise WorkloadError(
+            f"'{first.workload.name}' does not fit into the memory of {first.device.name}",
+            "Choose a smaller --batch-size, --seq-len or --dtype.",
+        )
+    devices = {one.device.name: one.device for one in plan.configurations}
     return ProfileReport(
-        workload=_common(plan, infos),
+        workloads=_common(infos),
         environment=collect_environment(),
-        devices=[device.describe() for device in plan.devices],
-        plan=_asked(plan),
+        devices=[device.describe() for device in devices.values()],
+        plan=plan.asked,
         cells=cells,
         complete=complete,
     )
 
 
 def _measure(
-    plan: Plan, device: Device, options: RunOptions, progress: Progress
+    plan: Plan, configuration: Configuration, progress: Progress
 ) -> tuple[ProfileCell, WorkloadInfo | None, bool]:
+    device, options, workload = configuration.device, configuration.options, configuration.workload
     try:
-        steps = device.open(plan.workload, options, compiled=plan.compiled)
+        if configuration.runner is None:
+            steps = device.open(workload, options, compiled=plan.asked.compile)
+        else:
+            steps = configuration.runner.open(workload, options, device, compiled=plan.asked.compile)
     except MpsprobeError:
         raise
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise WorkloadError(
-                f"'{plan.workload.name}' cannot be built on {device.name}: {type(error).__name__}: {_first_line(error)}"
+                f"'{workload.name}' cannot be built on {device.name}: {type(error).__name__}: {_first_line(error)}"
             ) from error
         failure = RunFailure(phase="build", error=type(error).__name__, message=OUT_OF_MEMORY)
-        cell = ProfileCell(
-            device=device.name,
-            batch_size=options.batch_size,
-            seq_len=options.seq_len,
-            dtype=options.dtype,
-            autocast=options.autocast,
-            failure=failure,
+        cell = ProfileCell.model_validate(
+            {
+                "workload": workload.name,
+                "phase": options.phase,
+                "device": device.name,
+                "batch_size": options.batch_size,
+                "seq_len": options.seq_len,
+                "dtype": options.dtype,
+                "autocast": options.autocast,
+                "failure": failure,
+            }
         )
         return cell, None, False
     try:
@@ -114,15 +130,14 @@ def _measure(
         steps.close()
 
 
-def _common(plan: Plan, infos: list[WorkloadInfo]) -> WorkloadInfo:
-    """The workload as it was built; sizes that differ between the configurations are in the cells alone."""
-    if not infos:
-        raise WorkloadError(
-            f"'{plan.workload.name}' does not fit into the memory of {plan.devices[0].name}",
-            "Choose a smaller --batch-size, --seq-len or --dtype.",
-        )
-    differing = {name: None for name in ("batch_size", "seq_len") if len({getattr(one, name) for one in infos}) > 1}
-    return infos[0].model_copy(update=differing)
+def _common(infos: list[WorkloadInfo]) -> list[WorkloadInfo]:
+    """Each workload as it was built, once for each phase; sizes that differ between its cells are left to the cells."""
+    found: dict[tuple[str, str], WorkloadInfo] = {}
+    for info in infos:
+        before = found.setdefault((info.name, info.phase), info)
+        differing = [name for name in ("batch_size", "seq_len") if getattr(before, name) != getattr(info, name)]
+        found[info.name, info.phase] = before.model_copy(update=dict.fromkeys(differing))
+    return list(found.values())
 
 
 def _cell(device: Device, info: WorkloadInfo, measured: Measured) -> ProfileCell:
@@ -133,6 +148,8 @@ def _cell(device: Device, info: WorkloadInfo, measured: Measured) -> ProfileCell
         failure = RunFailure(phase=measured.phase, error=type(measured.error).__name__, message=text)
     phases = {name: duration_statistics(durations) for name, durations in measured.phases_ns.items()}
     return ProfileCell(
+        workload=info.name,
+        phase=info.phase,
         device=device.name,
         batch_size=info.batch_size,
         seq_len=info.seq_len,
@@ -148,19 +165,6 @@ def _cell(device: Device, info: WorkloadInfo, measured: Measured) -> ProfileCell
         notes=measured.notes,
         failure=failure,
         **measured.found,
-    )
-
-
-def _asked(plan: Plan) -> ProfilePlan:
-    return ProfilePlan(
-        devices=[device.name for device in plan.devices],
-        batch_sizes=list(plan.batch_sizes),
-        seq_lens=list(plan.seq_lens),
-        steps=plan.settings.steps,
-        warmup=plan.settings.warmup,
-        compile=plan.compiled,
-        baseline=plan.baseline,
-        probes=[probe.name for probe in plan.probes],
     )
 
 

@@ -79,7 +79,7 @@ class Session:
             measured.first_call_ns = first
             self._warm_up(steps, settings, measured, progress)
             measured.phase = "steps"
-            with self._probing([probe for probe in usable if not probe.disturbs], measured) as sample:
+            with self._probing([probe for probe in usable if not probe.disturbs], steps, measured) as sample:
                 self._steps(steps, settings, measured, progress, sample)
             self._phases(steps, measured, progress)
             for probe in usable:
@@ -168,17 +168,22 @@ class Session:
             measured.phases_ns.clear()
 
     def _disturbed(self, probe: Probe, steps: Steps, measured: Measured, progress: Progress) -> None:
+        """Steps for one probe alone: as many as it wants, for as long as it needs."""
         measured.phase = probe.name
-        progress.start(DISTURBED_STEPS, probe.name)
-        with self._probing([probe], measured) as sample:
-            for _ in range(DISTURBED_STEPS):
+        wanted = int(getattr(probe, "steps", DISTURBED_STEPS))
+        shortest = int(getattr(probe, "shortest_ns", 0))
+        progress.start(wanted, probe.name)
+        with self._probing([probe], steps, measured) as sample:
+            started, taken = self._clock(), 0
+            while taken < wanted or 0 <= self._clock() - started < shortest:
                 steps.step()
                 self._device.synchronize()
                 sample()
+                taken += 1
                 progress.advance()
 
     @contextmanager
-    def _probing(self, probes: list[Probe], measured: Measured) -> Iterator[Callable[[], None]]:
+    def _probing(self, probes: list[Probe], steps: Steps, measured: Measured) -> Iterator[Callable[[], None]]:
         """The probes run inside; one that fails becomes unavailable and costs nothing else."""
         running: list[Probe] = []
 
@@ -198,7 +203,7 @@ class Session:
 
         for probe in probes:
             running.append(probe)
-            attempt(probe, partial(probe.start, self._device))
+            attempt(probe, partial(probe.start, self._device, steps))
         try:
             yield sample
         finally:

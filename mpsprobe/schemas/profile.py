@@ -13,7 +13,7 @@ from mpsprobe.schemas.trace import Trace
 from mpsprobe.schemas.workload import WorkloadInfo
 
 MemorySource = Literal["allocator", "sampled"]
-Runner = Literal["plain", "trainer", "accelerate"]
+PLAIN = "plain"
 
 
 class DeviceInfo(Record):
@@ -29,6 +29,9 @@ class DeviceInfo(Record):
 class ProfilePlan(Record):
     """What was asked for. ``warmup`` ``None`` stands for: until the steps are stable."""
 
+    workloads: list[str] = []
+    phases: list[str] = []
+    preset: str | None = None
     devices: list[str]
     batch_sizes: list[int | None]
     seq_lens: list[int | None]
@@ -36,7 +39,7 @@ class ProfilePlan(Record):
     warmup: int | None = Field(default=None, ge=0)
     processes: int = Field(default=1, ge=1)
     compile: bool = False
-    runner: Runner = "plain"
+    runner: str = PLAIN
     baseline: str | None = None
     probes: list[str] = []
 
@@ -127,7 +130,12 @@ class UnavailableProbe(Record):
 
 
 class OperatorTime(Record):
-    """One operator over the profiled steps. ``device_ns`` is its kernels' time; ``self`` leaves out what it calls."""
+    """One operator over the ``profiled_steps`` of its cell, all calls together.
+
+    ``device_ns`` is its kernels' time (``None`` where no clock of the device was read); ``self`` leaves out what the
+    operator calls. ``source`` says what took the time: ``torch.profiler``, or ``slow mode`` (synchronised after each
+    operator, so that host and device time are one), or ``trace`` for an imported one.
+    """
 
     operator: str
     calls: int = Field(ge=1)
@@ -140,8 +148,27 @@ class OperatorTime(Record):
     source: str
 
 
+class ModuleTime(Record):
+    """One module of the model over the ``profiled_steps`` of its cell, forward passes unless ``phase`` says otherwise.
+
+    ``module`` is its path (``encoder.layer.0.attention``; empty for the model itself), ``type`` its class.
+    """
+
+    module: str
+    type: str
+    calls: int = Field(ge=1)
+    host_ns: int = Field(ge=0)
+    self_host_ns: int = Field(ge=0)
+    device_ns: int | None = Field(default=None, ge=0)
+    self_device_ns: int | None = Field(default=None, ge=0)
+    phase: str = "forward"
+
+
 class FallbackCost(Record):
-    """An operator of the model that leaves MPS. ``duration_ns`` and ``bytes`` are for one step."""
+    """An operator of the model that leaves MPS. ``calls``, ``duration_ns`` and ``bytes`` are for one step.
+
+    ``bytes`` is what is copied to the CPU and back. ``duration_ns`` is there where it was observed.
+    """
 
     operator: str
     calls: int = Field(ge=1)
@@ -156,13 +183,16 @@ class ProfileCell(Record):
     """One configuration on one device: everything that was measured of it.
 
     ``first_call_ns`` has one entry for each process. ``phases`` come from steps of their own, synchronised between the
-    phases, so that the timed steps are not disturbed.
+    phases, so that the timed steps are not disturbed; so do ``operators``, ``modules`` and ``trace``, from
+    ``profiled_steps`` steps. ``dtype`` is ``None`` where it is not known (an imported trace).
     """
 
+    workload: str
+    phase: Literal["inference", "training"]
     device: str
     batch_size: int | None = None
     seq_len: int | None = None
-    dtype: str
+    dtype: str | None = None
     autocast: str | None = None
     first_call_ns: list[int] = []
     warmup: Warmup | None = None
@@ -173,7 +203,9 @@ class ProfileCell(Record):
     memory: MemoryUse | None = None
     readings: list[ProbeReading] = []
     unavailable: list[UnavailableProbe] = []
+    profiled_steps: int = Field(default=0, ge=0)
     operators: list[OperatorTime] = []
+    modules: list[ModuleTime] = []
     fallbacks: list[FallbackCost] = []
     trace: Trace | None = None
     notes: list[str] = []
@@ -181,19 +213,25 @@ class ProfileCell(Record):
 
 
 class ProfileReport(Record):
-    """A workload on one or more devices, in one or more configurations.
+    """Workloads on one or more devices, in one or more configurations.
 
-    ``complete`` is false after an interruption: what was measured before is there. ``predicted_with`` is the kernel
-    table that predicted fallbacks came from.
+    ``workloads`` has each workload once for each phase; sizes that differ between its cells are in the cells alone.
+    ``environment`` is ``None`` where it is not known (an imported trace). ``complete`` is false after an interruption:
+    what was measured before is there. ``predicted_with`` is the kernel table that predicted fallbacks came from.
     """
 
     kind: Literal["profile"] = "profile"
     schema_version: Literal[1] = 1
-    workload: WorkloadInfo
-    environment: Environment
+    workloads: list[WorkloadInfo] = Field(min_length=1)
+    environment: Environment | None
     devices: list[DeviceInfo]
     plan: ProfilePlan
     cells: list[ProfileCell]
     predicted_with: TableProvenance | None = None
     complete: bool = True
     notes: list[str] = []
+
+    def workload_of(self, cell: ProfileCell) -> WorkloadInfo:
+        """What ``cell`` ran; the first workload where the report does not say (a damaged one)."""
+        same = (one for one in self.workloads if (one.name, one.phase) == (cell.workload, cell.phase))
+        return next(same, self.workloads[0])

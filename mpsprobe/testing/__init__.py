@@ -5,7 +5,9 @@ from __future__ import annotations
 from mpsprobe.testing.commands import CommandResult, run_cli
 from mpsprobe.testing.fakes import FakeProgress, FakeScanner, FakeWorkload
 from mpsprobe.testing.packages import install_plugin
-from mpsprobe.testing.reports import sample_coverage_report, sample_matrix_report, sample_reports, sample_unknown_report
+from mpsprobe.testing.profiles import sample_cell, sample_profile_report, sample_trace
+from mpsprobe.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
+from mpsprobe.testing.samples import sample_reports
 
 __all__ = [
     "CommandResult",
@@ -14,8 +16,11 @@ __all__ = [
     "FakeWorkload",
     "install_plugin",
     "run_cli",
+    "sample_cell",
     "sample_coverage_report",
     "sample_matrix_report",
+    "sample_profile_report",
     "sample_reports",
+    "sample_trace",
     "sample_unknown_report",
 ]

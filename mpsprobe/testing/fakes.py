@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-from mpsprobe.protocols import Device, Progress, RunOptions, Workload
+from mpsprobe.protocols import Device, Progress, RunOptions, Steps, Workload
 from mpsprobe.schemas.profile import DeviceInfo, ProbeReading
 from mpsprobe.schemas.report import Report
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -94,6 +94,7 @@ class FakeSteps:
             name="fake", architecture="Fake", phase="inference", dtype="float32", parameters=1, batch_size=4, seq_len=8
         )
     )
+    model: Any = None
     taken: int = 0
     closed: int = 0
 
@@ -188,9 +189,9 @@ class FakeProbe:
         del device
         return self.reason
 
-    def start(self, device: Device) -> None:
+    def start(self, device: Device, steps: Steps) -> None:
         """Raises if it is to fail here."""
-        del device
+        del device, steps
         self._attempt("start")
 
     def sample(self) -> None:

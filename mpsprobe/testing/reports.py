@@ -15,7 +15,6 @@ from mpsprobe.schemas import (
     MatrixReport,
     OperatorFinding,
     RefusedTensor,
-    Report,
     RunFailure,
     TableProvenance,
     Target,
@@ -184,9 +183,3 @@ def sample_unknown_report() -> UnknownReport:
     """A report of a kind that only some plugin knows, with sections that are kept verbatim."""
     sections = {"kind": "weather", "schema_version": 7, "sections": [{"sunny": True, "degrees_celsius": 21.5}]}
     return UnknownReport.model_validate(sections)
-
-
-def sample_reports() -> dict[str, Report]:
-    """Every sample by its kind."""
-    reports: list[Report] = [sample_coverage_report(), sample_matrix_report(), sample_unknown_report()]
-    return {report.kind: report for report in reports}

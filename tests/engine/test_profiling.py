@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 import pytest
 
-from mpsprobe.engine.profiling import OUT_OF_MEMORY, Plan, profile
+from mpsprobe.engine.profiling import OUT_OF_MEMORY, Configuration, Plan, profile
 from mpsprobe.engine.session import Settings
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import Device, RunOptions, Steps, Workload
+from mpsprobe.schemas.profile import ProfilePlan
 from mpsprobe.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
 
 MS = 1_000_000
 
 
-def _plan(*devices: Device, **more: object) -> Plan:
-    made = {"workload": FakeWorkload(), "options": RunOptions(), "settings": Settings(steps=3, warmup=1), **more}
-    return Plan(devices=devices, **made)  # type: ignore[arg-type]
+def _plan(
+    *devices: Device, batch_sizes: Sequence[int | None] = (None,), seq_lens: Sequence[int | None] = (None,)
+) -> Plan:
+    return Plan(
+        configurations=[
+            Configuration(FakeWorkload(), RunOptions(batch_size=batch_size, seq_len=seq_len), device)
+            for device, seq_len, batch_size in product(devices, seq_lens, batch_sizes)
+        ],
+        asked=ProfilePlan(
+            devices=[one.name for one in devices], batch_sizes=list(batch_sizes), seq_lens=list(seq_lens), steps=3
+        ),
+        settings=Settings(steps=3, warmup=1),
+    )
 
 
 class _Full(FakeDevice):
@@ -32,13 +46,13 @@ def test_every_configuration_is_measured_and_given_back() -> None:
     report = profile(_plan(device, batch_sizes=(1, 2), seq_lens=(8, 16)), FakeProgress())
     assert [(c.batch_size, c.seq_len) for c in report.cells] == [(1, 8), (2, 8), (1, 16), (2, 16)]
     assert all(steps.closed for steps in device.opened) and report.complete
-    assert (report.workload.batch_size, report.workload.seq_len) == (None, None)
+    assert (report.workloads[0].batch_size, report.workloads[0].seq_len) == (None, None)
     assert report.plan.steps == 3 and report.plan.devices == ["fake"]
 
 
 def test_one_configuration_keeps_its_sizes_in_the_workload() -> None:
     report = profile(_plan(FakeDevice(), batch_sizes=(2,)), FakeProgress())
-    assert report.workload.batch_size == 2
+    assert report.workloads[0].batch_size == 2
 
 
 def test_batch_sizes_that_fit_are_kept_when_one_does_not() -> None:

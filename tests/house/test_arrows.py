@@ -32,17 +32,18 @@ MAY_IMPORT = {
     "registry": {
         "catalogue", "declarations", "discovery", "errors", "loading", "protocols", "schemas", "suggestions",
     },
+    "exporting": {"errors", "loading", "output", "registry", "schemas", "suggestions"},
     "testing": {"protocols", "schemas"},
     "cli": {
-        "", "declarations", "engine", "errors", "loading", "options", "output", "progress", "protocols", "registry",
-        "schemas", "settings", "suggestions", "userfile",
+        "", "declarations", "engine", "errors", "exporting", "loading", "options", "output", "progress", "protocols",
+        "registry", "schemas", "settings", "suggestions", "userfile",
     },
 }  # fmt: skip
 
 # What a plugin may import of mpsprobe; everything else may change without a word.
 PUBLIC = {
-    "", "declarations", "environment", "errors", "options", "output", "progress", "protocols", "registry", "schemas",
-    "stepping", "suggestions", "testing",
+    "", "declarations", "environment", "errors", "exporting", "options", "output", "progress", "protocols", "registry",
+    "schemas", "stepping", "suggestions", "testing",
 }  # fmt: skip
 
 

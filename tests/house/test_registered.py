@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
+from mpsprobe import exporting
 from mpsprobe.errors import MissingPackage
 from mpsprobe.registry import Registry, get_registry
 from mpsprobe.testing import run_cli, sample_reports
@@ -57,21 +59,26 @@ def test_every_command_refuses_an_unknown_flag(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", REGISTRY.exporters())
-def test_every_exporter_renders_every_sample_that_it_reads(name: str) -> None:
+def test_every_exporter_writes_every_sample_that_it_reads(name: str, tmp_path: Path) -> None:
     declaration = REGISTRY.exporter_declaration(name)
     read = [report for kind, report in sample_reports().items() if kind in declaration.kinds]
     assert read
     for report in read:
-        content = REGISTRY.render(name, report)
+        written = [exporting.write(REGISTRY, name, report, str(tmp_path / name)) for _ in range(2)]
+        first, second = (Path(path or "") for path in written)
+        if declaration.folder:
+            assert first.parent == tmp_path / name and first != second and list(first.iterdir())
+            continue
+        content = exporting.render(REGISTRY, name, report)
         assert isinstance(content, bytes if declaration.binary else str)
-        assert content == REGISTRY.render(name, report)
-        assert REGISTRY.render(name, report, terminal=True)
+        assert first.read_bytes() == (content if isinstance(content, bytes) else content.encode())
 
 
 @pytest.mark.parametrize("name", REGISTRY.exporters())
 def test_an_extension_leads_back_to_its_exporter(name: str) -> None:
-    extension = REGISTRY.exporter_declaration(name).extension
-    assert REGISTRY.exporter_for("report" + extension) in (name, None)
+    declaration = REGISTRY.exporter_declaration(name)
+    assert bool(declaration.extension) != declaration.folder
+    assert exporting.exporter_for(REGISTRY, "report" + declaration.extension) in (name, None)
 
 
 @pytest.mark.parametrize("name", REGISTRY.workloads())

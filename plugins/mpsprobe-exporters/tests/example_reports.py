@@ -271,6 +271,7 @@ def profiled() -> ProfileReport:
         step |= {"minimum_ns": durations[0], "maximum_ns": durations[4], "mean_ns": sum(durations) / 5, "outliers": 1}
         rate = {"per_second": batch * 1e3 / median_ms, "low": batch * 990 / median_ms, "high": batch * 1010 / median_ms}
         return {
+            **what,
             "device": device,
             "batch_size": batch,
             "seq_len": 128,
@@ -288,9 +289,10 @@ def profiled() -> ProfileReport:
             **more,
         }
 
+    what = {"workload": BERT["name"], "phase": "training"}
     full = {"phase": "build", "error": "OutOfMemoryError", "message": "no memory left on the device"}
     document = {
-        "workload": {**BERT, "parameters": SIZES["parameters"], "phase": "training", "optimizer": "AdamW (fused)"},
+        "workloads": [{**BERT, "parameters": SIZES["parameters"], "phase": "training", "optimizer": "AdamW (fused)"}],
         "environment": ENVIRONMENT,
         "devices": [
             {"type": "mps", "name": "Apple M3 Max", "memory_bytes": 48 * 10**9, "capabilities": {"macos": "15.1"}},
@@ -299,7 +301,7 @@ def profiled() -> ProfileReport:
         "plan": {"devices": ["mps", "cpu"], "batch_sizes": [8, 512], "seq_lens": [128], "steps": 5, "baseline": "cpu"},
         "cells": [
             cell("mps", 8, 48.4, unavailable=[{"probe": "energy", "reason": "zeus is not installed"}]),
-            {"device": "mps", "batch_size": 512, "seq_len": 128, "dtype": "float32", "failure": full},
+            {**what, "device": "mps", "batch_size": 512, "seq_len": 128, "dtype": "float32", "failure": full},
             cell("cpu", 8, 312.5, notes=["the clock went back during 1 of the steps: they are left out"]),
         ],
         "complete": False,

@@ -51,6 +51,7 @@ class TorchSteps:
             if options.autocast == "float16":
                 self._scaler = torch.amp.GradScaler(device.name)
         self.info = _info(name, run, options, self._optimizer)
+        self.model: Any = run.model
         if compiled:
             run.model = torch.compile(run.model)
 
@@ -77,7 +78,7 @@ class TorchSteps:
 
     def close(self) -> None:
         """Forget model, inputs and optimizer, and give the device's memory back."""
-        self._run = TorchRun(model=torch.nn.Identity())
+        self._run, self.model = TorchRun(model=torch.nn.Identity()), None
         self._parameters, self._optimizer, self._scaler = [], None, None
         self._device.empty_cache()
 

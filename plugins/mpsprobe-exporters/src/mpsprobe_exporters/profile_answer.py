@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural, quantity
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport
+    from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport, WorkloadInfo
 
 INTERRUPTED = "Interrupted: what was measured before is here"
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -18,6 +18,8 @@ NOISY = 0.1  # a spread from which on a reader should look at the machine before
 class Row(NamedTuple):
     """One configuration, as a table shows it; ``""`` for what is not known."""
 
+    workload: str
+    phase: str
     device: str
     batch: str
     seq: str
@@ -31,7 +33,18 @@ class Row(NamedTuple):
 
 
 TITLES = Row(
-    "device", "batch", "seq", "first call", "step", "95 % interval", "spread", "samples/s", "tokens/s", "speed"
+    "workload",
+    "phase",
+    "device",
+    "batch",
+    "seq",
+    "first call",
+    "step",
+    "95 % interval",
+    "spread",
+    "samples/s",
+    "tokens/s",
+    "speed",
 )
 
 
@@ -54,18 +67,20 @@ def amount(value: float) -> str:
 def short_answer(report: ProfileReport) -> str:
     """The profile in a sentence without a full stop."""
     measured = [(cell, cell.step) for cell in report.cells if cell.step is not None]
-    what = "training step" if report.workload.phase == "training" else "step"
     if not measured:
-        return f"No {what} of {one_line(report.workload.name)} was measured to its end"
+        return f"No {_what(report.workloads[0])} was measured to its end"
     first, step = measured[0]
-    takes = f"takes {duration(step.median_ns)} on {_device(report, first)}"
-    text = f"A {what} of {one_line(report.workload.name)} {takes}"
+    text = f"A {_what(report.workload_of(first))} takes {duration(step.median_ns)} on {_device(report, first)}"
     rates = {one.unit: one.per_second for one in first.throughput}
     if rates:
         text += f": {amount(rates['samples'])} samples/s" if "samples" in rates else ""
     others = [_faster(report, cell) for cell, _ in measured if cell.device != first.device]
     compared = next((one for one in others if one), None)
     return f"{text}; {compared}" if compared else text
+
+
+def _what(workload: WorkloadInfo) -> str:
+    return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name)}"
 
 
 def _faster(report: ProfileReport, other: ProfileCell) -> str | None:
@@ -78,8 +93,12 @@ def _faster(report: ProfileReport, other: ProfileCell) -> str | None:
 
 def _twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
     """The same configuration on another device."""
-    sizes = (cell.batch_size, cell.seq_len)
-    return next((o for o in report.cells if o.device == device and (o.batch_size, o.seq_len) == sizes), None)
+    wanted = _key(cell)
+    return next((other for other in report.cells if other.device == device and _key(other) == wanted), None)
+
+
+def _key(cell: ProfileCell) -> tuple[object, ...]:
+    return cell.workload, cell.phase, cell.batch_size, cell.seq_len, cell.dtype, cell.autocast
 
 
 def _device(report: ProfileReport, cell: ProfileCell) -> str:
@@ -87,9 +106,12 @@ def _device(report: ProfileReport, cell: ProfileCell) -> str:
     return one_line(info.name) if info is not None and info.name else one_line(cell.device)
 
 
-def workload_line(report: ProfileReport) -> str:
-    """What was run: ``distilbert (DistilBertModel, 66.4 M parameters), inference, float32, 20 steps``."""
-    workload = report.workload
+def workload_lines(report: ProfileReport) -> list[str]:
+    """What was run: ``distilbert (DistilBertModel, 66.4 M parameters), inference, float32, 20 timed steps``."""
+    return [_workload_line(report, workload) for workload in report.workloads]
+
+
+def _workload_line(report: ProfileReport, workload: WorkloadInfo) -> str:
     made = [one_line(workload.architecture)] if workload.architecture else []
     made.append(f"{quantity(workload.parameters)} parameters")
     parts = [f"{one_line(workload.name)} ({', '.join(made)})", workload.phase, one_line(workload.dtype)]
@@ -122,6 +144,8 @@ def _device_line(info: DeviceInfo) -> str:
 def method_line(report: ProfileReport) -> str:
     """With what it was measured."""
     environment = report.environment
+    if environment is None:
+        return "Measured elsewhere"
     build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
     with_what = f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
     if environment.transformers:
@@ -138,6 +162,8 @@ def _row(report: ProfileReport, cell: ProfileCell) -> Row:
     rates = {one.unit: amount(one.per_second) for one in cell.throughput}
     step = cell.step
     return Row(
+        workload=one_line(cell.workload, 40) if len({one.name for one in report.workloads}) > 1 else "",
+        phase=cell.phase if len({one.phase for one in report.workloads}) > 1 else "",
         device=one_line(cell.device, 20),
         batch="" if cell.batch_size is None else number(cell.batch_size),
         seq="" if cell.seq_len is None else number(cell.seq_len),
@@ -171,7 +197,7 @@ def phase_lines(report: ProfileReport) -> list[str]:
         total = sum(phase.median_ns for phase in cell.phases.values())
         if total:
             parts = (f"{one_line(name, 40)} {_share(phase, total)}" for name, phase in cell.phases.items())
-            lines.append(f"{configuration(cell)}: {', '.join(parts)}")
+            lines.append(f"{configuration(report, cell)}: {', '.join(parts)}")
     return lines
 
 
@@ -182,10 +208,15 @@ def _share(phase: DurationStatistics, total: float) -> str:
 def remarks(report: ProfileReport) -> list[str]:
     """What a reader should know of the figures: failures, noise, outliers, what was not measured."""
     lines = [] if report.complete else [INTERRUPTED]
-    lines += [one_line(note) for note in (*report.workload.notes, *report.notes)]
+    lines += [one_line(note) for notes in _notes(report) for note in notes]
     for cell in report.cells:
-        lines += [f"{configuration(cell)}: {text}" for text in _remarks(cell)]
+        lines += [f"{configuration(report, cell)}: {text}" for text in _remarks(cell)]
     return lines
+
+
+def _notes(report: ProfileReport) -> Iterable[list[str]]:
+    yield from (workload.notes for workload in report.workloads)
+    yield report.notes
 
 
 def _remarks(cell: ProfileCell) -> Iterable[str]:
@@ -203,9 +234,10 @@ def _remarks(cell: ProfileCell) -> Iterable[str]:
         yield f"{one_line(one.probe, 40)} was not measured: {one_line(one.reason)}"
 
 
-def configuration(cell: ProfileCell) -> str:
-    """``cuda, batch 8, sequence 128``."""
-    parts = [one_line(cell.device, 20)]
+def configuration(report: ProfileReport, cell: ProfileCell) -> str:
+    """``cuda, batch 8, sequence 128``; with workload and phase where there are several."""
+    parts = [f"{one_line(cell.workload)} {cell.phase}"] if len(report.workloads) > 1 else []
+    parts.append(one_line(cell.device, 20))
     parts += [f"batch {number(cell.batch_size)}"] if cell.batch_size is not None else []
     parts += [f"sequence {number(cell.seq_len)}"] if cell.seq_len is not None else []
     return ", ".join(parts)

@@ -8,14 +8,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileReport
 
-COLUMNS = ("device", "batch_size", "seq_len", "dtype", "kind", "process", "index", "duration_ns", "outlier", "note")
+COLUMNS = (
+    "workload",
+    "phase",
+    "device",
+    "batch_size",
+    "seq_len",
+    "dtype",
+    "kind",
+    "process",
+    "index",
+    "duration_ns",
+    "outlier",
+    "note",
+)
 
 
 def rows(report: ProfileReport) -> Iterable[tuple[object, ...]]:
     """The header, then for each configuration the first call, warm-up, steps, median phases and a failure."""
     yield COLUMNS
     for cell in report.cells:
-        sizes = (cell.device, _or_empty(cell.batch_size), _or_empty(cell.seq_len), cell.dtype)
+        sizes = (
+            cell.workload,
+            cell.phase,
+            cell.device,
+            _or_empty(cell.batch_size),
+            _or_empty(cell.seq_len),
+            _or_empty(cell.dtype),
+        )
         for process, first in enumerate(cell.first_call_ns):
             yield (*sizes, "first_call", process, 0, first, "", "")
         for index, spent in enumerate(cell.warmup.durations_ns if cell.warmup is not None else []):
@@ -28,5 +48,5 @@ def rows(report: ProfileReport) -> Iterable[tuple[object, ...]]:
             yield (*sizes, "failure", "", "", "", "", f"{cell.failure.error}: {cell.failure.message}")
 
 
-def _or_empty(value: int | None) -> object:
+def _or_empty(value: object) -> object:
     return "" if value is None else value

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def blocks(report: ProfileReport) -> Iterator[str]:
     """The blocks of the document, from the short answer to the remarks."""
     yield f"**{prose(profile_answer.short_answer(report))}.**"
-    yield f"{prose(profile_answer.workload_line(report))}. {prose(profile_answer.method_line(report))}."
+    yield "\n".join(
+        f"{prose(line)}." for line in (*profile_answer.workload_lines(report), profile_answer.method_line(report))
+    )
     yield "\n".join(f"- {prose(line)}" for line in profile_answer.device_lines(report))
     found = profile_answer.rows(report)
     shown = profile_answer.shown_columns(found)

@@ -6,10 +6,10 @@ import sys
 
 import click
 
+from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import Named, Positive
-from mpsprobe.output import choose_format, deliver
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
@@ -94,7 +94,7 @@ def coverage(
     if phase == "inference" and grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
     registry = get_registry()
-    name, to_file = choose_format(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output)
     targets = releases(torch_release)
 
     from mpsprobe_coverage.scanner.targets import check_host
@@ -118,7 +118,7 @@ def coverage(
     registry.announce("mpsprobe_after_run", workload=workload, phase=phase, report=report.model_dump(mode="json"))
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
-    deliver(registry.render(name, report, terminal=not to_file), output)
+    exporting.write(registry, name, report, output)
     sys.exit(exit_code(report, fail_on or ()))
 
 

@@ -27,7 +27,8 @@ def body(report: ProfileReport, width: int) -> Iterator[RenderableType]:
     if not report.complete:
         yield Text(profile_answer.INTERRUPTED, style="bold red")
     yield Text(profile_answer.short_answer(report), style="bold")
-    yield Text(profile_answer.workload_line(report))
+    for line in profile_answer.workload_lines(report):
+        yield Text(line)
     for line in profile_answer.device_lines(report):
         yield Text(line)
     yield Text(profile_answer.method_line(report))

@@ -1,0 +1,143 @@
+"""From a report to its file, folder or terminal through an exporter. Public: plugins' commands end with ``write``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mpsprobe import loading
+from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.output import check_folder, check_writable, deliver, write_folder
+from mpsprobe.suggestions import printable
+
+if TYPE_CHECKING:
+    from mpsprobe.registry import Registry
+    from mpsprobe.schemas.report import Report
+
+LONGEST_NAME = 60  # characters of a made-up file name before its extension
+
+
+def exporter_for(registry: Registry, path: str | PurePath) -> str | None:
+    """The name of the exporter that writes files like ``path``, by its extension; ``None`` for none or several."""
+    file_name = PurePath(path).name.lower()
+    extensions = {name: one.extension.lower() for name, one in registry.exporters().items() if one.extension}
+    fitting = {name: extension for name, extension in extensions.items() if file_name.endswith(extension)}
+    longest = max(map(len, fitting.values()), default=0)
+    names = [name for name, extension in fitting.items() if len(extension) == longest]
+    return names[0] if len(names) == 1 else None
+
+
+def choose(registry: Registry, format_name: str | None, output: str | None) -> str:
+    """The exporter for ``--format`` and ``-o``, asked before the long work.
+
+    Without ``--format`` the extension of the file decides; without that it is ``json`` for a file, ``table`` elsewhere.
+
+    Raises:
+        OutputError: the file cannot be written.
+        MpsprobeError: there is no such exporter.
+    """
+    path = None if output == "-" else output
+    name = format_name or (exporter_for(registry, path) if path is not None else None)
+    name = name or ("table" if path is None else "json")
+    check_target(registry, name, path)
+    return name
+
+
+def check_target(registry: Registry, name: str, path: str | None) -> None:
+    """Find out before the long work whether the exporter called ``name`` is there and could write to ``path``.
+
+    Raises:
+        OutputError: nothing can be written there.
+        UsageError: the exporter writes a folder, and none is named.
+        MpsprobeError: there is no such exporter, or it cannot be imported.
+    """
+    registry.exporter(name)
+    if registry.exporter_declaration(name).folder:
+        check_folder(_named(name, path))
+    elif path is not None:
+        check_writable(path)
+
+
+def write(registry: Registry, name: str, report: Report, output: str | None) -> str | None:
+    """Write ``report`` with the exporter called ``name`` to ``output``; standard output for ``None`` and ``-``.
+
+    Returns where it went: the file, or the folder that a folder exporter made; ``None`` for standard output.
+
+    Raises:
+        UsageError: the exporter does not read reports of that kind, or there is no such exporter.
+        PluginError: it failed, or could not be imported.
+        OutputError: it cannot be written.
+    """
+    path = None if output == "-" else output
+    declaration, exporter = registry.exporter_declaration(name), registry.exporter(name)
+    if report.kind not in declaration.kinds:
+        wanted, shown = ", ".join(declaration.kinds), printable(report.kind)
+        raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{shown}'")
+    if declaration.folder:
+        return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
+    stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
+    if path is None and draw is not None:
+        deliver(_whole(registry, name, lambda: draw(report)), None)
+    elif stream is not None:
+        deliver(_guarded(registry, name, lambda: _pieces(stream(report))), path)
+    else:
+        deliver(_whole(registry, name, lambda: exporter.render(report)), path)
+    return path
+
+
+def render(registry: Registry, name: str, report: Report) -> str | bytes:
+    """``report`` as the exporter called ``name`` writes it to a file. Raises as ``write``."""
+    exporter = registry.exporter(name)
+    if registry.exporter_declaration(name).folder:
+        raise UsageError(f"the exporter '{name}' writes a folder")
+    return _whole(registry, name, lambda: exporter.render(report))
+
+
+def default_path(registry: Registry, name: str, stem: str) -> str:
+    """Where ``--export NAME`` without a path writes: ``stem`` and the exporter's extension, in the current folder."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:LONGEST_NAME].rstrip("-.") or "report"
+    declaration = registry.exporter_declaration(name)
+    return f"{safe}-{name}" if declaration.folder else f"{safe}{declaration.extension}"
+
+
+def _named(name: str, path: str | None) -> Path:
+    if path is None:
+        raise UsageError(f"the exporter '{name}' writes a folder", "Name it: -o FOLDER, or --export NAME=FOLDER.")
+    return Path(path)
+
+
+def _whole(registry: Registry, name: str, make: Callable[[], Any]) -> str | bytes:
+    content: object = next(_guarded(registry, name, lambda: [make()]))
+    if not isinstance(content, (str, bytes)):
+        _blame(registry, name, f"rendered a {type(content).__name__}, neither text nor bytes", None)
+    return content
+
+
+def _guarded(registry: Registry, name: str, make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """What ``make`` gives; an exception of the plugin's code becomes an error that names the plugin."""
+    try:
+        yield from make()
+    except (MpsprobeError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message
+        _blame(registry, name, f"failed: {loading.describe(error)}", error)
+
+
+def _files(registry: Registry, name: str, exporter: Any, report: Report) -> Iterator[tuple[str, Iterator[bytes]]]:
+    for path, content in _guarded(registry, name, lambda: exporter.files(report)):
+        yield path, _guarded(registry, name, partial(_pieces, content))
+
+
+def _pieces(content: Iterable[str | bytes]) -> Iterator[bytes]:
+    for piece in content:
+        yield piece.encode("utf-8", "backslashreplace") if isinstance(piece, str) else piece
+
+
+def _blame(registry: Registry, name: str, problem: str, cause: Exception | None) -> NoReturn:
+    owner = registry.owner("exporter", name)
+    if owner is None:  # it was there a moment ago
+        raise UsageError(f"the exporter '{name}' {problem}") from cause
+    loading.refuse(f"the exporter '{name}'", owner, problem, cause)
