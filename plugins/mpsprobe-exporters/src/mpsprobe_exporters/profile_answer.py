@@ -85,13 +85,13 @@ def _what(workload: WorkloadInfo) -> str:
 
 def _faster(report: ProfileReport, other: ProfileCell) -> str | None:
     """``3.1 times as fast as the CPU``, for the first device against a cell of the baseline."""
-    twin = _twin(report, other, report.plan.devices[0])
-    if report.plan.baseline != other.device or twin is None or twin.step is None or other.step is None:
+    first = twin(report, other, report.plan.devices[0])
+    if report.plan.baseline != other.device or first is None or first.step is None or other.step is None:
         return None
-    return f"{amount(other.step.median_ns / twin.step.median_ns)} times as fast as {_device(report, other)}"
+    return f"{amount(other.step.median_ns / first.step.median_ns)} times as fast as {_device(report, other)}"
 
 
-def _twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
+def twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
     """The same configuration on another device."""
     wanted = _key(cell)
     return next((other for other in report.cells if other.device == device and _key(other) == wanted), None)
@@ -179,10 +179,10 @@ def _row(report: ProfileReport, cell: ProfileCell) -> Row:
 
 def _speed_up(report: ProfileReport, cell: ProfileCell) -> str:
     baseline = report.plan.baseline
-    twin = _twin(report, cell, baseline) if baseline is not None else None
-    if twin is None or twin.step is None or cell.step is None or cell.step.median_ns <= 0:
+    base = twin(report, cell, baseline) if baseline is not None else None
+    if base is None or base.step is None or cell.step is None or cell.step.median_ns <= 0:
         return ""
-    return f"{amount(twin.step.median_ns / cell.step.median_ns)} x"
+    return f"{amount(base.step.median_ns / cell.step.median_ns)} x"
 
 
 def shown_columns(found: list[Row]) -> list[int]:

@@ -1,0 +1,82 @@
+"""HTML and SVG made safe by construction: what is not ``Markup`` is text, and text is escaped."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from mpsprobe_exporters.plain_text import REPLACEMENT, one_line
+
+VOID = frozenset({"meta", "input", "br", "hr", "col"})
+LONGEST = 2000  # of a text; names are shortened to less where they are shown
+NAME, TITLE = 120, 600
+
+Child = str | None | Iterable["Child"]
+
+
+class Markup(str):
+    """Text that is HTML already. Only this module makes it from anything that a report says."""
+
+    __slots__ = ()
+
+
+def text(value: str, longest: int = LONGEST) -> Markup:
+    """``value`` as text between tags or in an attribute: nothing in it is markup, a control or a lone surrogate."""
+    cut = value if len(value) <= longest else one_line(value, longest)
+    if not cut.isprintable():
+        cut = "".join(c if c.isprintable() else " " if c.isspace() else REPLACEMENT for c in cut)
+    return Markup(html.escape(cut))
+
+
+def element(tag: str, *children: Child, **attributes: Any) -> Markup:
+    """``<tag …>children</tag>``.
+
+    Names of attributes lose a last ``_`` (``class_``), others become ``-``. ``None`` and ``False`` leave an attribute
+    out, ``True`` writes it without a value. Children are escaped unless they are ``Markup``; lists are taken apart.
+    """
+    opened = "".join(_attribute(name, value) for name, value in attributes.items())
+    if tag in VOID:
+        return Markup(f"<{tag}{opened}>")
+    return Markup(f"<{tag}{opened}>{joined(children)}</{tag}>")
+
+
+def joined(children: Iterable[Child]) -> Markup:
+    """The children one after the other."""
+    return Markup("".join(_rendered(child) for child in children))
+
+
+def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
+    """A name out of a report as code: on one line, shortened, in full (within reason) where one points at it."""
+    full = one_line(value, TITLE) or empty
+    short = one_line(full, longest)
+    return element("code", short, title=full if full != short else None)
+
+
+def embedded(data: Any, **attributes: Any) -> Markup:
+    """``data`` as JSON in a block that is read and never run.
+
+    ``<``, ``>`` and ``&`` are written as escapes, as is everything that is not ASCII, so that no string in it can end
+    the block, begin a comment, or be a line end to a script.
+    """
+    written = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        written = written.replace(character, f"\\u{ord(character):04x}")
+    opened = "".join(_attribute(key, value) for key, value in attributes.items())
+    return Markup(f'<script type="application/json"{opened}>{written}</script>')
+
+
+def _attribute(name: str, value: Any) -> str:
+    if value is None or value is False:
+        return ""
+    written = name.rstrip("_").replace("_", "-") if name != "viewBox" else name
+    return f" {written}" if value is True else f' {written}="{text(str(value))}"'
+
+
+def _rendered(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return child
+    return text(child) if isinstance(child, str) else joined(child)

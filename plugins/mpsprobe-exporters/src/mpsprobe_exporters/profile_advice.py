@@ -1,0 +1,255 @@
+"""What to do about a profile, in words: each recommendation with the figures of the report that it follows from.
+
+Nothing here is known of a model or a machine: every sentence is derived from what was measured, and a threshold only
+decides whether it is worth a reader's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural
+from mpsprobe_exporters.profile_answer import NOISY, amount, configuration, duration, twin
+from mpsprobe_exporters.trace_summary import Division, divide
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import FallbackCost, ProfileCell, ProfileReport
+
+# A part of the step that is smaller is within the noise of most machines.
+SMALL = 0.01
+# From a half on, the device waits longer than it works: a faster kernel would change less than a busier device.
+IDLE = 0.5
+# What the host needs to start a kernel is some 5 to 10 µs (CUDA and Metal alike); shorter kernels cannot keep a queue
+# full, and fewer than 100 of them in a step are no concern of its time.
+TINY_NS, MANY = 10_000, 100
+# Copies hide behind kernels where they may; a tenth of the step that no kernel covers is worth a look.
+COPIES = 0.1
+# With AdamW the optimizer reads and writes each parameter a few times, whatever the batch: a quarter is much.
+OPTIMIZER = 0.25
+# The first call is worth a word where it costs as much as twenty steps and more than a second.
+FIRST_STEPS, FIRST_NS = 20, 1_000_000_000
+# Beyond it, the systems of unified memory begin to compress and to swap (recommended maxima are about 70 to 80 %).
+FULL = 0.8
+# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
+OUTLIERS = 0.05
+# An interval that is wider than this hides the differences that people look for.
+WIDE = 0.1
+# A larger batch that gives less than this more has nothing left to gain.
+GROWTH = 0.05
+MOST_PLACES = 3
+HALF = ("float16", "bfloat16")
+
+
+class Advice(NamedTuple):
+    """One recommendation.
+
+    ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``found`` says what
+    was seen with its figures, ``remedy`` what to do, both as sentences with a full stop. ``share`` of a step is what it
+    is about, where that is known.
+    """
+
+    kind: str
+    where: str
+    found: str
+    remedy: str
+    share: float | None = None
+
+
+def recommendations(report: ProfileReport) -> list[Advice]:
+    """What follows from the report: what costs most first, what cannot be weighed last."""
+    found = [advice for cell in report.cells for advice in _of_cell(report, cell)]
+    found += _sweeps(report)
+    several = len(report.cells) > 1
+    found = [one if several else one._replace(where="") for one in found]
+    return sorted(found, key=lambda one: -1.0 if one.share is None else one.share, reverse=True)
+
+
+def folded(found: list[Advice]) -> list[tuple[Advice, int]]:
+    """The same with at most ``MOST_PLACES`` of a kind, each with the number of those left out after it."""
+    seen: dict[str, int] = {}
+    for one in found:
+        seen[one.kind] = seen.get(one.kind, 0) + 1
+    shown: dict[str, int] = {}
+    kept = []
+    for one in found:
+        shown[one.kind] = shown.get(one.kind, 0) + 1
+        if shown[one.kind] <= MOST_PLACES:
+            more = seen[one.kind] - MOST_PLACES if shown[one.kind] == MOST_PLACES else 0
+            kept.append((one, max(0, more)))
+    return kept
+
+
+def is_slow_mode(cell: ProfileCell) -> bool:
+    """Whether its operators were timed one by one, each synchronised: then idle time is the probe's own."""
+    return any(one.source == "slow mode" for one in cell.operators)
+
+
+def _of_cell(report: ProfileReport, cell: ProfileCell) -> Iterator[Advice]:
+    where = configuration(report, cell)
+    for kind, found, remedy, share in (*_fallbacks(cell), *_device_time(cell), *_steps(cell), *_whole(report, cell)):
+        yield Advice(kind, where, found, remedy, share)
+
+
+Finding = tuple[str, str, str, float | None]
+
+
+def _fallbacks(cell: ProfileCell) -> Iterator[Finding]:
+    small = []
+    for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
+        share = _share_of_step(cell, one.duration_ns)
+        if share is not None and share < SMALL:
+            small.append(one_line(one.operator, 80))
+            continue
+        yield "fallback", _fallback_cost(one, share), _fallback_cure(one), share
+    if small:
+        names = ", ".join(small[:MOST_PLACES]) + (f" and {len(small) - MOST_PLACES} more" if len(small) > 3 else "")
+        yield "fallback", f"{names} also left MPS, each for less than {SMALL:.0%} of the step.", "No need to act.", None
+
+
+def _fallback_cost(one: FallbackCost, share: float | None) -> str:
+    name, moved = one_line(one.operator, 80), f" and copies {byte_size(one.bytes)}" if one.bytes else ""
+    if one.method == "predicted":
+        each = f", {plural(one.calls, 'call')} a step"
+        return f"{name} will leave MPS ({one_line(one.verdict, 40)}{each}){moved}; its time was not observed."
+    spent = "" if one.duration_ns is None else f" for {duration(one.duration_ns)} of each step"
+    part = "" if share is None else f" ({share:.0%})"
+    return f"{name} ran on the CPU{spent}{part}{moved}."
+
+
+def _fallback_cure(one: FallbackCost) -> str:
+    if one.native_since:
+        return f"torch {one_line(one.native_since, 40)} has an MPS kernel for it: upgrade."
+    return "No release has a kernel for it: replace the operator, or move it out of the step."
+
+
+def _device_time(cell: ProfileCell) -> Iterator[Finding]:
+    division = divide(cell.trace) if cell.trace is not None else None
+    if division is None or is_slow_mode(cell):
+        return
+    yield from _busy(division) if division.kernels else _host_only(division)
+    copied = division.copy_ns / division.total_ns
+    if copied >= COPIES:
+        found = f"Copies take {copied:.0%} of the profiled steps in which no kernel runs."
+        yield "copies", found, "Keep tensors on the device; load the next batch while this one runs.", copied
+    if division.kernels and division.kernels >= MANY * division.steps:
+        mean = division.kernel_ns / division.kernels
+        if mean < TINY_NS:
+            found = f"{number(division.kernels // division.steps)} kernels a step last {duration(mean)} on average."
+            yield "tiny kernels", found, "Starting them costs as much: fuse them with --compile.", None
+
+
+def _busy(division: Division) -> Iterator[Finding]:
+    if division.busy < IDLE:
+        idle = 1 - division.busy
+        found = f"The device works {division.busy:.0%} of the profiled steps and waits for the host in the rest."
+        yield "host-bound", found, "Give it more at once: a larger batch, fewer small operators, --compile.", idle
+
+
+def _host_only(division: Division) -> Iterator[Finding]:
+    outside = division.other_ns / division.total_ns
+    if outside > IDLE:
+        found = f"Only {1 - outside:.0%} of the profiled steps are inside operators; the rest is Python around them."
+        yield "host-bound", found, "A larger batch, fewer small operators or --compile make it less.", outside
+
+
+def _steps(cell: ProfileCell) -> Iterator[Finding]:
+    step = cell.step
+    if step is None or step.median_ns <= 0:
+        return
+    if step.spread > NOISY:
+        found = f"Steps differ by {step.spread:.0%} of their median."
+        yield "noise", found, "Close other programs, let the machine cool, and measure again.", None
+    elif (step.high_ns - step.low_ns) / step.median_ns > WIDE:
+        found = f"The interval of the median is {duration(step.low_ns)} to {duration(step.high_ns)}."
+        yield "noise", found, f"More than {plural(step.count, 'step')} narrow it: --steps, --processes.", None
+    if step.outliers > OUTLIERS * step.count and step.outliers > 1:
+        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest {duration(step.maximum_ns)}."
+        yield "outliers", found, "Look at when they come: a pattern is memory being collected, or heat.", None
+    if cell.warmup is not None and not cell.warmup.stable:
+        found = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
+        yield "warm-up", found, "Warm up longer (--warmup), or look for shapes that change.", None
+    first = max(cell.first_call_ns, default=0)
+    if first > FIRST_NS and first > FIRST_STEPS * step.median_ns:
+        found = f"The first call takes {duration(first)}, as long as {number(int(first / step.median_ns))} steps."
+        yield "first call", found, "Make one call before the first user waits, and keep the process.", None
+    optimizer = cell.phases.get("optimizer")
+    if optimizer is not None and optimizer.median_ns >= OPTIMIZER * step.median_ns:
+        share = min(1.0, optimizer.median_ns / step.median_ns)
+        found = f"The optimizer takes {duration(optimizer.median_ns)}, {share:.0%} of a step."
+        yield "optimizer", found, "Fewer of its steps for the same samples: a larger batch, or --grad-accum.", share
+
+
+def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
+    info = next((one for one in report.devices if one.type == cell.device), None)
+    peak = _peak(cell)
+    if info is not None and info.memory_bytes and peak and peak > FULL * info.memory_bytes:
+        found = f"{byte_size(peak)} of the device's {byte_size(info.memory_bytes)} were in use at the peak."
+        yield "memory", found, "Beyond it steps fail or the system swaps: a smaller batch, or half precision.", None
+    base = twin(report, cell, report.plan.baseline) if report.plan.baseline not in (None, cell.device) else None
+    if base is not None and base.step is not None and cell.step is not None and base.step.high_ns < cell.step.low_ns:
+        times = amount(cell.step.median_ns / base.step.median_ns) if base.step.median_ns > 0 else "many"
+        found = f"A step takes {times} times as long as on {one_line(base.device, 20)}."
+        yield "slower", found, "Run this one there, or give the device more work at once.", None
+    if cell.failure is not None and "memory" in cell.failure.error.lower() + cell.failure.message.lower():
+        fits = [one.batch_size for one in report.cells if _sizes(one, cell) and one.step and one.batch_size]
+        largest = f" Batch {number(max(fits))} did." if fits else ""
+        found = f"It did not fit into memory.{largest}"
+        yield "memory", found, "Stay below it, or use --dtype float16, bfloat16 or --grad-accum.", None
+
+
+def _peak(cell: ProfileCell) -> int | None:
+    if cell.memory is None:
+        return None
+    return cell.memory.peak_reserved_bytes or cell.memory.peak_allocated_bytes
+
+
+def _sizes(one: ProfileCell, other: ProfileCell) -> bool:
+    """Whether they differ in their batch sizes at most."""
+    return _without_batch(one) == _without_batch(other)
+
+
+def _without_batch(cell: ProfileCell) -> tuple[object, ...]:
+    return cell.workload, cell.phase, cell.device, cell.seq_len, cell.dtype, cell.autocast
+
+
+def _sweeps(report: ProfileReport) -> Iterator[Advice]:
+    """What only several configurations together tell."""
+    groups: dict[tuple[object, ...], list[ProfileCell]] = {}
+    for cell in report.cells:
+        if cell.step is not None:
+            groups.setdefault(_without_batch(cell), []).append(cell)
+    for cells in groups.values():
+        yield from _saturated(report, cells)
+    yield from _half(report, [cells[0] for cells in groups.values()])
+
+
+def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advice]:
+    rates = sorted((one.batch_size, _samples(one), one) for one in cells if one.batch_size and _samples(one))
+    for (batch, rate, _), (larger, more, cell) in zip(rates, rates[1:], strict=False):
+        if rate > 0 and more < rate * (1 + GROWTH):
+            change = f"{more / rate - 1:+.0%}"
+            found = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
+            remedy = "The device has enough to do: a larger batch only takes memory."
+            yield Advice("saturated", configuration(report, cell), found, remedy)
+            return
+
+
+def _samples(cell: ProfileCell) -> float:
+    return next((one.per_second for one in cell.throughput if one.unit == "samples"), 0.0)
+
+
+def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advice]:
+    """Where a GPU runs float32 and nobody has tried half of it."""
+    tried = {one.device for one in report.cells if one.dtype in HALF or one.autocast}
+    for device in dict.fromkeys(one.device for one in cells if one.dtype == "float32" and one.device != "cpu"):
+        if device not in tried:
+            found = f"Everything on {one_line(device, 20)} ran in float32."
+            remedy = "Half of the bytes is often faster there: measure --dtype float16, bfloat16 or --autocast."
+            yield Advice("precision", "", found, remedy)
+
+
+def _share_of_step(cell: ProfileCell, spent: int | None) -> float | None:
+    if spent is None or cell.step is None or cell.step.median_ns <= 0:
+        return None
+    return min(1.0, spent / cell.step.median_ns) if spent < 1e18 else 1.0

@@ -1,0 +1,147 @@
+"""What a trace comes to: kernels and copies by name, and how its steps divide between the device and the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import Trace
+
+Interval = tuple[int, int]
+MOST_DIGITS = 18  # of a number of bytes; nothing that was copied has more
+
+
+class KernelTime(NamedTuple):
+    """All runs of one kernel."""
+
+    name: str
+    calls: int
+    total_ns: int
+    minimum_ns: int
+    maximum_ns: int
+
+
+class CopyTime(NamedTuple):
+    """All copies of one name; ``bytes`` is ``None`` where no event told it."""
+
+    name: str
+    calls: int
+    total_ns: int
+    bytes: int | None
+
+
+class Division(NamedTuple):
+    """How the steps of a trace divide; the parts exclude each other and sum up to ``total_ns``.
+
+    ``kernel_ns``: a kernel runs. ``copy_ns``: no kernel, but a copy. ``fallback_ns``: neither, while an operator runs
+    on the CPU that the device has no kernel for. ``operator_ns``: none of these, while the host is inside an operator.
+    ``other_ns``: the rest, which is Python and waiting. ``kernels`` counts those that begin in a step.
+    """
+
+    steps: int
+    total_ns: int
+    kernel_ns: int
+    copy_ns: int
+    fallback_ns: int
+    operator_ns: int
+    other_ns: int
+    kernels: int
+
+    @property
+    def busy(self) -> float:
+        """The share of the steps in which the device works."""
+        return (self.kernel_ns + self.copy_ns) / self.total_ns if self.total_ns else 0.0
+
+
+def kernels(trace: Trace) -> list[KernelTime]:
+    """The kernels, longest in total first."""
+    found: dict[int, list[int]] = {}
+    for index in _of(trace, "kernel"):
+        found.setdefault(trace.name[index], []).append(trace.duration_ns[index])
+    made = (KernelTime(trace.names[key], len(d), sum(d), min(d), max(d)) for key, d in found.items())
+    return sorted(made, key=lambda one: (-one.total_ns, one.name))
+
+
+def copies(trace: Trace) -> list[CopyTime]:
+    """The copies, longest in total first."""
+    found: dict[int, list[int]] = {}
+    for index in _of(trace, "copy"):
+        found.setdefault(trace.name[index], []).append(index)
+    made = []
+    for key, events in found.items():
+        sizes = [size for index in events if (size := _bytes(trace, index)) is not None]
+        spent = sum(trace.duration_ns[index] for index in events)
+        made.append(CopyTime(trace.names[key], len(events), spent, sum(sizes) if sizes else None))
+    return sorted(made, key=lambda one: (-one.total_ns, one.name))
+
+
+def divide(trace: Trace) -> Division | None:
+    """How the steps divide, all of them together; ``None`` for a trace without events that last.
+
+    Where no event is a step, the time from the first event to the end of the last counts as one.
+    """
+    windows = merged(_intervals(trace, "step"))
+    steps = sum(1 for _ in _of(trace, "step")) if windows else 1
+    if not windows and trace.start_ns:
+        ends = (start + spent for start, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
+        windows = merged([(min(trace.start_ns), max(ends))])
+    total = sum(end - start for start, end in windows)
+    if not total:
+        return None
+    covered, parts, before = [], [], 0
+    for category in ("kernel", "copy", "fallback", "operator"):
+        covered = merged([*covered, *_intervals(trace, category)])
+        within = overlap(windows, covered)
+        parts.append(within - before)
+        before = within
+    started = sum(_inside(windows, trace.start_ns[index]) for index in _of(trace, "kernel"))
+    return Division(steps, total, *parts, total - before, started)
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """The union of ``intervals`` as disjoint ones in order; empty ones are left out."""
+    found: list[Interval] = []
+    for start, end in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif end > start:
+            found.append((start, end))
+    return found
+
+
+def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
+    """How long both unions last at the same time; both as ``merged`` returns them."""
+    total = left = right = 0
+    while left < len(one) and right < len(other):
+        start, end = max(one[left][0], other[right][0]), min(one[left][1], other[right][1])
+        total += max(0, end - start)
+        if one[left][1] < other[right][1]:
+            left += 1
+        else:
+            right += 1
+    return total
+
+
+def _of(trace: Trace, category: str) -> Iterator[int]:
+    """The positions of the events of a category."""
+    wanted = {index for index, one in enumerate(trace.categories) if one == category}
+    return (index for index, one in enumerate(trace.category) if one in wanted) if wanted else iter(())
+
+
+def _intervals(trace: Trace, category: str) -> Iterator[Interval]:
+    for index in _of(trace, category):
+        yield trace.start_ns[index], trace.start_ns[index] + trace.duration_ns[index]
+
+
+def _inside(windows: Sequence[Interval], moment: int) -> bool:
+    from bisect import bisect_right
+
+    found = bisect_right(windows, moment, key=lambda window: window[0]) - 1
+    return found >= 0 and moment < windows[found][1]
+
+
+def _bytes(trace: Trace, index: int) -> int | None:
+    detail = trace.detail[index]
+    written = trace.details[detail].get("bytes", "") if detail >= 0 else ""
+    return int(written) if written.isascii() and written.isdigit() and len(written) <= MOST_DIGITS else None
