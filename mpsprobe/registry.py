@@ -85,6 +85,11 @@ class Registry:
             self._plugins = [self._load(plugin) for plugin in found]
         return self._plugins
 
+    @property
+    def blocked(self) -> frozenset[str]:
+        """The names of plugins that are switched off."""
+        return self._blocked
+
     def contributions(self, plugin: Plugin) -> dict[str, list[str]]:
         """The names that ``plugin`` declares, by kind (``workload``, ``exporter``, …); asks every listing hook."""
         names = {kind: self._catalogue(kind).declared_by(plugin) for kind in KINDS}

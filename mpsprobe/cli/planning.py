@@ -12,11 +12,11 @@ from mpsprobe.errors import MissingPackage, UnknownName, UsageError
 from mpsprobe.protocols import RunOptions
 
 if TYPE_CHECKING:
-    from mpsprobe.engine.profiling import Configuration, Plan
-    from mpsprobe.protocols import Device, Probe, Runner, Workload
+    from mpsprobe.engine.profiling import Plan
+    from mpsprobe.protocols import Device, Probe, Runner
     from mpsprobe.registry import Registry
 
-AUTO, BOTH, ALL, NONE, PLAIN = "auto", "both", "all", "none", "plain"
+AUTO, BOTH, ALL, NONE, PLAIN, HOST = "auto", "both", "all", "none", "plain", "host"
 Sizes = tuple[int, ...] | None
 
 
@@ -24,10 +24,11 @@ Sizes = tuple[int, ...] | None
 class Wishes:
     """The flags of ``mpsprobe profile`` that say what to measure. Sizes: see ``RunOptions``."""
 
-    workloads: Sequence[str]
+    workloads: Sequence[str] = ()
+    preset: str | None = None
     device: str = AUTO
     baseline: str | None = None
-    phase: str = "inference"
+    phase: str | None = None
     dtype: str = "float32"
     autocast: str | None = None
     batch_sizes: Sizes = None
@@ -42,10 +43,18 @@ class Wishes:
     weights: bool = False
     trust_remote_code: bool = False
 
-    @property
-    def phases(self) -> tuple[str, ...]:
-        """``inference``, ``training``, or one after the other."""
-        return PHASES if self.phase == BOTH else (self.phase,)
+    clock: str = HOST
+    fallbacks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Wishes and preset as one."""
+
+    runs: Sequence[tuple[str, Sizes, Sizes]]
+    phases: Sequence[str]
+    baseline: str | None
+    notes: Sequence[str] = ()
 
 
 def make_plan(registry: Registry, wishes: Wishes) -> Plan:
@@ -55,61 +64,94 @@ def make_plan(registry: Registry, wishes: Wishes) -> Plan:
         UsageError: names or flags that do not go together.
         MpsprobeError: something of it is not installed, or not usable here.
     """
-    from mpsprobe.engine.profiling import Plan
+    from mpsprobe.engine.profiling import Configuration, Plan
     from mpsprobe.engine.session import Settings
     from mpsprobe.schemas.profile import ProfilePlan
 
-    if "training" not in wishes.phases and wishes.grad_accum != 1:
+    asked = _with_preset(wishes)
+    if "training" not in asked.phases and wishes.grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
     devices = [choose_device(registry, wishes.device)]
-    if wishes.baseline is not None:
-        devices.append(choose_device(registry, wishes.baseline))
-        if devices[0].name == devices[1].name:
-            raise UsageError(f"--baseline {wishes.baseline} is the device that is measured anyway", "Name another one.")
-    runner = choose_runner(registry, wishes.runner, wishes.phases, devices)
+    notes = list(asked.notes)
+    if asked.baseline is not None:
+        if devices[0].name != asked.baseline:
+            devices.append(choose_device(registry, asked.baseline))
+        elif wishes.baseline is None:  # the preset's: its comparison cannot be made, its workloads can
+            notes.append(f"there is no device to compare with the baseline {asked.baseline}: it was measured alone")
+        else:
+            raise UsageError(f"--baseline {asked.baseline} is the device that is measured anyway", "Name another one.")
+    runner = choose_runner(registry, wishes.runner, asked.phases, devices)
     probes = choose_probes(registry, wishes.probes)
-    workloads = [registry.workload(name) for name in dict.fromkeys(wishes.workloads)]
-    asked = ProfilePlan(
-        workloads=[one.name for one in workloads],
-        phases=list(wishes.phases),
-        devices=[device.name for device in devices],
-        batch_sizes=list(wishes.batch_sizes or (None,)),
-        seq_lens=list(wishes.seq_lens or (None,)),
-        steps=wishes.steps,
-        warmup=wishes.warmup,
-        processes=wishes.processes,
-        compile=wishes.compiled,
-        runner=wishes.runner,
-        baseline=wishes.baseline,
-        probes=[probe.name for probe in probes],
-    )
+    workloads = {name: registry.workload(name) for name, _, _ in asked.runs}
+    configurations = [
+        Configuration(workloads[name], options, device, runner)
+        for name, device, options in _options(wishes, asked, devices)
+    ]
     return Plan(
-        configurations=list(_configurations(wishes, workloads, devices, runner)),
-        asked=asked,
+        configurations=configurations,
+        asked=ProfilePlan(
+            workloads=[one.name for one in workloads.values()],
+            phases=list(asked.phases),
+            preset=wishes.preset,
+            devices=[device.name for device in devices],
+            batch_sizes=list(dict.fromkeys(one.options.batch_size for one in configurations)),
+            seq_lens=list(dict.fromkeys(one.options.seq_len for one in configurations)),
+            steps=wishes.steps,
+            warmup=wishes.warmup,
+            processes=wishes.processes,
+            compile=wishes.compiled,
+            runner=wishes.runner,
+            baseline=asked.baseline if len(devices) > 1 else None,
+            probes=[probe.name for probe in probes],
+        ),
         settings=Settings(steps=wishes.steps, warmup=wishes.warmup),
         probes=probes,
+        notes=notes,
     )
 
 
-def _configurations(
-    wishes: Wishes, workloads: Sequence[Workload], devices: Sequence[Device], runner: Runner | None
-) -> Iterator[Configuration]:
-    """In the order of measurement: sizes grow within a device, phase and workload."""
-    from mpsprobe.engine.profiling import Configuration
+def _with_preset(wishes: Wishes) -> _Asked:
+    """What to run: the flags', or the preset's with the flags before it."""
+    phases = () if wishes.phase is None else PHASES if wishes.phase == BOTH else (wishes.phase,)
+    if wishes.preset is None:
+        if not wishes.workloads:
+            raise UsageError("what should be run?", "Say --workload NAME ('mpsprobe workloads list'), or --preset.")
+        runs = [(name, wishes.batch_sizes, wishes.seq_lens) for name in dict.fromkeys(wishes.workloads)]
+        return _Asked(runs, phases or (PHASES[0],), wishes.baseline)
+    if wishes.workloads:
+        raise UsageError("--preset names the workloads itself", "Leave out --workload, or --preset.")
+    from mpsprobe.presets import load_preset
 
-    each = product(workloads, wishes.phases, devices, wishes.seq_lens or (None,), wishes.batch_sizes or (None,))
-    for workload, phase, device, seq_len, batch_size in each:
-        options = RunOptions(
-            phase=phase,
-            dtype=wishes.dtype,
-            autocast=wishes.autocast,
-            batch_size=batch_size,
-            seq_len=seq_len,
-            grad_accum=wishes.grad_accum if phase == "training" else 1,
-            weights=wishes.weights,
-            trust_remote_code=wishes.trust_remote_code,
+    preset = load_preset(wishes.preset)
+    runs = [
+        (
+            one.name,
+            wishes.batch_sizes or (None if one.batch_size is None else (one.batch_size,)),
+            wishes.seq_lens or (None if one.seq_len is None else (one.seq_len,)),
         )
-        yield Configuration(workload, options, device, runner)
+        for one in preset.workloads
+    ]
+    notes = [f"{preset.summary} ({preset.source})"] if preset.source and preset.summary else []
+    return _Asked(runs, phases or tuple(preset.phases), wishes.baseline or preset.baseline, [*notes, *preset.notes])
+
+
+def _options(wishes: Wishes, asked: _Asked, devices: Sequence[Device]) -> Iterator[tuple[str, Device, RunOptions]]:
+    """In the order of measurement: sizes grow within a device, phase and workload."""
+    for name, batch_sizes, seq_lens in asked.runs:
+        for phase, device, seq_len, batch_size in product(
+            asked.phases, devices, seq_lens or (None,), batch_sizes or (None,)
+        ):
+            options = RunOptions(
+                phase=phase,
+                dtype=wishes.dtype,
+                autocast=wishes.autocast,
+                batch_size=batch_size,
+                seq_len=seq_len,
+                grad_accum=wishes.grad_accum if phase == "training" else 1,
+                weights=wishes.weights,
+                trust_remote_code=wishes.trust_remote_code,
+            )
+            yield name, device, options
 
 
 def choose_device(registry: Registry, name: str) -> Device:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mpsprobe import exporting
-from mpsprobe.cli.planning import AUTO, BOTH, PLAIN, Wishes, make_plan
+from mpsprobe.cli.planning import AUTO, BOTH, HOST, PLAIN, Wishes, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.options import Named, Names, Positive, Several
@@ -16,15 +17,20 @@ from mpsprobe.progress import make_progress
 from mpsprobe.registry import get_registry
 
 if TYPE_CHECKING:
+    from mpsprobe.engine.profiling import Plan
+    from mpsprobe.registry import Registry
     from mpsprobe.schemas.profile import ProfileReport
 
+NO_SCANNER = "which operators fall back on MPS was not predicted: pip install mpsprobe-coverage"
 PHASE_NAMES = (*PHASES, BOTH)
+CLOCKS = (HOST, "device")
 
 
 @click.command()
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What to run; may be given again.")
+@click.option("--preset", metavar="NAME|FILE", help="A well-known comparison (pytorch-mps-2022), or FILE.toml.")
 @click.option("--device", default=AUTO, show_default=True, metavar="NAME", help="Where; auto: the best.")
-@click.option("--phase", type=Named("phase", PHASE_NAMES), default="inference", show_default=True, help="What to run.")
+@click.option("--phase", type=Named("phase", PHASE_NAMES), help="What to run [default: inference, or the preset's].")
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--batch-size", "batch_sizes", type=Several(), metavar="N,…", help="Samples in a step; several: commas.")
@@ -35,12 +41,18 @@ PHASE_NAMES = (*PHASES, BOTH)
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
 @click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure beside time; all; none.")
+@click.option("--clock", type=Named("clock", CLOCKS), default=HOST, show_default=True, help="What takes the time.")
+@click.option("--processes", type=Positive(), default=1, show_default=True, help="Fresh processes, one by one.")
 @click.option("--baseline", metavar="DEVICE", help="Measure on this device too, and say how much faster the first is.")
+@click.option("--no-fallbacks", is_flag=True, help="Do not predict which operators fall back on MPS.")
 @click.option("--weights", is_flag=True, help="Load real weights instead of making random ones.")
 @click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+@click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
-def profile(format_name: str | None, output: str | None, **flags: Any) -> None:
+def profile(
+    exports: tuple[str, ...], format_name: str | None, output: str | None, no_fallbacks: bool, **flags: Any
+) -> None:
     """How long a step of a workload takes on MPS, CUDA or the CPU, with honest statistics.
 
     The first call, with its compilations, stands apart; then the steps warm up until they are stable; then they are
@@ -50,22 +62,52 @@ def profile(format_name: str | None, output: str | None, **flags: Any) -> None:
     mpsprobe profile --workload distilbert
     mpsprobe profile --workload resnet50 --phase training --batch-size 8,16,32
     mpsprobe profile --workload vgg16 --device mps --baseline cpu
+    mpsprobe profile --workload bert-base --probe all --export html --export tensorboard=runs
     """
-    wishes = Wishes(**flags)
-    if not wishes.workloads:
-        raise click.MissingParameter(param_type="option", param_hint="'--workload'")
+    wishes = Wishes(**flags, fallbacks=not no_fallbacks)
     registry = get_registry()
     name = exporting.choose(registry, format_name, output)
-    plan = make_plan(registry, wishes)
+    targets = [_target(registry, text, wishes) for text in exports]
+    plan = make_plan(registry, wishes)  # also before other processes measure: wrong use is told once, here
+    named, phase = ",".join(plan.asked.workloads), ",".join(plan.asked.phases)
+    registry.announce("mpsprobe_before_run", workload=named, phase=phase)
+    report = _measured(registry, wishes, plan)
+    registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
+    try:
+        for one, path in targets:
+            click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
+    finally:  # what was measured is not lost with an export that fails
+        exporting.write(registry, name, report, output)
+    sys.exit(exit_code(report))
 
+
+def _measured(registry: Registry, wishes: Wishes, plan: Plan) -> ProfileReport:
+    from mpsprobe.cli import processes
+    from mpsprobe.engine.predicting import predict
     from mpsprobe.engine.profiling import profile as measure
 
-    registry.announce("mpsprobe_before_run", workload=",".join(wishes.workloads), phase=wishes.phase)
-    report = measure(plan, make_progress())
-    data = report.model_dump(mode="json")
-    registry.announce("mpsprobe_after_run", workload=",".join(wishes.workloads), phase=wishes.phase, report=data)
-    exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report))
+    progress = make_progress()
+    report = measure(plan, progress) if wishes.processes == 1 else processes.measure(wishes, registry.blocked)
+    if not wishes.fallbacks or not report.complete:
+        return report
+    frameworks = {one.workload.framework for one in plan.configurations}
+    try:
+        scanner = registry.scanner_for(frameworks.pop()) if len(frameworks) == 1 else None
+    except MpsprobeError:
+        scanner = None
+    if scanner is None:
+        return report.model_copy(update={"notes": [*report.notes, NO_SCANNER]})
+    return predict(report, plan.configurations, scanner, progress)
+
+
+def _target(registry: Registry, text: str, wishes: Wishes) -> tuple[str, str]:
+    """Exporter and path of ``--export NAME[=PATH]``, checked before the long work."""
+    name, _, path = text.partition("=")
+    registry.exporter_declaration(name)
+    stem = Path(wishes.preset or next(iter(wishes.workloads), "profile")).name
+    path = path or exporting.default_path(registry, name, stem)
+    exporting.check_target(registry, name, path)
+    return name, path
 
 
 def exit_code(report: ProfileReport) -> int:

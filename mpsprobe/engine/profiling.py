@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mpsprobe.engine.session import (
@@ -41,14 +41,14 @@ class Plan:
     Attributes:
         configurations: in the order in which they are measured.
         asked: the same as the report tells it.
-        fallbacks: what an operator of a configuration would cost on MPS, by prediction; called after its steps.
+        notes: what a reader of the report should know of the plan.
     """
 
     configurations: Sequence[Configuration]
     asked: ProfilePlan
     settings: Settings = field(default_factory=Settings)
     probes: Sequence[Probe] = ()
-    fallbacks: Callable[[Configuration, ProfileCell], ProfileCell] | None = None
+    notes: Sequence[str] = ()
 
 
 def profile(plan: Plan, progress: Progress) -> ProfileReport:
@@ -69,8 +69,6 @@ def profile(plan: Plan, progress: Progress) -> ProfileReport:
                 raise
             complete = False
             break
-        if plan.fallbacks is not None and not interrupted:
-            cell = plan.fallbacks(configuration, cell)
         cells.append(cell)
         infos += [info] if info is not None else []
         if interrupted:
@@ -90,6 +88,7 @@ def profile(plan: Plan, progress: Progress) -> ProfileReport:
         plan=plan.asked,
         cells=cells,
         complete=complete,
+        notes=list(plan.notes),
     )
 
 
@@ -160,6 +159,7 @@ def _cell(device: Device, info: WorkloadInfo, measured: Measured) -> ProfileCell
         steps=step_samples(measured.durations_ns),
         step=step,
         phases={name: found for name, found in phases.items() if found is not None},
+        phase_samples_ns=measured.phases_ns,
         throughput=throughput(info, step),
         unavailable=measured.unavailable,
         notes=measured.notes,

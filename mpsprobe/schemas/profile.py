@@ -120,6 +120,7 @@ class ProbeReading(Record):
     probe: str
     values: dict[str, float | str]
     caveats: list[str] = []
+    process: int = Field(default=0, ge=0)
 
 
 class UnavailableProbe(Record):
@@ -199,6 +200,7 @@ class ProfileCell(Record):
     steps: list[StepSample] = []
     step: DurationStatistics | None = None
     phases: dict[str, DurationStatistics] = {}
+    phase_samples_ns: dict[str, list[int]] = {}
     throughput: list[Throughput] = []
     memory: MemoryUse | None = None
     readings: list[ProbeReading] = []

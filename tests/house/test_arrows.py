@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
     "environment": {"", "schemas"},
     "options": {"errors", "suggestions"},
+    "presets": {"errors", "suggestions"},
     "stepping": {"errors", "protocols"},
     "engine": {"environment", "errors", "protocols", "schemas"},
     "discovery": {""},
@@ -35,8 +36,8 @@ MAY_IMPORT = {
     "exporting": {"errors", "loading", "output", "registry", "schemas", "suggestions"},
     "testing": {"protocols", "schemas"},
     "cli": {
-        "", "declarations", "engine", "errors", "exporting", "loading", "options", "output", "progress", "protocols",
-        "registry", "schemas", "settings", "suggestions", "userfile",
+        "", "declarations", "engine", "errors", "exporting", "loading", "options", "output", "presets", "progress",
+        "protocols", "registry", "schemas", "settings", "suggestions", "userfile",
     },
 }  # fmt: skip
 

@@ -1,0 +1,92 @@
+"""One report of the reports of several processes that measured the same plan.
+
+Steps of one process resemble each other more than those of another: allocators, kernels chosen at start and memory
+layout differ. So the interval of a merged median comes from resampling processes first, then steps within them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mpsprobe.engine import statistics
+from mpsprobe.engine.session import duration_statistics, step_samples, throughput
+from mpsprobe.schemas.profile import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, UnavailableProbe
+
+FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
+PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_process_bytes")
+
+
+def merge(reports: Sequence[ProfileReport]) -> ProfileReport:
+    """The configurations of ``reports``, one for each process, in the order of the first; at least one report."""
+    first = reports[0]
+    if len(reports) == 1:
+        return first
+    most = max(len(report.cells) for report in reports)  # an interrupted one has fewer
+    cells = [_merged([report.cells[i] for report in reports if i < len(report.cells)], first) for i in range(most)]
+    update: dict[str, Any] = {
+        "cells": cells,
+        "complete": all(report.complete for report in reports),
+        "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
+        "plan": first.plan.model_copy(update={"processes": len(reports)}),
+    }
+    return first.model_copy(update=update)
+
+
+def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:
+    first = cells[0]
+    durations = [[step.duration_ns for step in cell.steps] for cell in cells]
+    step = clustered_statistics(durations)
+    names = dict.fromkeys(name for cell in cells for name in cell.phase_samples_ns)
+    samples = {name: [cell.phase_samples_ns.get(name, []) for cell in cells] for name in names}
+    phases = {name: clustered_statistics(found) for name, found in samples.items()}
+    info = report.workload_of(first).model_copy(update={"batch_size": first.batch_size, "seq_len": first.seq_len})
+    notes = list(dict.fromkeys(note for cell in cells for note in cell.notes))
+    if first.operators or first.trace is not None:
+        notes.append(FIRST_ONLY.format(count=len(cells)))
+    return first.model_copy(
+        update={
+            "first_call_ns": [spent for cell in cells for spent in cell.first_call_ns],
+            "warmup": next((c.warmup for c in cells if c.warmup is not None and not c.warmup.stable), first.warmup),
+            "steps": [one for process, spent in enumerate(durations) for one in step_samples(spent, process)],
+            "step": step,
+            "phases": {name: found for name, found in phases.items() if found is not None},
+            "phase_samples_ns": {name: [s for part in found for s in part] for name, found in samples.items()},
+            "throughput": throughput(info, step),
+            "memory": _memory([cell.memory for cell in cells if cell.memory is not None]),
+            "readings": [
+                reading.model_copy(update={"process": process})
+                for process, cell in enumerate(cells)
+                for reading in cell.readings
+            ],
+            "unavailable": _unavailable(cells),
+            "notes": notes,
+            "failure": next((cell.failure for cell in cells if cell.failure is not None), None),
+        }
+    )
+
+
+def clustered_statistics(samples: Sequence[Sequence[int]]) -> DurationStatistics | None:
+    """Durations in ns, process by process, in short; ``None`` where there are none."""
+    filled = [list(part) for part in samples if part]
+    pooled = duration_statistics([spent for part in filled for spent in part])
+    if pooled is None or len(filled) < 2:
+        return pooled
+    low, high = statistics.clustered_interval(filled)
+    return pooled.model_copy(update={"low_ns": low, "high_ns": high})
+
+
+def _memory(found: Sequence[MemoryUse]) -> MemoryUse | None:
+    """That of the first process, with the largest peaks of all."""
+    if not found:
+        return None
+    peaks = {}
+    for name in PEAKS:
+        values = [value for one in found if (value := getattr(one, name)) is not None]
+        peaks[name] = max(values, default=None)
+    return found[0].model_copy(update=peaks)
+
+
+def _unavailable(cells: Sequence[ProfileCell]) -> list[UnavailableProbe]:
+    found = {(one.probe, one.reason): one for cell in cells for one in cell.unavailable}
+    return list(found.values())
