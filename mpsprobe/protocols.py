@@ -170,9 +170,25 @@ class Steps(Protocol):
         ...
 
 
+class Stopwatch(Protocol):
+    """Times by the clock of a device."""
+
+    def start(self) -> None:
+        """Begin, behind everything that the device has been asked to do."""
+        ...
+
+    def stop(self) -> float:
+        """Wait for what was asked of it since ``start``: ns. What is negative or no number is not believed."""
+        ...
+
+
 @runtime_checkable
 class Device(Protocol):
-    """What runs a workload."""
+    """What runs a workload.
+
+    A device with a clock of its own may also have ``clock_unavailable() -> str | None``, why that clock cannot be
+    trusted here, in a sentence, and ``stopwatch() -> Stopwatch``: what ``--clock device`` times steps with.
+    """
 
     name: str
 
@@ -208,6 +224,9 @@ class Probe(Protocol):
     Attributes:
         name: what reports and ``--probe`` call it.
         disturbs: it makes steps slower, so it gets steps of its own after the timed ones.
+
+    One that raises stands in the report as unavailable, with its error; the message of an ``MpsprobeError`` is taken as
+    the reason. ``stop`` is then still called once, so that nothing goes on running, and its answer is thrown away.
 
     A probe that disturbs may also have ``shortest_ns``, how long its steps have to go on at least (energy counters
     are coarse), and ``steps``, how many it wants at least.

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from mpsprobe.engine import statistics, warmup
-from mpsprobe.protocols import Device, Probe, Progress, Steps
-from mpsprobe.schemas.profile import DurationStatistics, StepSample, Throughput, UnavailableProbe, Warmup
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.protocols import Device, Probe, Progress, Steps, Stopwatch
+from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe, Warmup
 from mpsprobe.schemas.workload import WorkloadInfo
 
 PHASE_STEPS = 5
 DISTURBED_STEPS = 3
 SHOWN_EACH = 100  # steps after which the running median is worked out anew, once there are as many
 CLOCK_WENT_BACK = "the clock went back during {count} of the steps: they are left out"
+HOST_CLOCK = "timed by the host's clock: {reason}"
+DEVICE_CLOCK = "steps are timed by the device's own clock; the first call and the phases by the host's"
+# Fields of ProfileCell that are the session's own: no probe fills them.
+OWN_FIELDS = {
+    *("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast", "first_call_ns", "warmup", "steps"),
+    *("step", "phases", "phase_samples_ns", "throughput", "unavailable", "notes", "failure"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How long to measure: ``warmup`` ``None`` goes on until the steps are stable."""
+    """How long to measure: ``warmup`` ``None`` goes on until the steps are stable.
+
+    ``clock`` ``device`` times steps by the device's own clock, where it has one that can be trusted.
+    """
 
     steps: int = 20
     warmup: int | None = None
+    clock: Literal["host", "device"] = "host"
 
 
 @dataclass(slots=True)
@@ -75,8 +90,10 @@ class Session:
         total = None if settings.warmup is None else settings.warmup + settings.steps
         progress.start(total, "first call")
         try:
-            first = self._timed(steps.step)
-            measured.first_call_ns = first
+            self._stopwatch: Stopwatch | None = None  # the first call is compilation, on the host
+            measured.first_call_ns = self._timed(steps.step)
+            if settings.clock == "device":
+                self._stopwatch = self._of_the_device(measured)
             self._warm_up(steps, settings, measured, progress)
             measured.phase = "steps"
             with self._probing([probe for probe in usable if not probe.disturbs], steps, measured) as sample:
@@ -108,14 +125,25 @@ class Session:
     def _timed(self, run: Callable[[], object]) -> int | None:
         """How long ``run`` took; ``None`` where the clock went back."""
         self._device.synchronize()
-        start = self._clock()
-        run()
-        self._device.synchronize()
-        duration = self._clock() - start
-        if duration < 0:
+        duration: float
+        if self._stopwatch is not None:
+            self._stopwatch.start()
+            run()
+            duration = self._stopwatch.stop()
+        else:
+            start = self._clock()
+            run()
+            self._device.synchronize()
+            duration = self._clock() - start
+        if not (math.isfinite(duration) and duration >= 0):
             self._went_back += 1
             return None
-        return duration
+        return round(duration)
+
+    def _of_the_device(self, measured: Measured) -> Stopwatch | None:
+        reason = why_no_clock(self._device)
+        measured.notes.append(HOST_CLOCK.format(reason=reason) if reason is not None else DEVICE_CLOCK)
+        return self._device.stopwatch() if reason is None else None  # type: ignore[attr-defined]
 
     def _warm_up(self, steps: Steps, settings: Settings, measured: Measured, progress: Progress) -> None:
         measured.phase = "warm-up"
@@ -192,9 +220,13 @@ class Session:
                 return action()
             except Exception as error:  # noqa: BLE001 - a probe's failure is data
                 reason = f"it failed: {type(error).__name__}: {str(error)[:200]}"
+                if isinstance(error, MpsprobeError):
+                    reason = error.message
                 measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
                 if probe in running:
                     running.remove(probe)
+                    with suppress(Exception):
+                        probe.stop()  # it may have a thread or a file open
                 return None
 
         def sample() -> None:
@@ -208,9 +240,36 @@ class Session:
             yield sample
         finally:
             for probe in tuple(running):
-                for name, value in (attempt(probe, probe.stop) or {}).items():
+                running.remove(probe)  # it is stopped once
+                for name, value in (attempt(probe, partial(_sound, probe)) or {}).items():
                     present = measured.found.get(name)
                     measured.found[name] = [*present, *value] if isinstance(present, list) else value
+
+
+def why_no_clock(device: Device) -> str | None:
+    """Why steps on ``device`` cannot be timed by its own clock; ``None`` where they can."""
+    asked = getattr(device, "clock_unavailable", None)
+    reason: str | None = asked() if asked is not None else f"{device.name} has no clock of its own"
+    return reason
+
+
+def _sound(probe: Probe) -> dict[str, Any]:
+    """What ``probe`` found, as the report takes it.
+
+    Raises:
+        MpsprobeError: it found something that no report can hold.
+    """
+    found = {}
+    for name, value in probe.stop().items():
+        field = ProfileCell.model_fields.get(name)
+        if field is None or field.annotation is None or name in OWN_FIELDS:
+            raise MpsprobeError(f"it gave '{name}', which is not for a probe to fill")
+        try:
+            found[name] = TypeAdapter[Any](field.annotation).validate_python(value)
+        except ValidationError as error:
+            place = ".".join(str(part) for part in error.errors()[0]["loc"])
+            raise MpsprobeError(f"its {name} cannot be: {place} {error.errors()[0]['msg']}") from error
+    return found
 
 
 def step_samples(durations_ns: Sequence[int], process: int = 0) -> list[StepSample]:

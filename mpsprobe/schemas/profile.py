@@ -27,7 +27,7 @@ class DeviceInfo(Record):
 
 
 class ProfilePlan(Record):
-    """What was asked for. ``warmup`` ``None`` stands for: until the steps are stable."""
+    """What was asked for. ``warmup`` ``None`` stands for: until the steps are stable. ``clock`` times the steps."""
 
     workloads: list[str] = []
     phases: list[str] = []
@@ -38,6 +38,7 @@ class ProfilePlan(Record):
     steps: int = Field(ge=1)
     warmup: int | None = Field(default=None, ge=0)
     processes: int = Field(default=1, ge=1)
+    clock: Literal["host", "device"] = "host"
     compile: bool = False
     runner: str = PLAIN
     baseline: str | None = None
@@ -102,7 +103,7 @@ class MemoryUse(Record):
 
     Allocated is what tensors hold, reserved what the allocator has taken from the system for them, process the whole
     footprint of the process. ``source`` tells whether the peaks are the allocator's own or the largest of samples,
-    which can miss a short one.
+    which can miss a short one; the process is sampled always. ``caveats`` says what stopped answering midway.
     """
 
     source: MemorySource
@@ -112,6 +113,7 @@ class MemoryUse(Record):
     peak_reserved_bytes: int | None = None
     peak_process_bytes: int | None = None
     curve: MemoryCurve = MemoryCurve()
+    caveats: list[str] = []
 
 
 class ProbeReading(Record):

@@ -154,6 +154,7 @@ def test_mps_against_a_double(monkeypatch: pytest.MonkeyPatch) -> None:
         "recommended_max_memory": 36 * 10**9,
     }.items():
         monkeypatch.setattr(torch.mps, name, double(name, value), raising=False)
+    monkeypatch.setattr(torch.backends.mps, "is_macos_or_newer", lambda major, minor: (major, minor) <= (15, 0))
     monkeypatch.setattr(torch.backends.mps, "get_name", double("get_name", "Apple M3 Max"), raising=False)
     monkeypatch.setattr(torch.backends.mps, "get_core_count", double("get_core_count", 40), raising=False)
     peaks = {"reset_peak_memory_stats": None, "max_memory_allocated": 30, "max_memory_reserved": 40}

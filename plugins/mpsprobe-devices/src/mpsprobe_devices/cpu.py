@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import platform
-
+import psutil
 import torch
 
 from mpsprobe.schemas import DeviceInfo
+from mpsprobe_devices.processor import capabilities, processor_name
 from mpsprobe_devices.torch_device import Memory, TorchDevice
+
+# torch.cpu.get_capabilities names instructions with these letters in them: avx512_bf16, amx_bf16, bf16, fp16_arith, …
+FAST = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 class CpuDevice(TorchDevice):
@@ -20,13 +23,19 @@ class CpuDevice(TorchDevice):
         return None
 
     def describe(self) -> DeviceInfo:
-        """The processor's name, how many threads torch uses, and which vector instructions."""
-        capabilities = {
+        """The processor's name, the machine's memory, how many threads torch uses, and which vector instructions."""
+        found = {
+            "torch": torch.__version__,
             "threads": str(torch.get_num_threads()),
             "instructions": str(torch.backends.cpu.get_cpu_capability()),
         }
+        told = capabilities()
+        for dtype, letters in FAST.items():
+            helpful = [name for name, there in told.items() if there is True and letters in name]
+            if told:
+                found[dtype] = ", ".join(sorted(helpful)) or "without instructions of its own"
         return DeviceInfo(
-            type=self.name, name=platform.processor() or platform.machine() or "CPU", capabilities=capabilities
+            type=self.name, name=processor_name(), memory_bytes=psutil.virtual_memory().total, capabilities=found
         )
 
     def synchronize(self) -> None:
@@ -46,3 +55,7 @@ class CpuDevice(TorchDevice):
 
     def empty_cache(self) -> None:
         """Nothing is kept."""
+
+    def clock_unavailable(self) -> str | None:
+        """It has no other clock than the host's."""
+        return "operators run on the host itself, whose clock times them"

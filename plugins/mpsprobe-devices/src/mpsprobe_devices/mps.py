@@ -5,19 +5,28 @@ thin. What ``torch.mps`` has: ``synchronize``, ``current_allocated_memory``, ``d
 ``empty_cache`` since 2.0, ``recommended_max_memory`` since 2.6. The allocator keeps peaks for ``torch.accelerator`` in
 the releases whose ATen/mps/MPSAllocator.h declares ``getDeviceStats`` (2.13.0 and later; read in the macOS wheels); a
 release that raises is believed, and its peak is sampled.
+
+``torch.mps.Event`` takes the time since 2.1, but before 2.15 ``elapsed_time`` after ``synchronize`` could wait for
+ever, and short intervals could come out negative: the time was taken in callbacks of the host. pytorch#196395 takes it
+from the command buffer instead. Its ATen/mps/MPSEvent.h, with ``m_timing_generation``, is in the macOS wheel of 2.15.0;
+the one of 2.14.1 is still that of 2.13.0.
 """
 
 from __future__ import annotations
 
 import platform
+from functools import partial
 
 import torch
 from packaging.version import Version
 
+from mpsprobe.errors import UsageError
 from mpsprobe.schemas import DeviceInfo
-from mpsprobe_devices.torch_device import Memory, TorchDevice
+from mpsprobe_devices.torch_device import EventStopwatch, Memory, TorchDevice
 
 PEAKS_SINCE = Version("2.13")
+EVENTS_SINCE = Version("2.15")
+BFLOAT16_MACOS = 14  # "MPS BFloat16 is only supported on MacOS 14 or newer"
 
 
 class MpsDevice(TorchDevice):
@@ -38,9 +47,15 @@ class MpsDevice(TorchDevice):
 
     def describe(self) -> DeviceInfo:
         """The chip's name where torch tells it, the memory that the GPU should use at most, and macOS."""
-        capabilities = {"macos": platform.mac_ver()[0]}
-        named = getattr(torch.backends.mps, "get_name", None)  # 2.6 and later
-        cores = getattr(torch.backends.mps, "get_core_count", None)  # 2.13 and later
+        capabilities = {
+            "macos": platform.mac_ver()[0],
+            "torch": torch.__version__,
+            "float16": "yes",
+            "bfloat16": "yes" if torch.backends.mps.is_macos_or_newer(BFLOAT16_MACOS, 0) else "no: needs macOS 14",
+            "float64": "no",
+        }
+        named = getattr(torch.backends.mps, "get_name", None)  # 2.9 and later, as the next one
+        cores = getattr(torch.backends.mps, "get_core_count", None)
         if cores is not None:
             capabilities["gpu_cores"] = str(cores())
         recommended = getattr(torch.mps, "recommended_max_memory", None)
@@ -77,3 +92,23 @@ class MpsDevice(TorchDevice):
     def empty_cache(self) -> None:
         """Give cached buffers back to Metal; MPSGraph's own caches stay."""
         torch.mps.empty_cache()
+
+    def clock_unavailable(self) -> str | None:
+        """Why events cannot be trusted: a release before their repair."""
+        if Version(torch.__version__) < EVENTS_SINCE:
+            return (
+                f"torch.mps.Event of torch {torch.__version__} can hang and give negative times (pytorch#196395, "
+                f"repaired in {EVENTS_SINCE})"
+            )
+        return None
+
+    def stopwatch(self) -> EventStopwatch:
+        """Events in the default stream: from the end of the command buffer before to the end of the last one.
+
+        Raises:
+            UsageError: this release's cannot be trusted.
+        """
+        reason = self.clock_unavailable()
+        if reason is not None:
+            raise UsageError(reason)
+        return EventStopwatch(partial(torch.mps.Event, enable_timing=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import DeviceDeclaration
+from mpsprobe.declarations import DeviceDeclaration, ProbeDeclaration
 
 
 @hookimpl
@@ -13,4 +13,24 @@ def mpsprobe_devices() -> list[DeviceDeclaration]:
         DeviceDeclaration("mps", "mpsprobe_devices.mps:MpsDevice", "The GPU of Apple silicon, through Metal."),
         DeviceDeclaration("cuda", "mpsprobe_devices.cuda:CudaDevice", "An NVIDIA GPU (or an AMD one with ROCm)."),
         DeviceDeclaration("cpu", "mpsprobe_devices.cpu:CpuDevice", "The processor."),
+    ]
+
+
+@hookimpl
+def mpsprobe_probes() -> list[ProbeDeclaration]:
+    """In the order in which they measure; those that run unasked cost the steps nothing that can be measured."""
+    return [
+        ProbeDeclaration("memory", "mpsprobe_devices.probes.memory:MemoryProbe", "Memory and its peaks, over time."),
+        ProbeDeclaration("host", "mpsprobe_devices.probes.host:HostProbe", "How busy the host's processor is."),
+        ProbeDeclaration(
+            "thermal",
+            "mpsprobe_devices.probes.thermal:ThermalProbe",
+            "Heat, power source and clocks, before and after.",
+        ),
+        ProbeDeclaration(
+            "energy",
+            "mpsprobe_devices.probes.energy:EnergyProbe",
+            "Energy by zeus, in steps of its own.",
+            default=False,
+        ),
     ]

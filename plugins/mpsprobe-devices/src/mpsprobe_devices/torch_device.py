@@ -1,13 +1,14 @@
-"""What the three devices share: building a workload there, and how memory is read."""
+"""What the three devices share: building a workload there, how memory is read, and what else they may tell."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mpsprobe.errors import WorkloadError
+from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe_devices.torch_steps import TorchSteps, move
 
@@ -21,6 +22,28 @@ class Memory:
 
     allocated: int | None
     reserved: int | None
+
+
+class EventStopwatch:
+    """Satisfies ``mpsprobe.protocols.Stopwatch``: two events that the device passes, one before and one after.
+
+    Args:
+        make: makes an event that takes the time, as ``torch.cuda.Event`` and ``torch.mps.Event`` do.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def start(self) -> None:
+        """Put the first event behind what the device has been asked to do."""
+        self._begin, self._end = self._make(), self._make()
+        self._begin.record()
+
+    def stop(self) -> float:
+        """Put the second one behind what it was asked since, wait for it: ns from one to the other."""
+        self._end.record()
+        self._end.synchronize()
+        return float(self._begin.elapsed_time(self._end)) * 1e6
 
 
 class TorchDevice:
@@ -55,6 +78,26 @@ class TorchDevice:
     def empty_cache(self) -> None:
         """Give memory that no tensor holds back to the system."""
         raise NotImplementedError
+
+    def clock_unavailable(self) -> str | None:
+        """Why steps cannot be timed by the device's own clock, in a sentence; ``None`` where they can."""
+        return f"{self.name} has no clock of its own"
+
+    def stopwatch(self) -> EventStopwatch:
+        """What times by the device's own clock.
+
+        Raises:
+            UsageError: there is none that can be trusted.
+        """
+        raise UsageError(self.clock_unavailable() or f"{self.name} has no clock of its own")
+
+    def state(self) -> Mapping[str, float | str]:
+        """Heat, power and clocks now, by name with the unit in it; ``…_throttled_ns`` are counters.
+
+        Raises:
+            Exception: it cannot be asked; the message says why.
+        """
+        return {}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether ``error`` says that there is no more memory."""

@@ -1,0 +1,1 @@
+"""What measures beside time: memory, the host's processor, energy, heat and power."""

@@ -1,0 +1,198 @@
+"""Heat, power source and clocks before and after the steps, where the system or the device tells.
+
+| what | from |
+|---|---|
+| thermal state, low-power mode | ``NSProcessInfo`` of macOS, through ``osascript`` (``pmset -g therm`` is silent) |
+| power source, charge | psutil, where there is a battery |
+| hottest sensor | psutil (Linux, FreeBSD) |
+| clock of the processor | psutil; not on macOS, where it is a constant |
+| what the device tells of itself | ``TorchDevice.state``; NVIDIA's driver for CUDA |
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import psutil
+
+from mpsprobe.protocols import Device, Steps
+from mpsprobe.schemas import ProbeReading
+from mpsprobe_devices.commands import ask
+from mpsprobe_devices.torch_device import first_line
+
+Values = Mapping[str, float | str]
+# NSProcessInfoThermalState, in its order, and NSProcessInfo.isLowPowerModeEnabled (macOS 12).
+THERMAL_STATES = ("nominal", "fair", "serious", "critical")
+SCRIPT = (
+    'ObjC.import("Foundation"); var info = $.NSProcessInfo.processInfo; '
+    "JSON.stringify([info.thermalState, info.lowPowerModeEnabled])"
+)
+THROTTLED = "_throttled_ns"  # what ends so is a counter: what it grew by is shown
+NOTHING = "neither the system nor the device tells temperature, power source or clocks here"
+
+
+def macos(device: Device) -> Values:
+    """``thermal_state`` and ``low_power_mode``, as macOS judges them itself."""
+    del device
+    if platform.system() != "Darwin":
+        return {}
+    return read_process_info(ask(["osascript", "-l", "JavaScript", "-e", SCRIPT]))
+
+
+def read_process_info(printed: str | None) -> Values:
+    """What ``SCRIPT`` printed: a list of a number from 0 to 3 and a truth value."""
+    try:
+        state, low = json.loads(printed or "")
+    except (TypeError, ValueError):
+        return {}
+    found: dict[str, float | str] = {}
+    if type(state) is int and 0 <= state < len(THERMAL_STATES):
+        found["thermal_state"] = THERMAL_STATES[state]
+    if low in (0, 1):  # False and True as well
+        found["low_power_mode"] = "on" if low else "off"
+    return found
+
+
+def battery(device: Device) -> Values:
+    """``power_source`` and ``battery_percent``; nothing where there is no battery."""
+    del device
+    asked = getattr(psutil, "sensors_battery", None)  # absent where psutil has no way to tell
+    told = asked() if asked is not None else None
+    if told is None:
+        return {}
+    found: dict[str, float | str] = {"battery_percent": float(told.percent)}
+    if told.power_plugged is not None:
+        found["power_source"] = "mains" if told.power_plugged else "battery"
+    return found
+
+
+def temperatures(device: Device) -> Values:
+    """``hottest_celsius`` of all sensors, which one it is, and what that one calls too hot."""
+    del device
+    asked = getattr(psutil, "sensors_temperatures", None)
+    sensors = [(one, chip) for chip, several in (asked() if asked is not None else {}).items() for one in several]
+    sensors = [(one, chip) for one, chip in sensors if _is_number(one.current)]
+    if not sensors:
+        return {}
+    hottest, chip = max(sensors, key=lambda pair: float(pair[0].current))
+    found: dict[str, float | str] = {
+        "hottest_celsius": float(hottest.current),
+        "hottest_sensor": f"{chip} {hottest.label}".strip(),
+    }
+    if _is_number(hottest.high) and hottest.high > 0:
+        found["hottest_limit_celsius"] = float(hottest.high)
+    return found
+
+
+def processor_clock(device: Device) -> Values:
+    """``cpu_mhz``: the mean over the cores now."""
+    del device
+    asked = getattr(psutil, "cpu_freq", None)
+    if asked is None or platform.system() == "Darwin":
+        return {}
+    told = asked()
+    return {"cpu_mhz": float(told.current)} if told is not None and told.current else {}
+
+
+def of_the_device(device: Device) -> Values:
+    """What the device tells of itself."""
+    asked = getattr(device, "state", None)
+    found: Values = asked() if asked is not None else {}
+    return found
+
+
+SOURCES: tuple[Callable[[Device], Values], ...] = (macos, battery, temperatures, processor_clock, of_the_device)
+
+
+class ThermalProbe:
+    """Satisfies ``mpsprobe.protocols.Probe``.
+
+    The state before is that at the beginning of the session, before the first call: asking takes long enough for an
+    idle GPU to lower its clocks, so it is not done between warm-up and steps.
+
+    Args:
+        sources: each tells values by name.
+    """
+
+    name = "thermal"
+    disturbs = False
+
+    def __init__(self, sources: Sequence[Callable[[Device], Values]] = SOURCES) -> None:
+        self._sources = sources
+
+    def unavailable(self, device: Device) -> str | None:
+        """Why there is nothing to tell; otherwise the state before is known now."""
+        self._before, self._caveats = self._read(device)
+        if self._before:
+            return None
+        return "; ".join([NOTHING, *self._caveats])
+
+    def start(self, device: Device, steps: Steps) -> None:
+        """Nothing: see above."""
+        del steps
+        self._device = device
+
+    def sample(self) -> None:
+        """Nothing: a reading takes longer than many a step."""
+
+    def stop(self) -> Mapping[str, Any]:
+        """Each value before and after; what a counter grew by; and what of it means that times are too long."""
+        after, caveats = self._read(self._device)
+        values: dict[str, float | str] = {}
+        for name in dict.fromkeys([*self._before, *after]):
+            before, now = self._before.get(name), after.get(name)
+            if name.endswith(THROTTLED):
+                if isinstance(before, float) and isinstance(now, float) and now >= before:
+                    values[name] = now - before
+                continue
+            values |= {f"{name}_before": before} if before is not None else {}
+            values |= {f"{name}_after": now} if now is not None else {}
+        gone = sorted(set(self._before) - set(after))
+        if gone:
+            caveats = [*caveats, f"no longer told after the steps: {', '.join(gone)}"]
+        caveats = [*warnings_of(values), *dict.fromkeys([*self._caveats, *caveats])]
+        return {"readings": [ProbeReading(probe=self.name, values=values, caveats=caveats)]}
+
+    def _read(self, device: Device) -> tuple[dict[str, float | str], list[str]]:
+        found: dict[str, float | str] = {}
+        caveats = []
+        for source in self._sources:
+            try:
+                told = source(device)
+            except Exception as error:  # noqa: BLE001 - drivers and system files fail in many ways
+                caveats.append(f"{source.__name__.replace('_', ' ')}: {first_line(error)}")
+                continue
+            found |= {name: value for name, value in told.items() if isinstance(value, str) or _is_number(value)}
+        return found, caveats
+
+
+def warnings_of(values: Values) -> list[str]:
+    """What in a reading means that the machine may have been slower than it can be."""
+    found = []
+
+    def told(name: str) -> list[float | str]:
+        return [values[key] for key in (f"{name}_before", f"{name}_after") if key in values]
+
+    hot = [state for state in told("thermal_state") if state != THERMAL_STATES[0]]
+    if hot:
+        found.append(f"the thermal state was {hot[-1]}, not nominal: macOS slows the machine down to cool it")
+    if "on" in told("low_power_mode"):
+        found.append("low-power mode was on: it keeps clocks down")
+    if "battery" in told("power_source"):
+        found.append("it ran on battery: many machines keep clocks down then")
+    for name, value in values.items():
+        if name.endswith(THROTTLED) and isinstance(value, float) and value > 0:
+            cause = name.removesuffix(THROTTLED).replace("_", " ")
+            found.append(f"clocks were held down ({cause}) for {value / 1e6:.0f} ms")
+    hottest, limit = values.get("hottest_celsius_after"), values.get("hottest_limit_celsius_after")
+    if isinstance(hottest, float) and isinstance(limit, float) and hottest >= limit:
+        found.append(f"{values.get('hottest_sensor_after')} was at {hottest:g} °C, its limit is {limit:g} °C")
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
