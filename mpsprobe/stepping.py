@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 
-ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8}
+if TYPE_CHECKING:
+    from mpsprobe.schemas.workload import WorkloadInfo
+
+ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
 
@@ -75,3 +78,36 @@ def optimizer_name(optimizer: Any) -> str:
     """``AdamW (fused)``."""
     forms = [form for form in ("fused", "foreach") if optimizer.defaults.get(form)]
     return type(optimizer).__name__ + (f" ({forms[0]})" if forms else "")
+
+
+def make_adamw(model: Any) -> Any:
+    """AdamW as Trainer makes it: in its fused form where torch has that for the model's device."""
+    import torch
+
+    groups = parameter_groups(model)
+    try:
+        return torch.optim.AdamW(groups, **ADAMW, fused=True)
+    except RuntimeError:  # "`fused=True` requires all the params to be floating point Tensors of supported devices"
+        return torch.optim.AdamW(groups, **ADAMW)
+
+
+def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any) -> WorkloadInfo:
+    """What a report says of ``run``; ``optimizer`` is ``None`` in inference."""
+    from mpsprobe.schemas.workload import WorkloadInfo
+
+    return WorkloadInfo.model_validate(
+        {
+            "name": name,
+            "architecture": run.architecture or type(run.model).__name__,
+            "phase": options.phase,
+            "dtype": options.dtype,
+            "parameters": sum(p.numel() for p in run.model.parameters()),
+            "batch_size": run.batch_size,
+            "seq_len": run.seq_len,
+            "autocast": options.autocast,
+            "grad_accum": options.grad_accum,
+            "optimizer": None if optimizer is None else optimizer_name(optimizer),
+            "weights": options.weights,
+            "notes": list(run.notes),
+        }
+    )

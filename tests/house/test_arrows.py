@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "environment": {"", "schemas"},
     "options": {"errors", "suggestions"},
     "presets": {"errors", "suggestions"},
-    "stepping": {"errors", "protocols"},
+    "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas"},
     "discovery": {""},
     "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},

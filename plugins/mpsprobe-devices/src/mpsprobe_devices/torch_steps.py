@@ -11,8 +11,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.schemas import WorkloadInfo
-from mpsprobe.stepping import ADAMW, forward, loss_of, optimizer_name, parameter_groups
+from mpsprobe.stepping import forward, loss_of, make_adamw, workload_info
 
 if TYPE_CHECKING:
     from mpsprobe_devices.torch_device import TorchDevice
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
 def move(value: Any, device: str) -> Any:
     """``value`` with every tensor in it on ``device``."""
     return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)
-
-
-def make_adamw(model: torch.nn.Module) -> torch.optim.Optimizer:
-    """AdamW as Trainer makes it: in its fused form where torch has that for the model's device."""
-    groups = parameter_groups(model)
-    try:
-        return torch.optim.AdamW(groups, **ADAMW, fused=True)
-    except RuntimeError:  # "`fused=True` requires all the params to be floating point Tensors of supported devices"
-        return torch.optim.AdamW(groups, **ADAMW)
 
 
 class TorchSteps:
@@ -50,7 +40,7 @@ class TorchSteps:
             self._optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model)
             if options.autocast == "float16":
                 self._scaler = torch.amp.GradScaler(device.name)
-        self.info = _info(name, run, options, self._optimizer)
+        self.info = workload_info(name, run, options, self._optimizer)
         self.model: Any = run.model
         if compiled:
             run.model = torch.compile(run.model)
@@ -114,22 +104,3 @@ class TorchSteps:
         else:
             self._optimizer.step()
         self._optimizer.zero_grad()
-
-
-def _info(name: str, run: TorchRun, options: RunOptions, optimizer: Any) -> WorkloadInfo:
-    return WorkloadInfo.model_validate(
-        {
-            "name": name,
-            "architecture": run.architecture or type(run.model).__name__,
-            "phase": options.phase,
-            "dtype": options.dtype,
-            "parameters": sum(p.numel() for p in run.model.parameters()),
-            "batch_size": run.batch_size,
-            "seq_len": run.seq_len,
-            "autocast": options.autocast,
-            "grad_accum": options.grad_accum,
-            "optimizer": None if optimizer is None else optimizer_name(optimizer),
-            "weights": options.weights,
-            "notes": list(run.notes),
-        }
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.declarations import RunnerDeclaration, WorkloadDeclaration
 
 
 @hookimpl
@@ -32,3 +32,20 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
     from mpsprobe_hf.opennames.names import declare
 
     return declare(name)
+
+
+@hookimpl
+def mpsprobe_runners() -> Iterable[RunnerDeclaration]:
+    """The training loops that users of Hugging Face's libraries run."""
+    return [
+        RunnerDeclaration(
+            name="trainer",
+            target="mpsprobe_hf.runners.trainer:TrainerRunner",
+            summary="transformers' Trainer, with its data loader, clipping, scheduler and callbacks.",
+        ),
+        RunnerDeclaration(
+            name="accelerate",
+            target="mpsprobe_hf.runners.accelerate:AccelerateRunner",
+            summary="The loop of accelerate's documentation: prepare, accumulate, backward, clip, step.",
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Hugging Face's own training loops, stepped one optimizer update at a time."""

@@ -1,0 +1,196 @@
+"""Trainer and accelerate, stepped one update at a time, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from mpsprobe_devices.cpu import CpuDevice
+
+from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
+from mpsprobe.protocols import Runner, RunOptions, Steps, TorchRun
+from mpsprobe.registry import get_registry
+from mpsprobe.testing.fakes import FakeDevice
+from mpsprobe_hf.runners.accelerate import AccelerateRunner
+from mpsprobe_hf.runners.trainer import TrainerRunner
+
+TRAINING = RunOptions(phase="training")
+RUNNERS = [TrainerRunner(), AccelerateRunner()]
+
+
+class _Net(torch.nn.Module):
+    """Counts its calls; with ``fails_at`` it raises in that one."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(4, 2)
+        self.calls, self.fails_at, self.modes = 0, fails_at, set[bool]()
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        self.calls += 1
+        self.modes.add(self.training)
+        if self.calls == self.fails_at:
+            raise RuntimeError("no such size")
+        out = self.layer(x)
+        return {"loss": (out - (0 if labels is None else labels)).pow(2).mean(), "logits": out}
+
+
+class _Workload:
+    name, framework = "net", "torch"
+
+    def __init__(self, **more: Any) -> None:
+        self.more, self.net = more, _Net(more.pop("fails_at", None))
+
+    def build(self, options: RunOptions) -> Any:
+        inputs = {"x": torch.ones(3, 4), "labels": torch.zeros(3, 2)}
+        return TorchRun(**{"model": self.net, "kwargs": inputs, "batch_size": 3, **self.more})
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+def _opened(runner: Runner, options: RunOptions = TRAINING, **more: Any) -> tuple[Steps, _Net]:
+    workload = _Workload(**more)
+    return runner.open(workload, options, CpuDevice()), workload.net
+
+
+@pytest.fixture(params=RUNNERS, ids=lambda runner: runner.name)
+def runner(request: pytest.FixtureRequest) -> Runner:
+    found: Runner = request.param
+    return found
+
+
+def test_a_step_is_one_update_of_the_parameters(runner: Runner) -> None:
+    steps, net = _opened(runner)
+    before = net.layer.weight.detach().clone()
+    for count in (1, 2, 3):
+        steps.step()
+        assert net.calls == count and net.modes == {True}
+    assert not torch.equal(before, net.layer.weight)
+    assert steps.info.optimizer == "AdamW (fused)" and steps.info.batch_size == 3
+    steps.close()
+    steps.close()
+
+
+def test_it_learns_what_the_plain_steps_learn(runner: Runner) -> None:
+    plain = CpuDevice().open(workload := _Workload(), TRAINING)
+    steps, net = _opened(runner)
+    for _ in range(3):
+        plain.step()
+        steps.step()
+    steps.close()
+    # Trainer lets its learning rate fall linearly over all updates, which are as good as endless here.
+    torch.testing.assert_close(net.layer.weight, workload.net.layer.weight, rtol=1e-6, atol=1e-7)
+
+
+def test_gradients_are_accumulated(runner: Runner) -> None:
+    steps, net = _opened(runner, RunOptions(phase="training", grad_accum=3))
+    steps.step()
+    weight = net.layer.weight.detach().clone()
+    steps.step()
+    assert net.calls == 6 and steps.info.grad_accum == 3
+    assert not torch.equal(weight, net.layer.weight)
+    steps.close()
+
+
+def test_phases_are_told_apart_and_cover_a_step(runner: Runner) -> None:
+    steps, net = _opened(runner)
+    found = steps.phases()
+    assert {"forward", "backward", "optimizer"} <= set(found) and net.calls == 1
+    assert all(found[name] > 0 for name in ("forward", "backward", "optimizer")) and min(found.values()) >= 0
+    steps.step()
+    assert net.calls == 2
+    steps.close()
+
+
+def test_the_workloads_own_call_loss_and_optimizer_are_used(runner: Runner) -> None:
+    made: list[torch.optim.Optimizer] = []
+
+    def optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
+        made.append(torch.optim.SGD(model.parameters(), lr=0.5))
+        return made[0]
+
+    seen: list[Any] = []
+    steps, net = _opened(
+        runner,
+        args=(torch.ones(2, 4),),
+        kwargs={},
+        call=lambda model, args, kwargs: seen.append((len(args), dict(kwargs))) or model(*args)["logits"],
+        loss=lambda logits: logits.sum() * 0 + net_of["net"].layer.weight.sum(),
+        optimizer=optimizer,
+    )
+    net_of = {"net": net}
+    before = net.layer.weight.detach().clone()
+    steps.step()
+    assert seen == [(1, {})] and len(made) == 1
+    # The gradient is 1 everywhere, of norm sqrt(8), clipped to norm 1.
+    torch.testing.assert_close(net.layer.weight, before - 0.5 / 8**0.5, rtol=1e-4, atol=1e-5)
+    steps.close()
+
+
+def test_an_error_of_the_model_comes_out_of_the_step(runner: Runner) -> None:
+    steps, _ = _opened(runner, fails_at=4)
+    for _ in range(3):
+        steps.step()
+    with pytest.raises(RuntimeError, match="^no such size$"):
+        steps.step()
+    steps.close()
+
+
+def test_operators_of_the_loop_are_seen_by_torch_profiler(runner: Runner) -> None:
+    steps, _ = _opened(runner)
+    steps.step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
+        steps.step()
+    steps.close()
+    counts = {event.key: event.count for event in found.key_averages()}
+    assert counts["aten::linear"] == 1 and counts["aten::_fused_adamw_"] >= 1
+
+
+def test_autocast_is_the_librarys(runner: Runner) -> None:
+    dtypes: list[torch.dtype] = []
+    steps, net = _opened(runner, RunOptions(phase="training", autocast="bfloat16"))
+    net.layer.register_forward_hook(lambda module, args, output: dtypes.append(output.dtype))
+    steps.step()
+    steps.close()
+    assert dtypes == [torch.bfloat16]
+
+
+def test_two_configurations_in_one_process(runner: Runner) -> None:
+    for options in (TRAINING, RunOptions(phase="training", autocast="bfloat16", grad_accum=2), TRAINING):
+        steps, net = _opened(runner, options)
+        steps.step()
+        assert net.calls == options.grad_accum
+        steps.close()
+
+
+def test_wrong_use_is_told(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="training only"):
+        _opened(runner, RunOptions())
+    with pytest.raises(UsageError, match="beside positional ones"):
+        _opened(runner, args=(1,), kwargs={"args": 2})
+    assert runner.unavailable(CpuDevice()) is None
+    assert "knows cpu, cuda, mps only" in (runner.unavailable(FakeDevice()) or "")
+    steps, _ = _opened(runner)
+    steps.step()
+    steps.close()
+    with pytest.raises((MpsprobeError, StopIteration, AttributeError, TypeError)):
+        steps.step()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_workload_of_another_framework_is_told(runner: Runner) -> None:
+    class Other(_Workload):
+        def build(self, options: RunOptions) -> Any:
+            return 7
+
+    with pytest.raises(WorkloadError, match="did not build a TorchRun"):
+        runner.open(Other(), TRAINING, CpuDevice())
+
+
+def test_the_registry_has_them() -> None:
+    registry = get_registry()
+    assert set(registry.runners()) == {"trainer", "accelerate"}
+    assert registry.runner("trainer").name == "trainer"
