@@ -134,7 +134,7 @@ def test_an_error_of_the_model_comes_out_of_the_step(runner: Runner) -> None:
     steps, _ = _opened(runner, fails_at=4)
     for _ in range(3):
         steps.step()
-    with pytest.raises(RuntimeError, match="^no such size$"):
+    with pytest.raises(RuntimeError, match=r"^no such size$"):
         steps.step()
     steps.close()
 
