@@ -8,38 +8,61 @@ from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
 
 KINDS = ("coverage", "coverage-matrix", "profile")
+ALL_KINDS = (*KINDS, "comparison")
 
 
 @hookimpl
 def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
-    """The four formats that reports are read in."""
+    """The formats that reports are read in."""
     return [
         ExporterDeclaration(
             name="table",
             target="mpsprobe_exporters.table:TableExporter",
             summary="For the terminal: the short answer, the operators, what to do",
             extension=".txt",
-            kinds=KINDS,
+            kinds=ALL_KINDS,
         ),
         ExporterDeclaration(
             name="json",
             target="mpsprobe_exporters.json_document:JsonExporter",
             summary="The whole report, as 'mpsprobe export' reads it back",
             extension=".json",
-            kinds=KINDS,
+            kinds=ALL_KINDS,
         ),
         ExporterDeclaration(
             name="markdown",
             target="mpsprobe_exporters.markdown:MarkdownExporter",
             summary="GitHub-flavoured Markdown, for issues and pull requests",
             extension=".md",
-            kinds=KINDS,
+            kinds=ALL_KINDS,
         ),
         ExporterDeclaration(
             name="csv",
             target="mpsprobe_exporters.csv_rows:CsvExporter",
-            summary="One row for each operator (RFC 4180), for spreadsheets",
+            summary="One row for each thing measured or judged (RFC 4180), for spreadsheets",
             extension=".csv",
+            kinds=ALL_KINDS,
+        ),
+        ExporterDeclaration(
+            name="html",
+            target="mpsprobe_exporters.html.exporter:HtmlExporter",
+            summary="One self-contained page: charts, operators, modules, memory, time line, what to do",
+            extension=".html",
             kinds=KINDS,
+        ),
+        ExporterDeclaration(
+            name="chrome",
+            target="mpsprobe_exporters.traces.chrome:ChromeExporter",
+            summary="A time line for Perfetto and chrome://tracing (trace event format)",
+            extension=".trace.json",
+            kinds=("profile",),
+        ),
+        ExporterDeclaration(
+            name="tensorboard",
+            target="mpsprobe_exporters.traces.tensorboard:TensorboardExporter",
+            summary="A logdir for TensorBoard with torch-tb-profiler",
+            extension="",
+            kinds=("profile",),
+            folder=True,
         ),
     ]

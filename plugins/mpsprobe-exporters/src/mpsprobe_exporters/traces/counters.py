@@ -1,0 +1,85 @@
+"""Curves of a trace: memory and power over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, thousandths, ticks
+from mpsprobe_exporters.traces.layout import SEPARATOR
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import MemoryCurve
+
+CURVES = ("allocated_bytes", "reserved_bytes", "process_bytes")
+CPU_PREFIX = "cpu_"  # of the names of curves that are the host's in the trace of another device
+LARGEST = 2.0**62  # bytes
+
+
+class Curve(NamedTuple):
+    """A quantity over time; the columns are equally long."""
+
+    name: str
+    times_ns: Sequence[int]
+    values: Sequence[float]
+
+
+def memory(curve: MemoryCurve) -> list[Curve]:
+    """The columns of ``curve`` that have values."""
+    columns = ((name, getattr(curve, name)) for name in CURVES)
+    return [Curve(name, curve.times_ns, values) for name, values in columns if values]
+
+
+def lines(curves: Iterable[Curve], process: int, base_ns: int) -> Iterator[str]:
+    """Counter events, each behind a separator; of two curves of one name the second gets a number."""
+    seen: dict[str, int] = {}
+    for curve in curves:
+        seen[curve.name] = number = seen.get(curve.name, 0) + 1
+        name = text(curve.name if number == 1 else f"{curve.name} ({number})")
+        for at, value in zip(curve.times_ns, curve.values, strict=False):
+            if math.isfinite(value):
+                shown = thousandths(_time(at, base_ns))
+                yield (
+                    f'{SEPARATOR}{{"ph":"C","name":{name},"pid":{process},"tid":0,"ts":{shown},'
+                    f'"args":{{"value":{value!r}}}}}'
+                )
+
+
+def allocations(curves: Sequence[Curve], place: str, base_ns: int, cpu: bool) -> Iterator[str]:
+    """What torch-tb-profiler draws as memory: an allocation or release for each change of a curve.
+
+    It knows the types of device 0 and 1 only: ``cpu`` says that allocated bytes are the host's, else they are drawn
+    for GPU0. Each change is an allocation of its own, so an operator is charged with what changed while it ran.
+    """
+    for prefix, on_host in ((CPU_PREFIX, True), ("", cpu)):
+        allocated = next((one for one in curves if one.name == f"{prefix}allocated_bytes"), None)
+        if allocated is None:
+            continue
+        reserved = next((one for one in curves if one.name == f"{prefix}reserved_bytes"), None)
+        where = '"Device Type":0,"Device Id":-1' if on_host else '"Device Type":1,"Device Id":0'
+        yield from _changes(allocated, reserved, place, where, base_ns)
+
+
+def _changes(allocated: Curve, reserved: Curve | None, place: str, where: str, base_ns: int) -> Iterator[str]:
+    held = _points(reserved) if reserved is not None else []
+    before, position = 0, 0
+    for index, (at, value) in enumerate(_points(allocated)):
+        while position < len(held) - 1 and held[position + 1][0] <= at:
+            position += 1
+        total = f',"Total Reserved":{held[position][1]}' if held else ""
+        shown = exact(ticks(_time(at, base_ns)))
+        yield (
+            f'{SEPARATOR}{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"ts":{shown},'
+            f'"args":{{{where},"Addr":{index + 1},"Bytes":{value - before},"Total Allocated":{value}{total}}}}}'
+        )
+        before = value
+
+
+def _points(curve: Curve) -> list[tuple[int, int]]:
+    pairs = zip(curve.times_ns, curve.values, strict=False)
+    return sorted((at, round(min(value, LARGEST))) for at, value in pairs if math.isfinite(value) and value >= 0)
+
+
+def _time(at: int, base_ns: int) -> int:
+    return min(max(at - base_ns, 0), LONGEST_NS)

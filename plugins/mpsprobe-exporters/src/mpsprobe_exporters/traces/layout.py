@@ -1,0 +1,77 @@
+"""Processes and threads of the written trace: numbers that are unique, names, and the order in which they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters.traces.encoding import text
+from mpsprobe_exporters.traces.lanes import Row
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ProfileCell
+
+SEPARATOR = ",\n"
+AT_ONCE = 4096  # lines in one piece
+
+
+def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
+    """``lines`` in pieces of many; rows that were added meanwhile are named before their events."""
+    rest = iter(lines)
+    while some := list(islice(rest, AT_ONCE)):
+        yield "".join([*layout.taken(), *some])
+
+
+def title(cell: ProfileCell) -> str:
+    """``bert-base training, mps, batch 8, length 128, float32``: what a viewer shows of a cell."""
+    words = [f"{cell.workload} {cell.phase}", cell.device]
+    words += [f"batch {cell.batch_size}"] if cell.batch_size is not None else []
+    words += [f"length {cell.seq_len}"] if cell.seq_len is not None else []
+    words += [cell.dtype] if cell.dtype is not None else []
+    words += [f"autocast {cell.autocast}"] if cell.autocast is not None else []
+    return ", ".join(words)
+
+
+class Layout:
+    """Gives out processes and threads, and keeps the metadata events that name them until they are written."""
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        self._threads = 0
+        self._processes = 0
+
+    def number(self) -> int:
+        """A number for a process, from 1."""
+        self._processes += 1
+        return self._processes
+
+    def process(self, number: int, name: str, label: str | None = None) -> None:
+        """Name the process ``number``; they stand in the order of their numbers. ``label`` is shown beside the name."""
+        self._tell(number, 0, "process_name", f'"name":{text(name)}')
+        self._tell(number, 0, "process_sort_index", f'"sort_index":{number}')
+        if label is not None:
+            self._tell(number, 0, "process_labels", f'"labels":{text(label)}')
+
+    def row(self, process: int, name: str) -> Row:
+        """A row in ``process``; threads count through the whole file, so that equal names are no trouble."""
+
+        def announce(lane: int, shown: str) -> str:
+            del lane
+            self._threads += 1
+            thread = self._threads
+            self._tell(process, thread, "thread_name", f'"name":{text(shown)}')
+            self._tell(process, thread, "thread_sort_index", f'"sort_index":{thread}')
+            return f'"pid":{process},"tid":{thread}'
+
+        return Row(name, announce)
+
+    def taken(self) -> list[str]:
+        """The metadata events since the last call, each behind a separator."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _tell(self, process: int, thread: int, what: str, argument: str) -> None:
+        self._waiting.append(
+            f'{SEPARATOR}{{"ph":"M","name":"{what}","pid":{process},"tid":{thread},"ts":0,"args":{{{argument}}}}}'
+        )
