@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mpsprobe.engine import session as engine
 from mpsprobe.engine.session import Measured, Session, Settings
+from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
 from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeSteps
 
@@ -103,3 +106,113 @@ def test_outliers_are_marked_and_kept() -> None:
     samples = engine.step_samples([10 * MS] * 9 + [30 * MS], process=2)
     assert [sample.outlier for sample in samples] == [False] * 9 + [True]
     assert {sample.process for sample in samples} == {2}
+
+
+class _Stopwatch:
+    """Says what it is told to, whatever the host's clock says."""
+
+    def __init__(self, *says: float) -> None:
+        self.says = list(says)
+        self.started = 0
+
+    def start(self) -> None:
+        self.started += 1
+
+    def stop(self) -> float:
+        return self.says.pop(0) if len(self.says) > 1 else self.says[0]
+
+
+class _Clocked(FakeDevice):
+    """A device with a clock of its own."""
+
+    watch = _Stopwatch(2.0 * MS)
+    why_not: str | None = None
+
+    def clock_unavailable(self) -> str | None:
+        return self.why_not
+
+    def stopwatch(self) -> _Stopwatch:
+        assert self.why_not is None
+        return self.watch
+
+
+def _by_the_device(device: FakeDevice, *, steps: int = 3, warmup: int = 1) -> Measured:
+    settings = Settings(steps=steps, warmup=warmup, clock="device")
+    made = FakeSteps(device.clock, [9 * MS])
+    return Session(device, (), device.clock).measure(made, settings, FakeProgress())
+
+
+def test_steps_by_the_clock_of_the_device() -> None:
+    device = _Clocked()
+    device.watch = _Stopwatch(2.4 * MS)
+    measured = _by_the_device(device)
+    assert measured.first_call_ns == 9 * MS  # by the host's
+    assert measured.warmup_ns == [2_400_000] and measured.durations_ns == [2_400_000] * 3
+    assert device.watch.started == 4 and measured.notes == [engine.DEVICE_CLOCK]
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_what_such_a_clock_says_is_not_believed_blindly(wrong: float) -> None:
+    device = _Clocked()
+    device.watch = _Stopwatch(1.0 * MS, 1.0 * MS, wrong, 1.0 * MS)
+    measured = _by_the_device(device)
+    assert measured.durations_ns == [MS] * 2 and measured.error is None
+    assert engine.CLOCK_WENT_BACK.format(count=1) in measured.notes
+
+
+def test_a_device_without_such_a_clock_is_timed_by_the_hosts() -> None:
+    untrusted = _Clocked()
+    untrusted.why_not = "its events hang"
+    for device, reason in ((FakeDevice(), "fake has no clock of its own"), (untrusted, "its events hang")):
+        measured = _by_the_device(device)
+        assert measured.durations_ns == [9 * MS] * 3
+        assert measured.notes == [engine.HOST_CLOCK.format(reason=reason)]
+        assert engine.why_no_clock(device) == reason
+
+
+class _Giving(FakeProbe):
+    """Gives what it was made with."""
+
+    gives: Any = None
+    stopped = 0
+
+    def stop(self) -> Any:
+        self.stopped += 1
+        self._attempt("stop")
+        return self.gives
+
+
+@pytest.mark.parametrize(
+    ("gives", "says"),
+    [
+        ({"steps": []}, "'steps', which is not for a probe"),
+        ({"notes": ["a"]}, "'notes', which is not for a probe"),
+        ({"no_such_field": 1}, "'no_such_field', which is not for a probe"),
+        ({"memory": 5}, "its memory cannot be"),
+        ({"readings": [{"probe": "giving", "values": {"gpu_mj": float("nan")}}]}, "its readings cannot be: 0.values"),
+        (None, "it failed: AttributeError"),
+        (["readings"], "it failed: AttributeError"),
+    ],
+)
+def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -> None:
+    bad, good = _Giving("giving"), FakeProbe("good")
+    bad.gives = gives
+    measured, _ = _measure(4 * MS, settings=Settings(steps=3, warmup=0), probes=(bad, good))
+    assert [(one.probe, says in one.reason) for one in measured.unavailable] == [("giving", True)], measured.unavailable
+    assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
+
+
+@pytest.mark.parametrize("method", ["start", "sample", "stop"])
+def test_a_probe_that_fails_is_stopped_once(method: str) -> None:
+    bad = _Giving("bad", fails_in=method)
+    measured, _ = _measure(4 * MS, settings=Settings(steps=3, warmup=0), probes=(bad,))
+    assert bad.stopped == 1 and [one.probe for one in measured.unavailable] == ["bad"]
+
+
+def test_a_probe_may_give_its_reason_itself() -> None:
+    class Refusing(FakeProbe):
+        def sample(self) -> None:
+            raise MpsprobeError("the sensor went to sleep", "Wake it.")
+
+    measured, _ = _measure(4 * MS, settings=Settings(steps=2, warmup=0), probes=(Refusing(),))
+    assert [one.reason for one in measured.unavailable] == ["the sensor went to sleep"]

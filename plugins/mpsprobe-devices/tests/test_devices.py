@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import platform
+import sys
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from mpsprobe_devices.cpu import CpuDevice
@@ -14,6 +16,7 @@ from mpsprobe_devices.cuda import CudaDevice
 from mpsprobe_devices.mps import MpsDevice
 from mpsprobe_devices.torch_device import Memory, TorchDevice
 
+from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Device, RunOptions, TorchRun
 
 
@@ -121,6 +124,126 @@ def test_mps_says_why_it_is_not_there(
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: available)
     reason = MpsDevice().unavailable()
     assert (reason is None) if says is None else (reason is not None and says in reason)
+
+
+class _Event:
+    """A timing event: ``elapsed_time`` is in ms, and refuses before both are recorded."""
+
+    made: list[dict[str, Any]] = []
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.made.append({"enable_timing": enable_timing, "calls": []})
+        self.mine = self.made[-1]["calls"]
+
+    def record(self) -> None:
+        self.mine.append("record")
+
+    def synchronize(self) -> None:
+        assert self.mine == ["record"]
+        self.mine.append("synchronize")
+
+    def elapsed_time(self, end_event: _Event) -> float:
+        assert self.mine == ["record"] and end_event.mine == ["record", "synchronize"]
+        return 1.25
+
+
+def test_a_stopwatch_waits_for_its_second_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Event, "made", [])
+    for device, where in ((CudaDevice(), torch.cuda), (MpsDevice(), torch.mps)):
+        monkeypatch.setattr(where, "Event", _Event)
+        monkeypatch.setattr(torch, "__version__", "2.15.0")
+        assert device.clock_unavailable() is None
+        watch = device.stopwatch()
+        for _ in range(2):
+            watch.start()
+            assert watch.stop() == 1_250_000.0
+    assert len(_Event.made) == 8 and all(one["enable_timing"] for one in _Event.made)
+
+
+def test_events_that_cannot_be_trusted_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.14.1")
+    assert "pytorch#196395" in (MpsDevice().clock_unavailable() or "")
+    with pytest.raises(UsageError, match="can hang"):
+        MpsDevice().stopwatch()
+    assert "host itself" in (CpuDevice().clock_unavailable() or "")
+    with pytest.raises(UsageError, match="host itself"):
+        CpuDevice().stopwatch()
+
+
+def test_the_events_of_this_torch_take_what_they_are_given() -> None:
+    for event in (torch.mps.Event, torch.cuda.Event):
+        inspect.signature(event.record).bind(None)
+        inspect.signature(event.synchronize).bind(None)
+        inspect.signature(event.elapsed_time).bind(None, None)
+    inspect.signature(torch.mps.Event).bind(enable_timing=True)
+
+
+def _nvidia(monkeypatch: pytest.MonkeyPatch, driver: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    for name, value in {"temperature": 41, "power_draw": 120_500, "clock_rate": 1980, "current_device": 0}.items():
+        inspect.signature(getattr(torch.cuda, name)).bind()
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid="1234-abcd"))
+
+
+class _Driver:
+    """The functions of nvidia-ml-py that are used, with its arguments."""
+
+    NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL = 0, 1
+    opened = 0
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        self.opened += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.opened -= 1
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        return f"handle of {uuid}"
+
+    def nvmlDeviceGetViolationStatus(self, device: str, perfPolicyType: int) -> Any:  # noqa: N802, N803
+        assert device == "handle of GPU-1234-abcd"
+        return SimpleNamespace(referenceTime=5, violationTime=(7_000, 9_000)[perfPolicyType])
+
+
+def test_the_state_of_an_nvidia_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = _Driver()
+    _nvidia(monkeypatch, driver)
+    basic = {"gpu_celsius": 41.0, "gpu_mw": 120_500.0, "gpu_mhz": 1980.0}
+    counters = {"gpu_heat_throttled_ns": 9_000.0, "gpu_power_limit_throttled_ns": 7_000.0}
+    assert CudaDevice().state() == basic | counters and driver.opened == 0
+
+    def refuse(device: str, policy: int) -> Any:
+        raise RuntimeError("Not Supported")
+
+    monkeypatch.setattr(driver, "nvmlDeviceGetViolationStatus", refuse)
+    assert CudaDevice().state() == basic and driver.opened == 0
+
+
+def test_without_nvidia_ml_py_the_state_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(UsageError, match=r"mpsprobe-devices\[nvidia\]"):
+        CudaDevice().state()
+
+
+def test_what_a_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(major=9, minor=0, multi_processor_count=132, name="NVIDIA H200", total_memory=150)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: properties)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    inspect.signature(torch.cuda.is_bf16_supported).bind(including_emulation=False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *, including_emulation: not including_emulation)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: {"allocated_bytes.all.current": 5, "x": 1})
+    described = CudaDevice().describe()
+    assert (described.name, described.memory_bytes) == ("NVIDIA H200", 150)
+    wanted = {"compute_capability": "9.0", "bfloat16": "yes", "float16": "yes", "cudnn": "91002", "tf32": "off"}
+    assert wanted.items() <= described.capabilities.items()
+    assert CudaDevice().memory() == Memory(5, 0) and CudaDevice().index() == 0
+
+
+def test_what_the_cpu_is() -> None:
+    described = CpuDevice().describe()
+    assert described.memory_bytes == psutil.virtual_memory().total and described.capabilities["torch"]
 
 
 MPS_CALLS = {

@@ -157,7 +157,7 @@ class MemoryProbe:
                 self._give_up(ALLOCATED, f"raised {type(error).__name__}: {first_line(error)}")
                 self._give_up(RESERVED, None)
         sizes = {}
-        for name in self._columns:
+        for name in list(self._columns):
             value = found.get(name)
             if value is not None and not _is_size(value):
                 self._give_up(name, f"was {value!r}")

@@ -47,7 +47,7 @@ def read_process_info(printed: str | None) -> Values:
     """What ``SCRIPT`` printed: a list of a number from 0 to 3 and a truth value."""
     try:
         state, low = json.loads(printed or "")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return {}
     found: dict[str, float | str] = {}
     if type(state) is int and 0 <= state < len(THERMAL_STATES):

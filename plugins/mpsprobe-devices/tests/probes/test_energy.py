@@ -1,0 +1,219 @@
+"""Energy, against a double with the signatures and units of zeus 0.16.0."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mpsprobe_devices.probes.energy import NOT_INSTALLED, SHORTEST_NS, EnergyProbe, make_monitor
+
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.protocols import Probe
+from mpsprobe.schemas import ProbeReading
+from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+
+
+@dataclass
+class _AppleSiliconMeasurement:
+    """The fields of ``zeus.device.soc.apple.AppleSiliconMeasurement``, in mJ."""
+
+    cpu_total_mj: int | None = None
+    efficiency_cores_mj: list[int] | None = None
+    performance_cores_mj: list[int] | None = None
+    efficiency_cluster_mj: list[int] | None = None
+    performance_cluster_mj: list[int] | None = None
+    efficiency_core_manager_mj: int | None = None
+    performance_core_manager_mj: int | None = None
+    dram_mj: int | None = None
+    gpu_mj: int | None = None
+    gpu_sram_mj: int | None = None
+    ane_mj: int | None = None
+
+
+@dataclass
+class _Measurement:
+    """``zeus.monitor.energy.Measurement``: J by index, and the chip's own."""
+
+    time: float
+    gpu_energy: dict[int, float] = field(default_factory=dict)
+    cpu_energy: dict[int, float] | None = None
+    dram_energy: dict[int, float] | None = None
+    soc_energy: _AppleSiliconMeasurement | None = None
+
+
+class _ZeusMonitor:
+    """``zeus.monitor.ZeusMonitor`` with the same arguments."""
+
+    def __init__(
+        self,
+        gpu_indices: list[int] | None = None,
+        cpu_indices: list[int] | None = None,
+        approx_instant_energy: bool = False,
+        log_file: str | None = None,
+        sync_execution_with: str = "torch",
+    ) -> None:
+        del approx_instant_energy, log_file, sync_execution_with
+        self.gpu_indices = [0] if gpu_indices is None else gpu_indices
+        self.cpu_indices = [] if cpu_indices is None else cpu_indices
+        self.soc_is_present = False
+        self.windows: set[str] = set()
+        self.gives: Any = _Measurement(2.0, {0: 300.0})
+
+    def begin_window(self, key: str, sync_execution: bool = True, restart: bool = False) -> None:
+        assert sync_execution is False, "the session has synchronised already"
+        if key in self.windows and not restart:
+            raise ValueError(f"Measurement window '{key}' already exists")
+        self.windows.add(key)
+
+    def end_window(self, key: str, sync_execution: bool = True, cancel: bool = False) -> _Measurement:
+        assert sync_execution is False and cancel is False
+        self.windows.remove(key)
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        found: _Measurement = self.gives
+        return found
+
+
+@dataclass
+class _Gpu(FakeDevice):
+    name: str = "cuda"
+
+    def index(self) -> int:
+        return 0
+
+
+def _measured(gives: Any, device: FakeDevice | None = None, steps: int = 10, soc: bool = False) -> ProbeReading:
+    made: list[_ZeusMonitor] = []
+
+    def make(gpus: list[int]) -> _ZeusMonitor:
+        made.append(_ZeusMonitor(gpu_indices=gpus))
+        made[-1].soc_is_present, made[-1].gives = soc, gives
+        return made[-1]
+
+    probe = EnergyProbe(make)
+    device = device or _Gpu()
+    assert isinstance(probe, Probe) and probe.disturbs and probe.shortest_ns == SHORTEST_NS >= 10**9
+    assert probe.unavailable(device) is None
+    for _ in range(2):  # one that an error left open is no obstacle
+        probe.start(device, FakeSteps(FakeClock()))
+    for _ in range(steps):
+        probe.sample()
+    (reading,) = probe.stop()["readings"]
+    assert isinstance(reading, ProbeReading)
+    return reading
+
+
+def test_an_nvidia_gpu() -> None:
+    values = _measured(_Measurement(2.0, {0: 300.0}, {0: 60.0, 1: 40.0}, {0: 10.0})).values
+    assert values["gpu_mj"] == 300_000 and values["gpu_mj_per_step"] == 30_000
+    assert values["gpu_mj_per_sample"] == 7_500  # four samples in a step
+    assert values["gpu_mw"] == 150_000 and values["cpu_mw"] == 50_000 and values["dram_mj"] == 10_000
+    assert values["total_mj"] == 410_000 and values["window_ns"] == 2e9 and values["steps"] == 10
+
+
+def test_an_apple_chip() -> None:
+    chip = _AppleSiliconMeasurement(
+        cpu_total_mj=4000, efficiency_cluster_mj=[300], performance_cluster_mj=[3000, 500], gpu_mj=20_000, dram_mj=2000
+    )
+    reading = _measured(_Measurement(4.0, soc_energy=chip), FakeDevice("mps"), soc=True)
+    values = reading.values
+    assert values["gpu_mj_per_step"] == 2000 and values["gpu_mw"] == 5000 and values["cpu_mj"] == 4000
+    assert values["performance_cluster_mj"] == 3500 and values["total_mj"] == 26_000
+    assert "total: cpu + gpu + dram" in reading.caveats
+    (missing,) = [one for one in reading.caveats if one.startswith("not measured")]
+    assert "ane" in missing and "gpu_sram" in missing and not any(name.startswith("ane") for name in values)
+
+
+def test_what_was_not_measured_is_told_and_never_zero() -> None:
+    reading = _measured(_Measurement(2.0, {0: 300.0}, {0: 0.0}))
+    assert not any(name.startswith(("cpu", "dram")) for name in reading.values)
+    assert "not measured, for there is no counter: dram" in reading.caveats
+    assert any("did not move" in one and "cpu" in one for one in reading.caveats)
+
+
+@pytest.mark.parametrize("wrong", [-3.0, float("nan"), float("inf")])
+def test_a_counter_that_goes_back_is_left_out(wrong: float) -> None:
+    reading = _measured(_Measurement(2.0, {0: 300.0}, {0: wrong}))
+    assert "cpu_mj" not in reading.values and any("cpu is left out" in one for one in reading.caveats)
+    assert reading.values["total_mj"] == 300_000
+
+
+@pytest.mark.parametrize(
+    ("gives", "says"),
+    [
+        (_Measurement(2.0, {0: 0.0}), "did not move"),
+        (_Measurement(2.0), "there is no counter: cpu, dram, gpu"),
+        (_Measurement(0.0, {0: 5.0}), "took 0.0 s"),
+        (_Measurement(-1.0, {0: 5.0}), "took -1.0 s"),
+        (_Measurement(float("nan"), {0: 5.0}), "took nan s"),
+    ],
+)
+def test_nothing_measured_is_a_reason_and_no_reading(gives: _Measurement, says: str) -> None:
+    with pytest.raises(MpsprobeError, match=says):
+        _measured(gives)
+
+
+def test_without_a_step_there_is_nothing_to_tell() -> None:
+    with pytest.raises(MpsprobeError, match="no step came to its end"):
+        _measured(_Measurement(2.0, {0: 1.0}), steps=0)
+
+
+def test_a_window_that_was_too_short_says_so() -> None:
+    assert any("window of 0.40 s" in one for one in _measured(_Measurement(0.4, {0: 3.0})).caveats)
+
+
+def test_only_the_gpu_that_runs_is_watched() -> None:
+    asked: list[list[int]] = []
+
+    def make(gpus: list[int]) -> _ZeusMonitor:
+        asked.append(gpus)
+        return _ZeusMonitor(gpu_indices=gpus)
+
+    assert EnergyProbe(make).unavailable(_Gpu()) is None
+    reason = EnergyProbe(make).unavailable(FakeDevice("cpu"))
+    assert asked == [[0], []] and reason is not None and reason.startswith("zeus finds no energy counter of cpu here")
+
+
+def test_a_gpu_that_cannot_be_asked_leaves_the_rest() -> None:
+    def make(gpus: list[int]) -> _ZeusMonitor:
+        if gpus:
+            raise ValueError("No GPUs available.")
+        monitor = _ZeusMonitor([], [0])
+        monitor.gives = _Measurement(2.0, {}, {0: 5.0})
+        return monitor
+
+    probe = EnergyProbe(make)
+    assert probe.unavailable(_Gpu()) is None
+    probe.start(_Gpu(), FakeSteps(FakeClock()))
+    probe.sample()
+    (reading,) = probe.stop()["readings"]
+    assert reading.values["cpu_mj"] == 5000 and "the GPU was not measured: No GPUs available." in reading.caveats
+
+
+def test_zeus_that_is_not_there_or_fails_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(gpus: list[int]) -> Any:
+        raise ModuleNotFoundError("No module named 'zeus'", name="zeus.monitor")
+
+    assert EnergyProbe(make).unavailable(FakeDevice()) == NOT_INSTALLED
+
+    def broken(gpus: list[int]) -> Any:
+        raise ModuleNotFoundError("No module named 'amdsmi'", name="amdsmi")
+
+    assert EnergyProbe(broken).unavailable(_Gpu()) == "zeus: No module named 'amdsmi'"
+
+    def failing(gpus: list[int]) -> Any:
+        raise builtins.OSError("driver\nis asleep")
+
+    reason = EnergyProbe(failing).unavailable(_Gpu())
+    assert reason == "zeus cannot be started: OSError: driver"
+    monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace(ZeusMonitor=(name, _ZeusMonitor)[1]))
+    assert make_monitor([3]).gpu_indices == [3]
+
+
+def test_a_sensor_that_vanishes_midway_reaches_the_session() -> None:
+    with pytest.raises(OSError, match="lost"):
+        _measured(OSError("GPU is lost"))

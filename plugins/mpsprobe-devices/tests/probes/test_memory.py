@@ -1,0 +1,166 @@
+"""Memory over steps: allocators that keep peaks, that do not, and that stop answering; the sampler's thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.probes import memory as module
+from mpsprobe_devices.probes.memory import CountsMemory, MemoryProbe
+from mpsprobe_devices.torch_device import Memory
+
+from mpsprobe.protocols import Probe
+from mpsprobe.schemas import MemoryUse
+from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+
+
+@dataclass
+class _Allocator(FakeDevice):
+    """Counts as it is told to; an exception among the answers is raised."""
+
+    answers: list[Any] = field(default_factory=list)
+    keeps_peaks: bool = False
+    highest: Any = None
+    resets: int = 0
+
+    def memory(self) -> Memory:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, Memory) else Memory(answer, answer)
+
+    def reset_peak(self) -> bool:
+        self.resets += 1
+        return self.keeps_peaks
+
+    def peak(self) -> Memory:
+        if isinstance(self.highest, Exception):
+            raise self.highest
+        return Memory(self.highest, self.highest)
+
+
+def _use(device: FakeDevice, *, samples: int = 2, process: Callable[[], int] = lambda: 100) -> MemoryUse:
+    clock = FakeClock()
+    probe = MemoryProbe(process, clock, threaded=False)
+    assert isinstance(probe, Probe) and probe.unavailable(device) is None and not probe.disturbs
+    probe.start(device, FakeSteps(clock))
+    for _ in range(samples):
+        clock.now += 10
+        probe.sample()
+    clock.now += 1
+    use = probe.stop()["memory"]
+    assert isinstance(use, MemoryUse)
+    columns = [use.curve.allocated_bytes, use.curve.reserved_bytes, use.curve.process_bytes]
+    assert all(len(column) in (0, len(use.curve.times_ns)) for column in columns)
+    return use
+
+
+def test_an_allocator_that_keeps_peaks_is_believed() -> None:
+    device = _Allocator(answers=[5, 7, 6, 4], keeps_peaks=True, highest=90)
+    use = _use(device)
+    assert (use.source, use.peak_allocated_bytes, use.peak_reserved_bytes) == ("allocator", 90, 90)
+    assert (use.allocated_bytes, use.reserved_bytes, use.peak_process_bytes) == (4, 4, 100)
+    assert use.curve.times_ns == [0, 10, 20, 21] and use.curve.allocated_bytes == [5, 7, 6, 4]
+    assert device.resets == 1 and use.caveats == []
+
+
+def test_without_its_peaks_the_largest_sample_stands_and_is_called_so() -> None:
+    use = _use(_Allocator(answers=[5, 7, 6, 4]))
+    assert (use.source, use.peak_allocated_bytes) == ("sampled", 7)
+
+
+def test_a_device_that_does_not_count_has_the_process_alone() -> None:
+    assert isinstance(CpuDevice(), CountsMemory) and not isinstance(FakeDevice(), CountsMemory)
+    sizes = iter([100, 300, 200, 250])
+    for device in (CpuDevice(), FakeDevice()):
+        sizes = iter([100, 300, 200, 250])
+        use = _use(device, process=lambda sizes=sizes: next(sizes))  # type: ignore[misc]
+        assert use.source == "sampled" and use.allocated_bytes is None and use.peak_allocated_bytes is None
+        assert use.peak_process_bytes == 300 and use.curve.process_bytes == [100, 300, 200, 250]
+        assert use.curve.allocated_bytes == [] and use.caveats == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (-5, "allocated was -5 after 1 samples"),
+        (float("nan"), "allocated was nan after 1"),
+        (Memory(None, 9), "allocated was no longer told after 1"),
+        (RuntimeError("device lost\nand more"), "allocated raised RuntimeError: device lost after 1"),
+    ],
+)
+def test_an_allocator_that_stops_answering_costs_its_curve_and_is_named(wrong: Any, says: str) -> None:
+    use = _use(_Allocator(answers=[5, wrong, 6]))
+    assert use.curve.allocated_bytes == [] and len(use.curve.process_bytes) == 4
+    assert use.peak_allocated_bytes == 5 and any(says in caveat for caveat in use.caveats)
+
+
+@pytest.mark.parametrize("wrong", [-1, None, float("nan"), RuntimeError("gone")])
+def test_a_peak_that_cannot_be_is_replaced_by_samples(wrong: Any) -> None:
+    use = _use(_Allocator(answers=[5, 7], keeps_peaks=True, highest=wrong))
+    assert (use.source, use.peak_allocated_bytes) == ("sampled", 7)
+    assert "asked for its peak" in use.caveats[0]
+
+
+def test_a_system_that_does_not_tell_of_the_process_is_named() -> None:
+    def refuse() -> int:
+        raise PermissionError("not yours")
+
+    use = _use(_Allocator(answers=[5]), process=refuse)
+    assert use.peak_process_bytes is None and use.curve.process_bytes == [] and use.curve.allocated_bytes == [5] * 4
+    assert "process raised PermissionError: not yours" in use.caveats[0]
+
+
+def test_a_clock_that_goes_back_leaves_no_point() -> None:
+    clock = FakeClock(now=50)
+    probe = MemoryProbe(lambda: 1, clock, threaded=False)
+    probe.start(FakeDevice(), FakeSteps(clock))
+    for moment in (60, 40, 70):
+        clock.now = moment
+        probe.sample()
+    assert probe.stop()["memory"].curve.times_ns == [0, 10, 20, 20]
+
+
+def test_a_long_curve_is_thinned() -> None:
+    use = _use(_Allocator(answers=[*range(10_000)]), samples=10_000 - 2)
+    assert len(use.curve.times_ns) < module.MOST_POINTS and use.curve.times_ns[0] == 0
+    assert use.peak_allocated_bytes == 9_999
+
+
+def test_the_thread_sees_what_happens_within_a_step_and_ends() -> None:
+    held = [1]
+    probe = MemoryProbe(lambda: held[0])
+    probe.start(FakeDevice(), FakeSteps(FakeClock()))
+    assert [one for one in threading.enumerate() if one.name == "mpsprobe-memory"]
+    held[0] = 1000
+    deadline = time.monotonic() + 30
+    while 1000 not in probe._columns[module.PROCESS] and time.monotonic() < deadline:
+        time.sleep(0.005)
+    held[0] = 2
+    use = probe.stop()["memory"]
+    assert use.peak_process_bytes == 1000 and use.curve.process_bytes[-1] == 2
+    assert not [one for one in threading.enumerate() if one.name == "mpsprobe-memory"]
+    probe.start(FakeDevice(), FakeSteps(FakeClock()))  # a probe serves one configuration after the other
+    assert probe.stop()["memory"].peak_process_bytes == 2
+
+
+def test_sampling_stays_cheap_when_a_sample_is_dear() -> None:
+    taken = []
+
+    def dear() -> int:
+        taken.append(1)
+        end = time.thread_time_ns() + 3_000_000
+        while time.thread_time_ns() < end:
+            pass
+        return 1
+
+    probe = MemoryProbe(dear)
+    probe.start(FakeDevice(), FakeSteps(FakeClock()))
+    time.sleep(0.5)
+    probe.stop()
+    assert len(taken) <= 4  # at the start, at the end, and one by the thread, which then waits for three seconds

@@ -1,0 +1,191 @@
+"""Heat and power before and after: each source against doubles, and what makes a reading doubtful."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from mpsprobe_devices.probes import thermal
+from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe, read_process_info
+
+from mpsprobe.protocols import Probe
+from mpsprobe.schemas import ProbeReading
+from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+
+Values = Mapping[str, float | str]
+
+
+def _reading(before: Values | Exception, after: Values | Exception, device: FakeDevice | None = None) -> ProbeReading:
+    answers = iter([before, after])
+
+    def source(device: Any) -> Values:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    probe = ThermalProbe([source, lambda device: {"cpu_mhz": 1.0}])
+    assert isinstance(probe, Probe) and not probe.disturbs
+    device = device or FakeDevice()
+    assert probe.unavailable(device) is None
+    probe.start(device, FakeSteps(FakeClock()))
+    probe.sample()
+    (reading,) = probe.stop()["readings"]
+    assert isinstance(reading, ProbeReading)
+    return reading
+
+
+def test_values_before_and_after() -> None:
+    reading = _reading({"gpu_celsius": 40.0, "power_source": "mains"}, {"gpu_celsius": 61.0, "power_source": "mains"})
+    assert reading.values == {
+        "gpu_celsius_before": 40.0,
+        "gpu_celsius_after": 61.0,
+        "power_source_before": "mains",
+        "power_source_after": "mains",
+        "cpu_mhz_before": 1.0,
+        "cpu_mhz_after": 1.0,
+    }
+    assert reading.caveats == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ({"thermal_state": "nominal"}, {"thermal_state": "serious"}, "thermal state was serious"),
+        ({"thermal_state": "fair"}, {"thermal_state": "nominal"}, "thermal state was fair"),
+        ({"low_power_mode": "off"}, {"low_power_mode": "on"}, "low-power mode was on"),
+        ({"power_source": "battery"}, {"power_source": "mains"}, "ran on battery"),
+        ({"gpu_heat_throttled_ns": 1e6}, {"gpu_heat_throttled_ns": 8e6}, "held down (gpu heat) for 7 ms"),
+        (
+            {},
+            {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"},
+            "k10temp Tctl was at 101 °C, its limit is 100 °C",
+        ),
+        ({"gpu_mw": 5.0}, {}, "no longer told after the steps: gpu_mw"),
+        ({"gpu_mw": 5.0}, OSError("driver gone"), "source: driver gone"),
+        (OSError("driver not there yet"), {}, "source: driver not there yet"),
+    ],
+)
+def test_what_makes_a_reading_doubtful_is_said(
+    before: Values | Exception, after: Values | Exception, says: str
+) -> None:
+    assert any(says in caveat for caveat in _reading(before, after).caveats)
+
+
+@pytest.mark.parametrize(("before", "after"), [(5.0, 5.0), (5.0, 2.0)])
+def test_a_counter_that_stands_or_goes_back_accuses_nobody(before: float, after: float) -> None:
+    reading = _reading({"gpu_heat_throttled_ns": before}, {"gpu_heat_throttled_ns": after})
+    assert reading.caveats == [] and reading.values.get("gpu_heat_throttled_ns", 0.0) == 0.0
+
+
+def test_what_is_no_number_is_not_told() -> None:
+    reading = _reading({"gpu_celsius": float("nan"), "gpu_mw": 5.0}, {"gpu_celsius": 50.0, "gpu_mw": float("inf")})
+    assert set(reading.values) == {"gpu_mw_before", "gpu_celsius_after", "cpu_mhz_before", "cpu_mhz_after"}
+
+
+def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
+    def refuse(device: Any) -> Values:
+        raise OSError("no driver\nmore")
+
+    assert ThermalProbe([lambda device: {}]).unavailable(FakeDevice()) == NOTHING
+    assert ThermalProbe([refuse]).unavailable(FakeDevice()) == f"{NOTHING}; refuse: no driver"
+
+
+@pytest.mark.parametrize(
+    ("printed", "found"),
+    [
+        ("[0,false]", {"thermal_state": "nominal", "low_power_mode": "off"}),
+        ("[3,true]", {"thermal_state": "critical", "low_power_mode": "on"}),
+        ("[2,1]", {"thermal_state": "serious", "low_power_mode": "on"}),
+        ("[1,null]", {"thermal_state": "fair"}),  # before macOS 12
+        ("[7,0]", {"low_power_mode": "off"}),
+        ('["0",null]', {}),
+        ("[true,2]", {}),
+        ("[0]", {}),
+        ("7", {}),
+        ("{}", {}),
+        ("execution error: Error: -1700", {}),
+        ("", {}),
+        (None, {}),
+    ],
+)
+def test_what_macos_prints(monkeypatch: pytest.MonkeyPatch, printed: str | None, found: Values) -> None:
+    assert read_process_info(printed) == found
+    asked: list[list[str]] = []
+
+    def ask(command: list[str]) -> str | None:
+        asked.append(command)
+        return printed
+
+    monkeypatch.setattr(thermal, "ask", ask)
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    assert thermal.macos(FakeDevice()) == found and asked[0][:3] == ["osascript", "-l", "JavaScript"]
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    assert thermal.macos(FakeDevice()) == {} and len(asked) == 1
+
+
+def test_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for plugged, source in ((True, "mains"), (False, "battery")):
+        told = SimpleNamespace(percent=80, secsleft=1, power_plugged=plugged)
+        monkeypatch.setattr(psutil, "sensors_battery", lambda told=told: told, raising=False)
+        assert thermal.battery(FakeDevice()) == {"power_source": source, "battery_percent": 80.0}
+    unsure = SimpleNamespace(percent=80, secsleft=1, power_plugged=None)
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: unsure, raising=False)
+    assert thermal.battery(FakeDevice()) == {"battery_percent": 80.0}
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
+    assert thermal.battery(FakeDevice()) == {}
+    monkeypatch.delattr(psutil, "sensors_battery")
+    assert thermal.battery(FakeDevice()) == {}
+
+
+def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sensor(label: str, current: Any, high: Any = None) -> SimpleNamespace:
+        return SimpleNamespace(label=label, current=current, high=high, critical=None)
+
+    sensors = {
+        "coretemp": [sensor("Core 0", 70.0, 90.0), sensor("Core 1", 75.0, 90.0)],
+        "nvme": [sensor("", float("nan"))],
+    }
+    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
+    assert thermal.temperatures(FakeDevice()) == {
+        "hottest_celsius": 75.0,
+        "hottest_sensor": "coretemp Core 1",
+        "hottest_limit_celsius": 90.0,
+    }
+    sensors.clear()
+    assert thermal.temperatures(FakeDevice()) == {}
+    monkeypatch.delattr(psutil, "sensors_temperatures")
+    assert thermal.temperatures(FakeDevice()) == {}
+
+
+def test_the_clock_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "cpu_freq", lambda: SimpleNamespace(current=2400.0), raising=False)
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    assert thermal.processor_clock(FakeDevice()) == {"cpu_mhz": 2400.0}
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    assert thermal.processor_clock(FakeDevice()) == {}
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(psutil, "cpu_freq", lambda: None, raising=False)
+    assert thermal.processor_clock(FakeDevice()) == {}
+
+
+def test_what_a_device_tells_of_itself() -> None:
+    class Warm(FakeDevice):
+        def state(self) -> Values:
+            return {"gpu_celsius": 44.0}
+
+    assert thermal.of_the_device(Warm()) == {"gpu_celsius": 44.0} and thermal.of_the_device(FakeDevice()) == {}
+
+
+def test_here_it_tells_something_or_says_why_not() -> None:
+    probe = ThermalProbe()
+    reason = probe.unavailable(FakeDevice())
+    if reason is None:
+        probe.start(FakeDevice(), FakeSteps(FakeClock()))
+        assert probe.stop()["readings"][0].values
+    else:
+        assert reason.startswith(NOTHING)
