@@ -7,6 +7,7 @@ decides whether it is worth a reader's time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural
@@ -164,7 +165,8 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
         found = f"The interval of the median is {duration(step.low_ns)} to {duration(step.high_ns)}."
         yield "noise", found, f"More than {plural(step.count, 'step')} narrow it: --steps, --processes.", None
     if step.outliers > OUTLIERS * step.count and step.outliers > 1:
-        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest {duration(step.maximum_ns)}."
+        longest = duration(step.maximum_ns)
+        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest {longest}."
         yield "outliers", found, "Look at when they come: a pattern is memory being collected, or heat.", None
     if cell.warmup is not None and not cell.warmup.stable:
         found = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
@@ -225,9 +227,9 @@ def _sweeps(report: ProfileReport) -> Iterator[Advice]:
 
 
 def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advice]:
-    rates = sorted((one.batch_size, _samples(one), one) for one in cells if one.batch_size and _samples(one))
-    for (batch, rate, _), (larger, more, cell) in zip(rates, rates[1:], strict=False):
-        if rate > 0 and more < rate * (1 + GROWTH):
+    rates = [(one.batch_size, _samples(one), one) for one in cells if one.batch_size and _samples(one) > 0]
+    for (batch, rate, _), (larger, more, cell) in pairwise(sorted(rates, key=lambda one: one[0])):
+        if larger > batch and more < rate * (1 + GROWTH):
             change = f"{more / rate - 1:+.0%}"
             found = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
             remedy = "The device has enough to do: a larger batch only takes memory."

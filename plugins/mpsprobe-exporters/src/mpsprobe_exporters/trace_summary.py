@@ -89,14 +89,17 @@ def divide(trace: Trace) -> Division | None:
     total = sum(end - start for start, end in windows)
     if not total:
         return None
-    covered, parts, before = [], [], 0
+    covered: list[Interval] = []
+    parts: list[int] = []
+    before = 0
     for category in ("kernel", "copy", "fallback", "operator"):
         covered = merged([*covered, *_intervals(trace, category)])
         within = overlap(windows, covered)
         parts.append(within - before)
         before = within
     started = sum(_inside(windows, trace.start_ns[index]) for index in _of(trace, "kernel"))
-    return Division(steps, total, *parts, total - before, started)
+    kernel, copy, fallback, operator = parts
+    return Division(steps, total, kernel, copy, fallback, operator, total - before, started)
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:

@@ -10,6 +10,7 @@ from typing import Any
 from mpsprobe_exporters.plain_text import REPLACEMENT, one_line
 
 VOID = frozenset({"meta", "input", "br", "hr", "col"})
+SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio"})
 LONGEST = 2000  # of a text; names are shortened to less where they are shown
 NAME, TITLE = 120, 600
 
@@ -22,9 +23,9 @@ class Markup(str):
     __slots__ = ()
 
 
-def text(value: str, longest: int = LONGEST) -> Markup:
+def text(value: str, longest: int | None = LONGEST) -> Markup:
     """``value`` as text between tags or in an attribute: nothing in it is markup, a control or a lone surrogate."""
-    cut = value if len(value) <= longest else one_line(value, longest)
+    cut = value if longest is None or len(value) <= longest else one_line(value, longest)
     if not cut.isprintable():
         cut = "".join(c if c.isprintable() else " " if c.isspace() else REPLACEMENT for c in cut)
     return Markup(html.escape(cut))
@@ -70,8 +71,9 @@ def embedded(data: Any, **attributes: Any) -> Markup:
 def _attribute(name: str, value: Any) -> str:
     if value is None or value is False:
         return ""
-    written = name.rstrip("_").replace("_", "-") if name != "viewBox" else name
-    return f" {written}" if value is True else f' {written}="{text(str(value))}"'
+    written = name.rstrip("_").replace("_", "-") if name not in SVG_NAMES else name
+    # Not shortened: paths of charts are long, and what a report says is shortened before it gets here.
+    return f" {written}" if value is True else f' {written}="{text(str(value), None)}"'
 
 
 def _rendered(child: Child) -> str:

@@ -1,0 +1,83 @@
+// One view at a time, one configuration at a time, and a choice of the theme. The address keeps both: #operators/3
+const views = [...document.querySelectorAll("section.view")];
+const links = [...document.querySelectorAll("nav a[data-view]")];
+const chooser = document.getElementById("cell");
+const themes = ["auto", "light", "dark"];
+let cell = chooser ? chooser.value : "0";
+
+function show(name) {
+  const current = views.find((view) => view.id === name) || views[0];
+  for (const view of views) view.classList.toggle("current", view === current);
+  for (const link of links) {
+    if (link.dataset.view === current.id) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.querySelector(".opening").classList.toggle("short", current !== views[0]);
+  choose(current);
+  current.querySelectorAll("[data-cell]:not([hidden]) .timeline").forEach(timeline);
+}
+
+// Shows the chosen configuration's block of a view, or the sentence that there is none.
+function choose(view) {
+  let any = false;
+  for (const block of view.children) {
+    if (block.dataset.cell === undefined) continue;
+    block.hidden = block.dataset.cell !== cell;
+    if (block.tagName === "DETAILS") block.open = !block.hidden;
+    any = any || !block.hidden;
+  }
+  const nothing = view.querySelector(":scope > .nothing");
+  if (nothing) nothing.hidden = any;
+}
+
+function follow() {
+  const [name, chosen] = location.hash.slice(1).split("/");
+  if (chosen !== undefined && chooser && [...chooser.options].some((one) => one.value === chosen)) {
+    cell = chooser.value = chosen;
+  }
+  show(name);
+}
+
+function go(name) {
+  const hash = "#" + name + (chooser ? "/" + cell : "");
+  if (location.hash === hash) follow();
+  else location.hash = hash;
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-view], a[data-cell]");
+  if (!link || event.metaKey || event.ctrlKey) return;
+  event.preventDefault();
+  if (link.dataset.cell !== undefined && chooser) cell = chooser.value = link.dataset.cell;
+  go(link.getAttribute("href").slice(1));
+  scrollTo(0, 0);
+});
+if (chooser) {
+  chooser.closest("label").hidden = false;
+  chooser.addEventListener("change", () => {
+    cell = chooser.value;
+    const current = views.find((view) => view.classList.contains("current"));
+    go(current === views[0] && views.length > 1 ? views[1].id : current.id);
+  });
+}
+
+const theme = document.getElementById("theme");
+function dress(name) {
+  const known = themes.includes(name) ? name : "auto";
+  if (known === "auto") delete root.dataset.theme;
+  else root.dataset.theme = known;
+  theme.textContent = "\u25d0 " + known;
+  theme.setAttribute("aria-label", "Colours: " + known);
+  document.dispatchEvent(new Event("theme"));
+}
+theme.hidden = false;
+theme.addEventListener("click", () => {
+  const next = themes[(themes.indexOf(root.dataset.theme || "auto") + 1) % themes.length];
+  remembered("mpsprobe-theme", next);
+  dress(next);
+});
+dress(remembered("mpsprobe-theme"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("theme")));
+addEventListener("beforeprint", () => views.forEach(choose));
+addEventListener("hashchange", follow);
+follow();

@@ -1,0 +1,188 @@
+"""Coverage of one release or of many as a page: the answer, what is not native, what to do, every operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import advisories, answer, release_grid
+from mpsprobe_exporters.advice import advice
+from mpsprobe_exporters.html import figures, tables
+from mpsprobe_exporters.html.figures import Part
+from mpsprobe_exporters.html.markup import Markup, element, joined, name, text
+from mpsprobe_exporters.html.page import View, page
+from mpsprobe_exporters.html.tables import Column, Field
+from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.plain_text import number, one_line, plural
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Verdict
+
+    AnyReport = CoverageReport | MatrixReport
+
+VERDICTS: tuple[tuple[Verdict, int], ...] = (
+    ("native", 1),
+    ("composite", 8),
+    ("fallback", 3),
+    ("missing", 4),
+    ("unsupported", 5),
+    ("unknown", 6),
+)
+COLUMNS = (
+    Column("Operator"),
+    Column("Verdict"),
+    Column("Calls", True),
+    Column("Phases"),
+    Column("Dtypes"),
+    Column("Shapes"),
+    Column("Where"),
+    Column("Lines"),
+    Column("Bytes in", True),
+    Column("Bytes out", True),
+    Column("Native since", about="from this release on without a gap; of a finding, the release that cures it"),
+    Column("Why"),
+)
+
+
+def coverage_page(report: AnyReport) -> str:
+    """The document."""
+    views = [View("overview", "Overview", list(_overview(report)))]
+    if report.kind == "coverage-matrix" and report.releases:
+        views.append(View("releases", "Releases", [_grid(report)]))
+    if report.operators:
+        views.append(View("operators", "Operators", [_operators(report)]))
+    if report.advisories:
+        views.append(View("wrong", "Known wrong results", list(_advised(report))))
+    title = one_line(report.workload.name, 60)
+    said = f"{answer.sentence(answer.short_answer(report))}."
+    lines = [f"{answer.workload_line(report)}.", f"{answer.method_line(report)}."]
+    return page(title, said, lines, views)
+
+
+def _overview(report: AnyReport) -> Iterator[Markup]:
+    for failure in answer.failures(report):
+        yield element("p", failure, class_="alert")
+    first = answer.first_refused(report)
+    if first:
+        yield element("p", f"{first}.", class_="alert")
+    if report.kind == "coverage":
+        yield from _counts(report)
+    found, release = answer.findings(report), answer.judged_release(report)
+    items = [_finding(one, release) for one in found]
+    if items:
+        yield element("section", element("h3", answer.TO_DO), element("ul", *items), class_="block advice")
+    for title, lines in _texts(report):
+        made = (element("li", line) for line in lines)
+        yield element("section", element("h3", title), element("ul", *made, class_="plain"), class_="block")
+    explained = answer.explanations(report)
+    if explained:
+        rows = [
+            (tables.words(name(one)), tables.words(verdict), tables.words(said)) for one, verdict, said in explained
+        ]
+        columns = (Column("Operator"), Column("Verdict"), Column("Evidence"))
+        yield element(
+            "section", element("h3", answer.EXPLAINED), tables.table("Evidence", columns, rows), class_="block"
+        )
+
+
+def _texts(report: AnyReport) -> Iterator[tuple[str, list[Markup]]]:
+    notes = answer.macos_notes(report)
+    if notes:
+        yield answer.MACOS, [text(note) for note in notes]
+    for title, lines in answer.open_questions(report):
+        yield title, [joined([name(operator), f": {said}"]) for operator, said in lines]
+    if report.workload.notes:
+        yield "Notes", [text(one_line(note)) for note in report.workload.notes]
+
+
+def _finding(one: OperatorFinding, release: str) -> Markup:
+    reason = f" {one_line(one.reason, 1000).rstrip('.')}." if one.reason else ""
+    return element(
+        "li",
+        element("span", one.verdict, class_="tag bad"),
+        element("p", name(one.operator), reason, " ", element("em", advice(one, release))),
+    )
+
+
+def _counts(report: CoverageReport) -> Iterator[Markup]:
+    """How the operators, and their calls, divide by verdict."""
+    summary = report.summary
+    rows = []
+    for what, counts in (("operators", summary.operators_by_verdict), ("calls", summary.calls_by_verdict)):
+        total = sum(counts.values())
+        if not total:
+            continue
+        known = [(verdict, color, counts.get(verdict, 0)) for verdict, color in VERDICTS]
+        parts = [Part(found / total, color, f"{verdict}: {number(found)}") for verdict, color, found in known if found]
+        said = ", ".join(f"{number(found)} {verdict}" for verdict, _, found in known if found)
+        rows.append((text(what), figures.stacked(parts), said))
+    if rows:
+        used = {verdict for verdict, count in summary.operators_by_verdict.items() if count}
+        bars = figures.bar_rows(rows, "By verdict")
+        keys = figures.legend((color, verdict) for verdict, color in VERDICTS if verdict in used)
+        yield element("section", element("h3", "Verdicts"), bars, keys, class_="block")
+
+
+def _operators(report: AnyReport) -> Markup:
+    release = answer.judged_release(report)
+    shown = [*answer.findings(report), *answer.natives(report)]
+    shown += [one for one in report.operators if one not in shown]
+    caption = f"{plural(len(shown), 'operator')} on torch {one_line(release)}"
+    return tables.table(caption, COLUMNS, [_row(one, release) for one in shown], filtered="Filter operators")
+
+
+def _row(one: OperatorFinding, release: str) -> tuple[Field, ...]:
+    phases = ", ".join(f"{one_line(phase, 40)} {number(calls)}" for phase, calls in one.phases.items())
+    since = answer.since(one, release)
+    bad = "tag bad" if one.verdict in answer.FINDINGS else "tag"
+    return (
+        tables.words(name(one.operator)),
+        tables.words(element("span", one.verdict, class_=bad)),
+        tables.count(one.calls),
+        tables.words(phases),
+        tables.words(", ".join(one_line(dtype, 40) for dtype in one.dtypes)),
+        tables.words(tables.listed(name(shape, 60) for shape in one.shapes)),
+        tables.words(tables.listed(name(module, 60) for module in modules(one, None))),
+        tables.words(tables.listed(name(site, 60) for site in sites(one, None))),
+        tables.size(one.input_bytes or None),
+        tables.size(one.output_bytes or None),
+        tables.words(one_line(since, 40) if since else None),
+        tables.words(one_line(one.reason, 400) if one.reason else None),
+    )
+
+
+def _grid(report: MatrixReport) -> Markup:
+    """Operators by release, neighbours that are equal in one column."""
+    columns = release_grid.columns(report)
+    titles = (Column("Operator"), *(Column(one_line(column.title, 40)) for column in columns))
+    rows: list[list[Field]] = []
+    for title, cells in release_grid.whole_rows(columns):
+        rows.append([tables.words(element("b", title)), *map(tables.words, cells)])
+    for operator in release_grid.operators(report):
+        verdicts = (_verdict(release_grid.verdict_at(one.cell, operator)) for one in columns)
+        rows += [[tables.words(name(operator)), *verdicts]]
+    legends = "; ".join(release_grid.legends(report))
+    return joined(
+        [
+            tables.table(f"{plural(len(report.releases), 'release')}, equal neighbours as one", titles, rows),
+            element("p", f"{legends}.", class_="quiet") if legends else None,
+        ]
+    )
+
+
+def _verdict(verdict: str) -> Field:
+    bad = verdict in answer.FINDINGS
+    return tables.words(element("span", verdict, class_="tag bad") if bad else verdict)
+
+
+def _advised(report: AnyReport) -> Iterator[Markup]:
+    for one in report.advisories:
+        key, title = advisories.heading(one)
+        facts = (joined([element("dt", label), element("dd", said)]) for label, said in advisories.facts(report, one))
+        yield element(
+            "section",
+            element("h3", title),
+            element("p", name(key)),
+            element("dl", *facts, class_="facts"),
+            class_="block",
+        )

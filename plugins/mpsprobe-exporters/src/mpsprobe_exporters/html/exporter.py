@@ -1,0 +1,25 @@
+"""The exporter ``html``: chooses the page by the kind of the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters.html.coverage_page import coverage_page
+from mpsprobe_exporters.html.profile_page import profile_page
+from mpsprobe_exporters.reading import known
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
+
+
+class HtmlExporter:
+    """One self-contained file: it fetches nothing and opens from a disk, an attachment or a build's artifacts."""
+
+    def render(self, report: Report) -> str:
+        """The document.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        read = known(report, "html")
+        return profile_page(read) if read.kind == "profile" else coverage_page(read)

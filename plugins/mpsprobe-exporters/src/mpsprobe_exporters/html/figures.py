@@ -1,0 +1,182 @@
+"""Charts as SVG that stretches: places are percentages, text and lines keep their size, nothing needs a script.
+
+Dots are strokes without length and round ends, so that they stay round in a picture that is stretched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mpsprobe_exporters.html.markup import Markup, element, joined
+from mpsprobe_exporters.html.scales import Axis, percent
+
+FINE = 10_000  # units of the inner picture in each direction
+APART = 0.075  # between the labels of lines: a line of text in a plot of 220 pixels
+
+
+class Part(NamedTuple):
+    """A part of a bar: its share of the whole width, its colour (1 to 8) and what it is."""
+
+    fraction: float
+    color: int
+    title: str
+
+
+class Line(NamedTuple):
+    """A curve through places (0 to 1 in each direction, upwards)."""
+
+    label: str
+    color: int
+    places: Sequence[tuple[float, float]]
+    kind: str = "line"
+
+
+class Tip(NamedTuple):
+    """What is said of a place on the x axis, 0 to 1."""
+
+    place: float
+    said: str
+
+
+def bar(fraction: float, color: int = 1) -> Markup:
+    """One bar of a table."""
+    return stacked([Part(fraction, color, "")])
+
+
+def stacked(parts: Iterable[Part], mark: float | None = None) -> Markup:
+    """Bars one after the other, from the left; ``mark`` draws a line at a place."""
+    drawn, at = [], 0.0
+    for part in parts:
+        title = element("title", part.title) if part.title else None
+        width = percent(max(0.0, min(part.fraction, 1 - at)))
+        drawn.append(element("rect", title, x=percent(at), width=width, height="100%", class_=f"f{part.color}"))
+        at = min(1.0, at + part.fraction)
+    if mark is not None:
+        x = percent(mark)
+        drawn.append(element("line", x1=x, x2=x, y1="0", y2="100%", class_="mark"))
+    return element("svg", *drawn, class_="bar", aria_hidden="true")
+
+
+def legend(entries: Iterable[tuple[int, str]]) -> Markup:
+    """What the colours mean."""
+    made = (
+        element("li", element("svg", element("rect", width="100%", height="100%", class_=f"f{color}")), said)
+        for color, said in entries
+    )
+    return element("ul", *made, class_="legend")
+
+
+def bar_rows(rows: Iterable[tuple[Markup | str, Markup, str]], caption: str) -> Markup:
+    """Horizontal bars: what, the bar, and its value in words."""
+    made = (
+        element("tr", element("th", what, scope="row"), element("td", drawn), element("td", said, class_="n"))
+        for what, drawn, said in rows
+    )
+    return element("table", element("caption", caption, class_="quiet"), element("tbody", *made), class_="bars")
+
+
+def plot(
+    title: str,
+    x: Axis,
+    y: Axis,
+    lines: Sequence[Line],
+    *,
+    tips: Sequence[Tip] = (),
+    band: tuple[float, float] | None = None,
+    level: tuple[float, str] | None = None,
+    divided: Sequence[float] = (),
+) -> Markup:
+    """Curves and dots over two axes, the y axis' labels inside on their lines.
+
+    Args:
+        tips: what the script shows under the pointer.
+        band: a range of the y axis, 0 to 1, that is shaded.
+        level: a place on the y axis with a dashed line and its label.
+        divided: places on the x axis with a line each.
+    """
+    drawn = [_grid(y, tick, said) for tick, said in y.ticks] + [_tick(x, index) for index in range(len(x.ticks))]
+    drawn += [element("line", x1=percent(at), x2=percent(at), y1="0", y2="100%", class_="grid") for at in divided]
+    if band is not None:
+        low, high = band
+        drawn.append(element("rect", y=percent(1 - high), height=percent(high - low), width="100%", class_="band"))
+    if level is not None:
+        at = percent(1 - level[0])
+        drawn.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
+        drawn.append(element("text", level[1], x="100%", y=at, dy="-5", text_anchor="end", class_="label"))
+    paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
+    stretch = {"viewBox": f"0 0 {FINE} {FINE}", "preserveAspectRatio": "none", "width": "100%", "height": "100%"}
+    drawn.append(element("svg", *paths, **stretch))
+    drawn += _labels(lines)
+    said = [[round(tip.place, 5), tip.said] for tip in tips]
+    return element(
+        "figure",
+        element("figcaption", title),
+        element("svg", *drawn, class_="plot", role="img", aria_label=title, data_tips=_json(said) if said else None),
+        class_="chart",
+    )
+
+
+def histogram(title: str, x: Axis, counts: Sequence[int], y: Axis) -> Markup:
+    """Bars side by side over the x axis from end to end."""
+    width = 1 / len(counts)
+    bars = (
+        element(
+            "rect",
+            x=percent(index * width + width * 0.04),
+            width=percent(width * 0.92),
+            y=percent(1 - y.place(found)),
+            height=percent(y.place(found)),
+            class_="f1",
+        )
+        for index, found in enumerate(counts)
+        if found
+    )
+    drawn = [_grid(y, tick, said) for tick, said in y.ticks] + [_tick(x, index) for index in range(len(x.ticks))]
+    return element(
+        "figure",
+        element("figcaption", title),
+        element("svg", *bars, *drawn, class_="plot low", role="img", aria_label=title),
+        class_="chart",
+    )
+
+
+def _grid(y: Axis, tick: float, said: str) -> Markup:
+    at = percent(1 - y.place(tick))
+    line = element("line", x1="0", x2="100%", y1=at, y2=at, class_="base" if tick == 0 else "grid")
+    # The lowest label would stand on the x axis' own; zero says itself.
+    return line if tick == 0 else joined([line, element("text", said, x="0", y=at, dy="-4", class_="tick")])
+
+
+def _tick(x: Axis, index: int) -> Markup:
+    value, said = x.ticks[index]
+    at = x.place(value)
+    anchor = "start" if at < 0.03 else "end" if at > 0.97 else "middle"
+    return element("text", said, x=percent(at), y="100%", dy="16", text_anchor=anchor, class_="tick")
+
+
+def _path(line: Line) -> str:
+    points = [f"{round(x * FINE)} {round((1 - y) * FINE)}" for x, y in line.places]
+    if line.kind == "line":
+        return "M" + "L".join(points)
+    return "".join(f"M{point}h0" for point in points)
+
+
+def _labels(lines: Sequence[Line]) -> list[Markup]:
+    """The name of each curve above its right end, pushed apart where they would meet."""
+    wanted = sorted((one for one in lines if one.places and one.label), key=lambda one: -one.places[-1][1])
+    heights: list[float] = []
+    for one in wanted:  # downwards, then back up where the last ones would leave the plot
+        heights.append(max(1 - one.places[-1][1], heights[-1] + APART if heights else 0.0))
+    for index in reversed(range(len(heights))):
+        heights[index] = min(heights[index], 1 - APART * (len(heights) - 1 - index))
+    return [
+        element("text", one.label, x="100%", y=percent(at), dy="-6", text_anchor="end", class_=f"label t{one.color}")
+        for one, at in zip(wanted, heights, strict=True)
+    ]
+
+
+def _json(data: object) -> str:
+    import json
+
+    return json.dumps(data, separators=(",", ":"))

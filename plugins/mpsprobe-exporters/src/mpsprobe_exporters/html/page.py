@@ -1,0 +1,83 @@
+"""The file itself: one document with its styles, its script and its data, that fetches nothing.
+
+Its content security policy allows exactly the script and the styles that are in it, by their hashes, so that even
+markup that found its way in could run nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from mpsprobe_exporters.html.markup import Child, Markup, element
+
+STYLES = ("theme.css", "layout.css", "data.css")
+SCRIPTS = ("start.js", "tables.js", "tree.js", "tips.js", "timeline.js", "drawing.js", "views.js")
+POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
+
+
+class View(NamedTuple):
+    """A section of the page that the navigation leads to."""
+
+    key: str
+    title: str
+    body: Sequence[Child]
+
+
+def page(title: str, answer: str, lines: Iterable[str], views: Sequence[View], selector: Markup | None = None) -> str:
+    """The whole document.
+
+    Args:
+        title: of the report, for the browser's tab and the heading.
+        answer: the report in a sentence.
+        lines: what it is about, below the answer.
+        views: the sections; the first one is shown at first.
+        selector: what chooses between configurations, where there are several.
+    """
+    style, script = asset(STYLES), asset(SCRIPTS)
+    policy = POLICY.format(script=_hash(script), style=_hash(style))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", f"{title} · mpsprobe"),
+        element("style", Markup(style)),
+    )
+    links = (element("li", element("a", one.title, href=f"#{one.key}", data_view=one.key)) for one in views)
+    top = element(
+        "header",
+        element("div", element("span", "mpsprobe", class_="brand"), element("h1", title), class_="heading"),
+        element("nav", element("ul", *links), aria_label="Views") if len(views) > 1 else None,
+        element("div", selector, element("button", "Theme", type="button", id="theme", hidden=True), class_="tools"),
+        class_="top",
+    )
+    opening = element(
+        "div",
+        element("p", answer, class_="answer"),
+        element("p", *([line, element("br")] for line in lines), class_="quiet"),
+        class_="opening",
+    )
+    sections = (
+        element("section", element("h2", one.title), *one.body, id=one.key, class_="view", data_view=one.key)
+        for one in views
+    )
+    body = element("body", top, element("main", opening, *sections), element("script", Markup(script)))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+@cache
+def asset(names: tuple[str, ...]) -> str:
+    """The files ``names`` of the package, one after the other; scripts become one function, whose names are its own."""
+    folder = resources.files("mpsprobe_exporters.html") / "assets"
+    whole = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    return f'(() => {{\n"use strict";\n{whole}}})();' if names[0].endswith(".js") else whole
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -1,0 +1,84 @@
+"""Axes for people: ticks at round numbers in one unit, and places on an axis as percentages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+Quantity = Literal["time", "bytes", "count", "share", "ratio", "other"]
+
+UNITS: dict[str, tuple[tuple[float, str], ...]] = {
+    "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
+    "bytes": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+}
+TIMES = "\N{MULTIPLICATION SIGN}"
+BEYOND = 10**18  # more than any run has of anything; a report may hold any number
+
+
+class Axis(NamedTuple):
+    """A linear axis from ``low`` to ``high``; ``ticks`` are pairs of a value and its label."""
+
+    low: float
+    high: float
+    ticks: list[tuple[float, str]]
+
+    def place(self, value: float) -> float:
+        """Where ``value`` is, from 0 at the low end to 1 at the high one; what is outside goes to the end."""
+        span = self.high - self.low
+        return min(1.0, max(0.0, (value - self.low) / span)) if span > 0 else 0.0
+
+
+def bounded(value: float) -> float:
+    """``value`` as a float that nothing overflows with."""
+    return float(max(-BEYOND, min(BEYOND, value)))
+
+
+def axis(values: Sequence[float], quantity: Quantity, most: int = 5, zero: bool = True) -> Axis:
+    """An axis that holds ``values``, from zero unless ``zero`` is false, with at most about ``most`` ticks."""
+    known = [bounded(value) for value in values] or [0.0]
+    low = min(0.0, *known) if zero else min(known)
+    high = max(known)
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    step = _round_step((high - low) / most)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    size, unit = unit_of(max(abs(first), abs(last)) * step, quantity)
+    ticks = [(index * step, label(index * step, size, unit)) for index in range(first, last + 1)]
+    return Axis(first * step, last * step, ticks) if zero else Axis(low, high, _within(ticks, low, high))
+
+
+def unit_of(largest: float, quantity: Quantity) -> tuple[float, str]:
+    """The unit in which ``largest`` is written, and how many of the smallest it is."""
+    for size, unit in UNITS.get(quantity, ()):
+        if largest >= size:
+            return size, unit
+    return UNITS[quantity][-1] if quantity in UNITS else (1.0, "")
+
+
+def label(value: float, size: float, unit: str) -> str:
+    """A tick: ``0``, ``2.5 ms``."""
+    written = f"{value / size:,.10g}"
+    return f"{written} {unit}".rstrip() if value else "0"
+
+
+def percent(fraction: float) -> str:
+    """``12.5%``, as SVG takes it."""
+    return f"{100 * fraction:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def thinned(count: int, most: int) -> list[int]:
+    """At most ``most`` positions out of ``count``, evenly spread, with the first and the last."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
+
+
+def _within(ticks: list[tuple[float, str]], low: float, high: float) -> list[tuple[float, str]]:
+    return [one for one in ticks if low <= one[0] <= high]
+
+
+def _round_step(rough: float) -> float:
+    """1, 2 or 5 times a power of ten, at least ``rough``."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= rough * 0.999), 10 * power)
