@@ -10,6 +10,7 @@ import click
 from mpsprobe.errors import UnknownName, UsageError
 
 LARGEST = 2**31 - 1
+MOST_PERCENT = 1000.0
 
 
 class Named(click.ParamType):
@@ -71,3 +72,19 @@ class Names(click.ParamType):
         if not names:
             raise UsageError(f"{param.opts[0] if param is not None else 'the option'} needs a name")
         return names
+
+
+class Percent(click.ParamType):
+    """A percentage from 0, with or without its sign, as a share of 1."""
+
+    name = "PERCENT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(str(value).strip().removesuffix("%"))
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= MOST_PERCENT:
+            option = param.opts[0] if param is not None and param.opts else "the value"
+            raise UsageError(f"{option} takes a percentage from 0 on, not '{str(value)[:40]}'")
+        return number / 100

@@ -10,6 +10,11 @@ from mpsprobe.declarations import CommandDeclaration, WorkloadDeclaration
 def mpsprobe_commands() -> list[CommandDeclaration]:
     return [
         CommandDeclaration(
+            name="diff",
+            target="mpsprobe.cli.diff:diff",
+            summary="What became slower or worse from one report to another, and whether by more than noise.",
+        ),
+        CommandDeclaration(
             name="export",
             target="mpsprobe.cli.export:export",
             summary="Turn a report into another format; needs neither torch nor the plugin that measured.",

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mpsprobe.errors import ReportError
+from mpsprobe.schemas.comparison import ComparisonReport
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
 from mpsprobe.schemas.profile import ProfileReport
 from mpsprobe.schemas.record import Record
@@ -21,12 +22,14 @@ class UnknownReport(Record):
     schema_version: int
 
 
-Report = CoverageReport | MatrixReport | ProfileReport | UnknownReport
+KnownReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport
+Report = KnownReport | UnknownReport
 
-KINDS: dict[str, type[CoverageReport] | type[MatrixReport] | type[ProfileReport]] = {
+KINDS: dict[str, type[KnownReport]] = {
     "coverage": CoverageReport,
     "coverage-matrix": MatrixReport,
     "profile": ProfileReport,
+    "comparison": ComparisonReport,
 }
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
 

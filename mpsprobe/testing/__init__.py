@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe.testing.commands import CommandResult, run_cli
+from mpsprobe.testing.comparisons import sample_comparison_report, sample_coverage_comparison
 from mpsprobe.testing.fakes import FakeProgress, FakeScanner, FakeWorkload
 from mpsprobe.testing.packages import install_plugin
 from mpsprobe.testing.profiles import sample_cell, sample_profile_report, sample_trace
@@ -17,6 +18,8 @@ __all__ = [
     "install_plugin",
     "run_cli",
     "sample_cell",
+    "sample_comparison_report",
+    "sample_coverage_comparison",
     "sample_coverage_report",
     "sample_matrix_report",
     "sample_profile_report",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe.schemas import Report
+from mpsprobe.testing.comparisons import sample_comparison_report
 from mpsprobe.testing.profiles import sample_profile_report
 from mpsprobe.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
 
@@ -13,6 +14,7 @@ def sample_reports() -> dict[str, Report]:
         sample_coverage_report(),
         sample_matrix_report(),
         sample_profile_report(),
+        sample_comparison_report(),
         sample_unknown_report(),
     ]
     return {report.kind: report for report in reports}

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "options": {"errors", "suggestions"},
     "presets": {"errors", "suggestions"},
     "stepping": {"errors", "protocols", "schemas"},
-    "engine": {"environment", "errors", "protocols", "schemas"},
+    "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
     "discovery": {""},
     "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
     "catalogue": {"declarations", "discovery", "loading", "suggestions"},

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import ReportError
-from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport, Report, UnknownReport, read_report
+from mpsprobe.schemas import (
+    ComparisonReport,
+    CoverageReport,
+    MatrixReport,
+    ProfileReport,
+    Report,
+    UnknownReport,
+    read_report,
+)
 from mpsprobe.schemas.report import parse_report
 from mpsprobe.testing import sample_coverage_report, sample_reports
 from mpsprobe.testing.strategies import reports
@@ -139,7 +147,7 @@ def test_a_report_opens_without_torch(tmp_path: Path) -> None:
 
 def test_samples_cover_every_field() -> None:
     samples = sample_reports()
-    assert set(samples) == {"coverage", "coverage-matrix", "profile", "weather"}
-    for model in (CoverageReport, MatrixReport, ProfileReport):
+    assert set(samples) == {"coverage", "coverage-matrix", "profile", "comparison", "weather"}
+    for model in (CoverageReport, MatrixReport, ProfileReport, ComparisonReport):
         sample = samples[model.model_fields["kind"].default]
         assert set(model.model_fields) == set(sample.model_fields_set) | {"kind", "schema_version"}

@@ -7,11 +7,11 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, profile_csv, release_grid
+from mpsprobe_exporters import answer, comparison_csv, profile_csv, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.reading import known
+from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding
@@ -50,11 +50,13 @@ class CsvExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = known(report, "csv")
+        read = known_or_comparison(report, "csv")
         stream = io.StringIO(newline="")
         writer = csv.writer(stream, lineterminator="\r\n")
         if read.kind == "profile":
             rows = profile_csv.rows(read)
+        elif read.kind == "comparison":
+            rows = comparison_csv.rows(read)
         else:
             rows = _coverage_rows(read) if read.kind == "coverage" else _matrix_rows(read)
         writer.writerows([_cell(value) for value in row] for row in rows)

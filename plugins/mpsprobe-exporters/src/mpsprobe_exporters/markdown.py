@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, profile_markdown, release_grid
+from mpsprobe_exporters import advisories, answer, comparison_markdown, profile_markdown, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.places import places
 from mpsprobe_exporters.plain_text import byte_size, number
-from mpsprobe_exporters.reading import known
+from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
@@ -31,9 +31,11 @@ class MarkdownExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = known(report, "markdown")
+        read = known_or_comparison(report, "markdown")
         if read.kind == "profile":
             return "\n\n".join(profile_markdown.blocks(read)) + "\n"
+        if read.kind == "comparison":
+            return "\n\n".join(comparison_markdown.blocks(read)) + "\n"
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
         notes = answer.macos_notes(read)

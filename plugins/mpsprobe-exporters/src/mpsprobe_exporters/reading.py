@@ -8,12 +8,15 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
+    from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport
     from mpsprobe.schemas.report import Report
 
+    Measured = CoverageReport | MatrixReport | ProfileReport
+    Known = Measured | ComparisonReport
 
-def known(report: Report, exporter: str) -> CoverageReport | MatrixReport | ProfileReport:
-    """``report``, when its schema is known here.
+
+def known(report: Report, exporter: str) -> Measured:
+    """``report``, when it is of a run and its schema is known here.
 
     Raises:
         ReportError: it is of another kind, or of a newer version.
@@ -22,7 +25,18 @@ def known(report: Report, exporter: str) -> CoverageReport | MatrixReport | Prof
 
     if isinstance(report, (CoverageReport, MatrixReport, ProfileReport)):
         return report
-    raise ReportError(
+    raise _refused(report, exporter)
+
+
+def known_or_comparison(report: Report, exporter: str) -> Known:
+    """The same for what also reads comparisons. Raises as ``known``."""
+    from mpsprobe.schemas import ComparisonReport
+
+    return report if isinstance(report, ComparisonReport) else known(report, exporter)
+
+
+def _refused(report: Report, exporter: str) -> ReportError:
+    return ReportError(
         f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
         f"version {report.schema_version}",
         "Upgrade mpsprobe and its plugins, or write it as json, which keeps it as it is.",

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.reading import known
+from mpsprobe_exporters.reading import known_or_comparison
 from mpsprobe_exporters.terminal.blocks import body
+from mpsprobe_exporters.terminal.comparison_blocks import body as comparison_body
 from mpsprobe_exporters.terminal.profile_blocks import body as profile_body
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.reading import Known
 
 FILE_COLUMNS = 100
 
@@ -44,12 +50,19 @@ class TableExporter:
         return _drawn(report, on_terminal())
 
 
+def _blocks(report: Known, screen: Screen) -> Iterator[RenderableType]:
+    if report.kind == "profile":
+        return profile_body(report, screen.width)
+    if report.kind == "comparison":
+        return comparison_body(report, screen.width)
+    return body(report, screen.width)
+
+
 def _drawn(report: Report, screen: Screen) -> str:
-    read = known(report, "table")
+    read = known_or_comparison(report, "table")
     console = screen.console()
     with console.capture() as capture:
-        blocks = profile_body(read, screen.width) if read.kind == "profile" else body(read, screen.width)
-        for block in blocks:
+        for block in _blocks(read, screen):
             console.print(block)
     # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
     lines = (line.rstrip() for line in capture.get().split("\n"))

@@ -1,0 +1,161 @@
+"""Two coverage reports held against each other: operators whose verdict became worse or better, new ones, gone ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from mpsprobe.engine.conditions import coverage_conditions, side
+from mpsprobe.errors import ReportError
+from mpsprobe.schemas.comparison import (
+    ComparedAdvisory,
+    ComparedFailure,
+    ComparedVerdict,
+    ComparisonReport,
+    Presence,
+)
+from mpsprobe.schemas.coverage import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
+
+# From what runs on the GPU to what nothing makes run: an error that a variable turns into a trip to the CPU is less
+# than one that it does not.
+SEVERITY: dict[Verdict, int] = {
+    "composite": 0,
+    "native": 0,
+    "unknown": 1,
+    "fallback": 2,
+    "missing": 3,
+    "unsupported": 4,
+}
+_NOT_MET = "one of the runs stopped: operators after that are not compared"
+Report = TypeVar("Report", CoverageReport, MatrixReport)
+
+
+def compare_coverage(old: CoverageReport, new: CoverageReport, sources: tuple[str, str]) -> ComparisonReport:
+    """What one release, or one version of a model, does worse or better than another."""
+    verdicts, same = _verdicts(
+        _worst(old.operators), _worst(new.operators), None, old.failure is not None, new.failure is not None
+    )
+    advisories = _advisories(_titles(old.advisories), _titles(new.advisories), None)
+    failures = _failures(None, old.failure, new.failure)
+    return _report(old, new, sources, verdicts, advisories, failures, same)
+
+
+def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, str]) -> ComparisonReport:
+    """The same release by release.
+
+    Raises:
+        ReportError: they have no release in common.
+    """
+    before = {cell.target.torch: cell for cell in old.releases}
+    shared = [(before[cell.target.torch], cell) for cell in new.releases if cell.target.torch in before]
+    if not shared:
+        raise ReportError("the matrices have no torch release in common", "Make both with the same --torch.")
+    titles = {**_titles(old.advisories), **_titles(new.advisories)}
+    verdicts: list[ComparedVerdict] = []
+    advisories: list[ComparedAdvisory] = []
+    failures: list[ComparedFailure] = []
+    same = 0
+    for one, other in shared:
+        release = other.target.torch
+        # A cell lists what is not native; what it does not list is native there, or not called.
+        names: dict[str, Verdict] = dict.fromkeys([*one.findings, *other.findings], "native")
+        sides = ({**names, **one.findings}, {**names, **other.findings})
+        found, equal = _verdicts(*sides, release, one.failure is not None, other.failure is not None)
+        verdicts, same = [*verdicts, *found], same + equal
+        known = [{name: titles.get(name, "") for name in cell.advisories} for cell in (one, other)]
+        advisories += _advisories(known[0], known[1], release)
+        failures += _failures(release, one.failure, other.failure)
+    report = _report(old, new, sources, verdicts, advisories, failures, same)
+    left = [
+        f"torch {cell.target.torch} is in the {which} report only"
+        for which, cells in (("old", old.releases), ("new", new.releases))
+        for cell in cells
+        if cell.target.torch not in {pair[0].target.torch for pair in shared}
+    ]
+    return report.model_copy(update={"notes": [*report.notes, *left]})
+
+
+def _report(
+    old: Report,
+    new: Report,
+    sources: tuple[str, str],
+    verdicts: list[ComparedVerdict],
+    advisories: list[ComparedAdvisory],
+    failures: list[ComparedFailure],
+    same: int,
+) -> ComparisonReport:
+    return ComparisonReport(
+        compares=new.kind,
+        old=side(old, sources[0]),
+        new=side(new, sources[1]),
+        conditions=coverage_conditions(old, new),
+        verdicts=verdicts,
+        advisories=advisories,
+        failures=failures,
+        same_verdicts=same,
+        regressions=sum(one.regression for part in (verdicts, advisories, failures) for one in part),
+        notes=[_NOT_MET] if failures else [],
+    )
+
+
+def _worst(found: Iterable[OperatorFinding]) -> dict[str, Verdict]:
+    kept: dict[str, Verdict] = {}
+    for one in found:
+        if one.verdict != "composite" and SEVERITY[one.verdict] >= SEVERITY[kept.get(one.operator, "native")]:
+            kept[one.operator] = one.verdict
+    return kept
+
+
+def _verdicts(
+    olds: Mapping[str, Verdict], news: Mapping[str, Verdict], release: str | None, old_ended: bool, new_ended: bool
+) -> tuple[list[ComparedVerdict], int]:
+    """The changes, regressions first, and how many operators are as they were."""
+    found, same = [], 0
+    for name in dict.fromkeys([*news, *olds]):
+        old, new = olds.get(name), news.get(name)
+        if old == new:
+            same += 1
+        elif old is None and new is not None:
+            # After an early end of the old run nobody knows whether it is new.
+            if not old_ended or new != "native":
+                regression = new != "native"
+                found.append(
+                    ComparedVerdict(operator=name, release=release, new=new, change="new", regression=regression)
+                )
+        elif new is None:
+            if not new_ended:
+                found.append(ComparedVerdict(operator=name, release=release, old=old, change="gone"))
+        elif old is not None:
+            worse = SEVERITY[new] > SEVERITY[old]
+            change = ComparedVerdict(
+                operator=name,
+                release=release,
+                old=old,
+                new=new,
+                change="worse" if worse else "better",
+                regression=worse,
+            )
+            found.append(change)
+    order = {"worse": 0, "new": 1, "better": 2, "gone": 3}
+    return sorted(found, key=lambda one: (not one.regression, order[one.change], one.operator)), same
+
+
+def _titles(found: Iterable[AdvisoryMatch]) -> dict[str, str]:
+    return {one.id: one.title for one in found}
+
+
+def _advisories(olds: Mapping[str, str], news: Mapping[str, str], release: str | None) -> list[ComparedAdvisory]:
+    found = []
+    for name, title in {**olds, **news}.items():
+        if (name in olds) != (name in news):
+            presence: Presence = "new" if name in news else "gone"
+            found.append(
+                ComparedAdvisory(id=name, title=title, release=release, presence=presence, regression=name in news)
+            )
+    return found
+
+
+def _failures(release: str | None, old: RunFailure | None, new: RunFailure | None) -> list[ComparedFailure]:
+    if old == new:
+        return []
+    return [ComparedFailure(release=release, old=old, new=new, regression=old is None)]

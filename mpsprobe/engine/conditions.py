@@ -1,0 +1,108 @@
+"""What differs about two runs themselves: a comparison across machines or releases says so before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mpsprobe.schemas.comparison import ChangedCondition, ComparedSide
+from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
+from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfileReport
+from mpsprobe.schemas.workload import WorkloadInfo
+
+UNKNOWN = "not known"
+_ENVIRONMENT = ("platform", "torch", "torch_build", "transformers", "torchvision", "python", "mpsprobe")
+_PLAN = ("runner", "compile", "steps", "warmup", "processes")
+_WORKLOAD = ("architecture", "parameters", "optimizer", "grad_accum", "weights")
+_TARGET = ("torch", "macos", "torchvision")
+Pair = tuple[str, object, object]
+
+
+def side(report: ProfileReport | CoverageReport | MatrixReport, source: str) -> ComparedSide:
+    """What a comparison keeps of one of its reports."""
+    if isinstance(report, ProfileReport):
+        environment = report.environment
+        return ComparedSide(
+            source=source,
+            workloads=list(dict.fromkeys(one.name for one in report.workloads)),
+            environment=environment,
+            devices=report.devices,
+            torch=environment.torch if environment is not None else None,
+            complete=report.complete,
+        )
+    return ComparedSide(
+        source=source,
+        workloads=[report.workload.name],
+        environment=report.environment,
+        torch=report.target.torch if isinstance(report, CoverageReport) else None,
+    )
+
+
+def profile_conditions(
+    old: ProfileReport, new: ProfileReport, paired: Sequence[tuple[ProfileCell, ProfileCell]]
+) -> list[ChangedCondition]:
+    """Machine, versions, settings and models that differ, each once."""
+    found: list[Pair] = []
+    for kind in dict.fromkeys(cell.device for _, cell in paired):
+        found.append((f"device {kind}", _device(old.devices, kind), _device(new.devices, kind)))
+        found += _capabilities(kind, old.devices, new.devices)
+    found += _environments(old.environment, new.environment)
+    found += [(name, getattr(old.plan, name), getattr(new.plan, name)) for name in _PLAN]
+    for before, after in paired:
+        infos = old.workload_of(before), new.workload_of(after)
+        found += [(f"{after.workload}: {what}", one, other) for what, one, other in _workloads(*infos)]
+        if before.operators and after.operators:
+            found.append(("what timed the operators", _timers(before), _timers(after)))
+    if old.predicted_with and new.predicted_with:
+        found += [("kernel table of predicted fallbacks", old.predicted_with.wheel, new.predicted_with.wheel)]
+    found += [("measured to its end", old.complete, new.complete)]
+    return _changed(found)
+
+
+def coverage_conditions(
+    old: CoverageReport | MatrixReport, new: CoverageReport | MatrixReport
+) -> list[ChangedCondition]:
+    """Workload, release, method and versions that differ."""
+    found: list[Pair] = [
+        (f"workload: {name}", getattr(old.workload, name), getattr(new.workload, name))
+        for name in WorkloadInfo.model_fields
+        if name != "notes"
+    ]
+    if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
+        found += [(f"judged: {name}", getattr(old.target, name), getattr(new.target, name)) for name in _TARGET]
+    found += [("method", old.method, new.method), *_environments(old.environment, new.environment)]
+    return _changed(found)
+
+
+def _workloads(old: WorkloadInfo, new: WorkloadInfo) -> Iterable[Pair]:
+    return [(name, getattr(old, name), getattr(new, name)) for name in _WORKLOAD]
+
+
+def _timers(cell: ProfileCell) -> str:
+    return ", ".join(sorted({one.source for one in cell.operators}))
+
+
+def _environments(old: Environment | None, new: Environment | None) -> list[Pair]:
+    if old is None or new is None:
+        return [("environment", UNKNOWN if old is None else "known", UNKNOWN if new is None else "known")]
+    return [(name.replace("_", " "), getattr(old, name), getattr(new, name)) for name in _ENVIRONMENT]
+
+
+def _device(devices: Sequence[DeviceInfo], kind: str) -> str:
+    info = next((one for one in devices if one.type == kind), None)
+    return info.name if info is not None and info.name else UNKNOWN
+
+
+def _capabilities(kind: str, olds: Sequence[DeviceInfo], news: Sequence[DeviceInfo]) -> list[Pair]:
+    """What the device itself tells: threads, drivers, the system's version."""
+    one, other = (next((info.capabilities for info in found if info.type == kind), {}) for found in (olds, news))
+    return [(f"{kind} {name}", one.get(name), other.get(name)) for name in dict.fromkeys([*one, *other])]
+
+
+def _changed(found: Iterable[Pair]) -> list[ChangedCondition]:
+    changed = [ChangedCondition(what=what, old=_words(old), new=_words(new)) for what, old, new in found if old != new]
+    return list({(one.what, one.old, one.new): one for one in changed}.values())
+
+
+def _words(value: object) -> str:
+    return UNKNOWN if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

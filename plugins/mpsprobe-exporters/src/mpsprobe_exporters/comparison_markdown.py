@@ -1,0 +1,82 @@
+"""A comparison in GitHub-flavoured Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import comparison_answer as words
+from mpsprobe_exporters.markdown_text import code, prose, table
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ComparedCell, ComparisonReport
+
+BOLD = {"slower", "larger", "worse"}
+
+
+def blocks(report: ComparisonReport) -> Iterator[str]:
+    """The blocks of the document, from the short answer to how it was told."""
+    yield f"**{prose(words.short_answer(report))}.**"
+    yield f"{prose(words.side_line(report))}."
+    if report.conditions:
+        yield f"> **{prose(words.conditions_title(report))}**\n>\n" + "\n".join(
+            f"> - {prose(line)}" for line in words.condition_lines(report)
+        )
+    for cell in report.cells:
+        yield from _cell(report, cell)
+    yield from _coverage(report)
+    if report.unpaired:
+        yield f"### {words.UNPAIRED}"
+        yield _list(words.unpaired_lines(report))
+    lines = words.method_lines(report)
+    if lines:
+        yield "### How differences are told from noise"
+        yield _list(lines)
+
+
+def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[str]:
+    yield f"### {prose(words.configuration(cell))}"
+    rows, left = words.shown_quantities(report, cell)
+    if rows:
+        shown = ((*(prose(text) for text in row[:-1]), _emphasised(row.difference)) for row in rows)
+        yield "\n".join(table(words.TITLES, shown, right=range(1, 6)))
+    notes = [*([left] if left else []), *words.cell_notes(cell)]
+    if notes:
+        yield _list(notes)
+    operators = words.operator_rows(cell)
+    if operators:
+        yield f"{prose(words.operators_title(cell))}:"
+        shown_rows = ((code(row[0]), *map(prose, row[1:])) for row in operators)
+        yield "\n".join(table(words.OPERATOR_TITLES, shown_rows, right=range(1, 5)))
+    fallbacks = words.fallback_lines(cell)
+    if fallbacks:
+        yield f"{words.FALLBACKS}:"
+        yield _list(fallbacks)
+
+
+def _coverage(report: ComparisonReport) -> Iterator[str]:
+    failures = words.failure_lines(report)
+    if failures:
+        yield _list(failures)
+    verdicts = words.verdict_rows(report)
+    if verdicts:
+        matrix = any(row[1] for row in verdicts)
+        titles = ("operator", *(["torch"] if matrix else []), "old", "new", "change")
+        rows = (
+            (code(name), *([prose(release)] if matrix else []), old, new, _emphasised(change))
+            for name, release, old, new, change in verdicts
+        )
+        yield f"### {words.VERDICTS}"
+        yield "\n".join(table(titles, rows))
+    advisories = words.advisory_lines(report)
+    if advisories:
+        yield f"### {words.ADVISORIES}"
+        yield _list(advisories)
+
+
+def _emphasised(word: str) -> str:
+    return f"**{word}**" if word in BOLD else word
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {prose(line)}" for line in lines)

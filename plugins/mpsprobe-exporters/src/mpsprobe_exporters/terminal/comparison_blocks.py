@@ -1,0 +1,104 @@
+"""The blocks of a comparison on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.text import Text
+
+from mpsprobe_exporters import comparison_answer as words
+from mpsprobe_exporters.terminal.columns import fitting
+from mpsprobe_exporters.terminal.folding import fold_name
+from mpsprobe_exporters.terminal.operator_table import new_table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from mpsprobe.schemas import ComparedCell, ComparisonReport
+
+BLANK = Text()
+STYLES = {
+    "slower": "bold red",
+    "larger": "bold red",
+    "worse": "bold red",
+    "faster": "green",
+    "smaller": "green",
+    "better": "green",
+}
+EXPENDABLE = ("p", "95 % interval", "old", "ratio")
+NARROW_NAME = 19
+
+
+def body(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
+    """What to print on ``width`` columns, block by block."""
+    yield Text(words.short_answer(report), style="bold red" if report.regressions else "bold")
+    yield Text(words.side_line(report))
+    if report.conditions:
+        yield from _section(words.conditions_title(report), words.condition_lines(report), "bold red")
+    for cell in report.cells:
+        yield from _cell(report, cell, width)
+    yield from _coverage(report, width)
+    if report.unpaired:
+        yield from _section(words.UNPAIRED, words.unpaired_lines(report), "bold red")
+    lines = words.method_lines(report)
+    if lines:
+        yield BLANK
+        yield from (Text(line) for line in lines)
+
+
+def _cell(report: ComparisonReport, cell: ComparedCell, width: int) -> Iterator[RenderableType]:
+    yield BLANK
+    yield Text(words.configuration(cell), style="bold")
+    rows, left = words.shown_quantities(report, cell)
+    if rows:
+        yield _table(words.TITLES, rows, width, EXPENDABLE)
+    notes = [*([left] if left else []), *words.cell_notes(cell)]
+    yield from (_indented(Text(line)) for line in notes)
+    operators = words.operator_rows(cell)
+    if operators:
+        yield BLANK
+        yield Text(words.operators_title(cell))
+        folded = [("\n".join(fold_name(row[0], max(NARROW_NAME, width - 50))), *row[1:]) for row in operators]
+        yield _table(words.OPERATOR_TITLES, folded, width, ("calls", "old"))
+    fallbacks = words.fallback_lines(cell)
+    if fallbacks:
+        yield BLANK
+        yield Text(words.FALLBACKS)
+        yield from (_indented(Text(line)) for line in fallbacks)
+
+
+def _coverage(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
+    yield from (Text(line, style="bold red") for line in words.failure_lines(report))
+    found = words.verdict_rows(report)
+    if found:
+        folded = [("\n".join(fold_name(row[0], max(NARROW_NAME, width - 50))), *row[1:]) for row in found]
+        yield BLANK
+        yield Text(words.VERDICTS, style="bold")
+        yield _table(("operator", "torch", "old", "new", "change"), folded, width, ("torch", "old"), right=False)
+    advisories = words.advisory_lines(report)
+    if advisories:
+        yield from _section(words.ADVISORIES, advisories)
+
+
+def _table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], width: int, expendable: Sequence[str], right: bool = True
+) -> RenderableType:
+    """The columns in which anything stands and for which there is room; the first and the last always stay."""
+    shown = fitting(titles, rows, width, expendable)
+    numbers = tuple(position for position, index in enumerate(shown) if right and 0 < index < len(titles) - 1)
+    made = new_table(*(titles[index] for index in shown), right=numbers)
+    for row in rows:
+        made.add_row(*(Text(row[index], style=STYLES.get(row[index], "none")) for index in shown))
+    return made
+
+
+def _section(title: str, lines: Iterable[str], style: str = "bold") -> Iterator[RenderableType]:
+    yield BLANK
+    yield Text(title, style=style)
+    yield from (_indented(Text(line)) for line in lines)
+
+
+def _indented(block: RenderableType) -> RenderableType:
+    return Padding(block, (0, 0, 0, 2))
