@@ -48,7 +48,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
             target="mpsprobe_exporters.html.exporter:HtmlExporter",
             summary="One self-contained page: charts, operators, modules, memory, time line, what to do",
             extension=".html",
-            kinds=KINDS,
+            kinds=ALL_KINDS,
         ),
         ExporterDeclaration(
             name="chrome",
@@ -64,5 +64,27 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
             extension="",
             kinds=("profile",),
             folder=True,
+        ),
+        ExporterDeclaration(
+            name="junit",
+            target="mpsprobe_exporters.junit:JunitExporter",
+            summary="JUnit XML, which CI systems show as tests; regressions and findings fail",
+            extension=".xml",
+            kinds=ALL_KINDS,
+        ),
+        ExporterDeclaration(
+            name="prometheus",
+            target="mpsprobe_exporters.prometheus:PrometheusExporter",
+            summary="Gauges in Prometheus' text format, for dashboards over time",
+            extension=".prom",
+            kinds=ALL_KINDS,
+        ),
+        ExporterDeclaration(
+            name="parquet",
+            target="mpsprobe_exporters.parquet:ParquetExporter",
+            summary="Every sample as a row with typed columns, for pandas and DuckDB (needs pyarrow)",
+            extension=".parquet",
+            binary=True,
+            kinds=("profile",),
         ),
     ]

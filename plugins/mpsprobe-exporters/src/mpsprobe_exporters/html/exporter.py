@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters.html.comparison_page import comparison_page
 from mpsprobe_exporters.html.coverage_page import coverage_page
 from mpsprobe_exporters.html.profile_page import profile_page
-from mpsprobe_exporters.reading import known
+from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -21,5 +22,7 @@ class HtmlExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = known(report, "html")
+        read = known_or_comparison(report, "html")
+        if read.kind == "comparison":
+            return comparison_page(read)
         return profile_page(read) if read.kind == "profile" else coverage_page(read)

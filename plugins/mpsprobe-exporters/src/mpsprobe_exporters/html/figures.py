@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mpsprobe_exporters.html.markup import Markup, element, joined
+from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.html.scales import Axis, percent
 
 FINE = 10_000  # units of the inner picture in each direction
@@ -58,6 +58,19 @@ def stacked(parts: Iterable[Part], mark: float | None = None) -> Markup:
     return element("svg", *drawn, class_="bar", aria_hidden="true")
 
 
+def interval(low: float, high: float, at: float, mark: float, color: int) -> Markup:
+    """A range with the value in it, and a line at ``mark``: places from 0 to 1."""
+    low, high, at, mark = (min(1.0, max(0.0, one)) for one in (low, high, at, mark))
+    return element(
+        "svg",
+        element("line", x1=percent(mark), x2=percent(mark), y1="0", y2="100%", class_="mark"),
+        element("rect", x=percent(low), width=percent(high - low), y="38%", height="24%", class_=f"f{color}"),
+        element("circle", cx=percent(at), cy="50%", r="5", class_=f"f{color}"),
+        class_="bar",
+        aria_hidden="true",
+    )
+
+
 def legend(entries: Iterable[tuple[int, str]]) -> Markup:
     """What the colours mean."""
     made = (
@@ -95,19 +108,20 @@ def plot(
         level: a place on the y axis with a dashed line and its label.
         divided: places on the x axis with a line each.
     """
-    drawn = [_grid(y, tick, said) for tick, said in y.ticks] + [_tick(x, index) for index in range(len(x.ticks))]
+    drawn = [_rule(y, tick) for tick, _ in y.ticks]
     drawn += [element("line", x1=percent(at), x2=percent(at), y1="0", y2="100%", class_="grid") for at in divided]
     if band is not None:
         low, high = band
         drawn.append(element("rect", y=percent(1 - high), height=percent(high - low), width="100%", class_="band"))
+    named = []
     if level is not None:
         at = percent(1 - level[0])
         drawn.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
-        drawn.append(element("text", level[1], x="100%", y=at, dy="-5", text_anchor="end", class_="label"))
+        named.append(element("text", level[1], x="100%", y=at, dy="-8", text_anchor="end", class_="label"))
     paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
     stretch = {"viewBox": f"0 0 {FINE} {FINE}", "preserveAspectRatio": "none", "width": "100%", "height": "100%"}
     drawn.append(element("svg", *paths, **stretch))
-    drawn += _labels(lines)
+    drawn += [*_scale(x, y), *named, *_labels(lines)]
     said = [[round(tip.place, 5), tip.said] for tip in tips]
     return element(
         "figure",
@@ -132,20 +146,28 @@ def histogram(title: str, x: Axis, counts: Sequence[int], y: Axis) -> Markup:
         for index, found in enumerate(counts)
         if found
     )
-    drawn = [_grid(y, tick, said) for tick, said in y.ticks] + [_tick(x, index) for index in range(len(x.ticks))]
+    rules = (_rule(y, tick) for tick, _ in y.ticks)
     return element(
         "figure",
         element("figcaption", title),
-        element("svg", *bars, *drawn, class_="plot low", role="img", aria_label=title),
+        element("svg", *rules, *bars, *_scale(x, y), class_="plot low", role="img", aria_label=title),
         class_="chart",
     )
 
 
-def _grid(y: Axis, tick: float, said: str) -> Markup:
+def _rule(y: Axis, tick: float) -> Markup:
     at = percent(1 - y.place(tick))
-    line = element("line", x1="0", x2="100%", y1=at, y2=at, class_="base" if tick == 0 else "grid")
-    # The lowest label would stand on the x axis' own; zero says itself.
-    return line if tick == 0 else joined([line, element("text", said, x="0", y=at, dy="-4", class_="tick")])
+    return element("line", x1="0", x2="100%", y1=at, y2=at, class_="base" if tick == 0 else "grid")
+
+
+def _scale(x: Axis, y: Axis) -> list[Markup]:
+    """The labels of both axes, over what is drawn; the one at zero would stand on those of the x axis."""
+    left = [
+        element("text", said, x="0", y=percent(1 - y.place(tick)), dy="-4", class_="tick")
+        for tick, said in y.ticks
+        if tick
+    ]
+    return left + [_tick(x, index) for index in range(len(x.ticks))]
 
 
 def _tick(x: Axis, index: int) -> Markup:

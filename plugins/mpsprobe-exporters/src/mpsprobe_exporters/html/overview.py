@@ -156,7 +156,6 @@ def _facts(report: ProfileReport) -> Iterator[Markup]:
     asked += [f"probes {', '.join(one_line(one, 40) for one in plan.probes)}"] if plan.probes else []
     facts.append(("Asked for", [", ".join(asked)]))
     yield element("dl", *_described(facts), class_="facts")
-    yield element("p", f"{profile_answer.method_line(report)}.", class_="quiet")
 
 
 def _described(facts: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Markup]:

@@ -60,7 +60,7 @@ def profile_page(report: ProfileReport) -> str:
                 )
             )
         else:
-            absent.append(nothing)
+            absent += [nothing] if key != "fallbacks" else []
     if absent:
         views[0] = views[0]._replace(body=[*views[0].body, _absent(absent)])
     names = list(dict.fromkeys(one_line(one.name, 60) for one in report.workloads))

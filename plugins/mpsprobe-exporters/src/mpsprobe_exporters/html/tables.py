@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mpsprobe_exporters.html.figures import bar
@@ -61,7 +61,12 @@ def words(shown: Child) -> Field:
 
 def time(nanoseconds: float | None) -> Field:
     """A duration."""
-    return _number(nanoseconds, lambda value: duration(value))
+    return _number(nanoseconds, spent)
+
+
+def spent(nanoseconds: float) -> str:
+    """A duration in words; nothing at all is ``0``."""
+    return duration(nanoseconds) if nanoseconds else "0"
 
 
 def size(count: int | None) -> Field:
@@ -84,7 +89,7 @@ def share(part: float | None, whole: float) -> Field:
     if part is None or whole <= 0:
         return Field(None)
     fraction = min(1.0, max(0.0, bounded(part) / bounded(whole)))
-    return Field([bar(fraction), f"{fraction:.1%}"], fraction)
+    return Field([bar(fraction), element("span", f"{fraction:.1%}", class_="pc")], fraction)
 
 
 def listed(items: Iterable[Markup], open_: int = 1, most: int = 40) -> Markup | None:
@@ -102,11 +107,8 @@ def listed(items: Iterable[Markup], open_: int = 1, most: int = 40) -> Markup | 
     return element("details", summary, inner, more, class_="more")
 
 
-def _number(value: float | None, write: object) -> Field:
-    if value is None:
-        return Field(None)
-    assert callable(write)
-    return Field(str(write(bounded(value))), bounded(value))
+def _number(value: float | None, write: Callable[[float], str]) -> Field:
+    return Field(None) if value is None else Field(write(bounded(value)), bounded(value))
 
 
 def _stands(field: Field) -> bool:

@@ -73,7 +73,7 @@ function paintAxis(to, line, x, width, height) {
     to.stroke();
     to.globalAlpha = 1;
     to.fillStyle = line.palette.soft;
-    to.fillText(Number((time / unit[0]).toPrecision(10)) + " " + unit[1], at + 4, AXIS / 2);
+    if (at < width - 36) to.fillText(Number((time / unit[0]).toPrecision(10)) + " " + unit[1], at + 4, AXIS / 2);
   }
 }
 
@@ -124,7 +124,7 @@ function firstVisible(model, events, from) {
 
 function paintCurve(to, line, curve, x, width) {
   const top = Math.max(...curve.v, 0) || 1;
-  words(to, line.palette, curve.name + " \u00b7 up to " + top.toLocaleString("en", { maximumSignificantDigits: 4 }), curve.y - HEAD / 2);
+  words(to, line.palette, curve.name + " \u00b7 up to " + amountOf(curve.name, top), curve.y - HEAD / 2);
   const y = (value) => curve.y + CURVE - (Math.max(0, value) / top) * CURVE;
   to.beginPath();
   to.moveTo(Math.max(-2, x(curve.t[0])), curve.y + CURVE);
@@ -138,6 +138,12 @@ function paintCurve(to, line, curve, x, width) {
   to.globalAlpha = 0.35;
   to.fill();
   to.globalAlpha = 1;
+}
+
+function amountOf(name, value) {
+  const units = [[1e9, " GB"], [1e6, " MB"], [1e3, " kB"], [1, " B"]];
+  const [size, unit] = name.endsWith("bytes") ? units.find(([size]) => value >= size) || units[3] : [1, ""];
+  return (value / size).toLocaleString("en", { maximumSignificantDigits: 3 }) + unit;
 }
 
 function middleOf(line, index, x) {

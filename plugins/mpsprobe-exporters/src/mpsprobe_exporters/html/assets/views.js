@@ -9,7 +9,11 @@ function show(name) {
   const current = views.find((view) => view.id === name) || views[0];
   for (const view of views) view.classList.toggle("current", view === current);
   for (const link of links) {
-    if (link.dataset.view === current.id) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === current.id) {
+      link.setAttribute("aria-current", "page");
+      const bar = link.closest("nav"); // on a narrow screen it scrolls
+      bar.scrollLeft = link.offsetLeft - bar.offsetLeft - (bar.clientWidth - link.offsetWidth) / 2;
+    }
     else link.removeAttribute("aria-current");
   }
   document.querySelector(".opening").classList.toggle("short", current !== views[0]);

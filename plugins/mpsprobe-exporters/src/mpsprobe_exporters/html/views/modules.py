@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.html.figures import bar
 from mpsprobe_exporters.html.markup import Markup, element, joined, name
 from mpsprobe_exporters.html.scales import bounded
+from mpsprobe_exporters.html.tables import spent
 from mpsprobe_exporters.plain_text import number, plural
-from mpsprobe_exporters.profile_answer import duration
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ModuleTime, ProfileCell, ProfileReport
 
 DEEPEST = 12  # levels of the tree; what lies deeper is named by the rest of its path
 MOST = 3000  # modules
-OPEN = 2  # levels that are open at first
+OPEN = 40  # rows that are seen at first, at most
 
 TITLES = ("Module", "Type", "Calls", "Total", "Share", "Self", "Total host", "Self host")
 
@@ -61,15 +61,25 @@ def _tree(cell: ProfileCell, found: list[ModuleTime]) -> Markup:
     caption += "time on the device, and on the host beside it" if on_device else "time on the host"
     head = (element("th", title, scope="col", class_="n" if index > 1 else None) for index, title in enumerate(titles))
     rows = _rows(root, 0, on_device, bounded(whole))
+    levels = _levels(root)
     made = element(
         "table",
         element("caption", caption, class_="quiet"),
         element("thead", element("tr", *head)),
         element("tbody", *rows),
         class_="data tree",
-        data_open=OPEN,
+        data_open=max((level for level in range(len(levels)) if sum(levels[: level + 1]) <= OPEN), default=0),
     )
     return element("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _levels(node: _Node) -> list[int]:
+    """How many nodes there are on each level below, and including, ``node``."""
+    found, row = [1], list(node.inner.values())
+    while row:
+        found.append(len(row))
+        row = [inner for one in row for inner in one.inner.values()]
+    return found
 
 
 def _path(module: str) -> list[str]:
@@ -98,9 +108,9 @@ def _cells(node: _Node, level: int, on_device: bool, whole: float) -> Iterator[M
     share = min(1.0, total / whole) if whole > 0 else 0.0
     yield element("td", name(one.type, 40, ""))
     yield element("td", number(one.calls), class_="n")
-    yield element("td", duration(total), class_="n")
-    yield element("td", bar(share), f"{share:.0%}", class_="n")
-    yield element("td", duration(bounded(own)), class_="n")
+    yield element("td", spent(total), class_="n")
+    yield element("td", bar(share), element("span", f"{share:.0%}", class_="pc"), class_="n")
+    yield element("td", spent(bounded(own)), class_="n")
     if on_device:
-        yield element("td", duration(bounded(one.host_ns)), class_="n")
-        yield element("td", duration(bounded(one.self_host_ns)), class_="n")
+        yield element("td", spent(bounded(one.host_ns)), class_="n")
+        yield element("td", spent(bounded(one.self_host_ns)), class_="n")
