@@ -155,10 +155,11 @@ def method_line(report: ProfileReport) -> str:
 
 def rows(report: ProfileReport) -> list[Row]:
     """One row for each configuration, in the order of measurement."""
-    return [_row(report, cell) for cell in report.cells]
+    return [row(report, cell) for cell in report.cells]
 
 
-def _row(report: ProfileReport, cell: ProfileCell) -> Row:
+def row(report: ProfileReport, cell: ProfileCell) -> Row:
+    """One configuration."""
     rates = {one.unit: amount(one.per_second) for one in cell.throughput}
     step = cell.step
     return Row(
@@ -210,7 +211,7 @@ def remarks(report: ProfileReport) -> list[str]:
     lines = [] if report.complete else [INTERRUPTED]
     lines += [one_line(note) for notes in _notes(report) for note in notes]
     for cell in report.cells:
-        lines += [f"{configuration(report, cell)}: {text}" for text in _remarks(cell)]
+        lines += [f"{configuration(report, cell)}: {text}" for text in cell_remarks(cell)]
     return lines
 
 
@@ -219,7 +220,8 @@ def _notes(report: ProfileReport) -> Iterable[list[str]]:
     yield report.notes
 
 
-def _remarks(cell: ProfileCell) -> Iterable[str]:
+def cell_remarks(cell: ProfileCell) -> Iterable[str]:
+    """What a reader should know of the figures of one configuration."""
     if cell.failure is not None:
         error = f"{one_line(cell.failure.error)}: {one_line(cell.failure.message)}"
         yield f"stopped in {one_line(cell.failure.phase)}: {error}"

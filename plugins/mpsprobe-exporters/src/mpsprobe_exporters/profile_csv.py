@@ -1,52 +1,26 @@
-"""A profile as rows: one for each timed step, so that a spreadsheet can draw what it likes."""
+"""A profile as comma-separated values: one row for each thing that was measured, so that a spreadsheet can draw it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import profile_rows
+
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileReport
 
-COLUMNS = (
-    "workload",
-    "phase",
-    "device",
-    "batch_size",
-    "seq_len",
-    "dtype",
-    "kind",
-    "process",
-    "index",
-    "duration_ns",
-    "outlier",
-    "note",
-)
-
 
 def rows(report: ProfileReport) -> Iterable[tuple[object, ...]]:
-    """The header, then for each configuration the first call, warm-up, steps, median phases and a failure."""
-    yield COLUMNS
-    for cell in report.cells:
-        sizes = (
-            cell.workload,
-            cell.phase,
-            cell.device,
-            _or_empty(cell.batch_size),
-            _or_empty(cell.seq_len),
-            _or_empty(cell.dtype),
-        )
-        for process, first in enumerate(cell.first_call_ns):
-            yield (*sizes, "first_call", process, 0, first, "", "")
-        for index, spent in enumerate(cell.warmup.durations_ns if cell.warmup is not None else []):
-            yield (*sizes, "warmup", 0, index, spent, "", "")
-        for index, step in enumerate(cell.steps):
-            yield (*sizes, "step", step.process, index, step.duration_ns, "yes" if step.outlier else "no", "")
-        for name, phase in cell.phases.items():
-            yield (*sizes, "phase_median", "", "", round(phase.median_ns), "", name)
-        if cell.failure is not None:
-            yield (*sizes, "failure", "", "", "", "", f"{cell.failure.error}: {cell.failure.message}")
+    """The header, then what ``profile_rows`` has; what a column does not say of a row is empty."""
+    yield profile_rows.COLUMNS
+    for row in profile_rows.rows(report):
+        yield tuple(map(_shown, row))
 
 
-def _or_empty(value: object) -> object:
-    return "" if value is None else value
+def _shown(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -1,0 +1,100 @@
+"""JUnit XML, which Jenkins, GitLab and most actions for GitHub show as a list of passed and failed tests.
+
+Elements and attributes are those that the schema of Jenkins' reader has (junit-10.xsd of its xUnit plugin); everything
+else about a case stands in its ``system-out``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as Xml
+
+from mpsprobe_exporters.junit_cases import Case, Suite, suites
+from mpsprobe_exporters.reading import known_or_comparison
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
+
+LONGEST_ATTRIBUTE = 1000
+# What XML 1.0 has no way to write, not even as a reference (https://www.w3.org/TR/xml/#charsets).
+ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class JunitExporter:
+    """A profile: one case for each configuration. Coverage: one for each operator. A comparison: one for each quantity,
+    fallback and verdict, which fails if it is a regression.
+    """
+
+    def render(self, report: Report) -> str:
+        """The document.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        found = suites(known_or_comparison(report, "junit"))
+        root = Xml.Element("testsuites", {"name": "mpsprobe", **_counts([one for s in found for one in s.cases])})
+        for suite in found:
+            root.append(_suite(suite))
+        Xml.indent(root)
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(suite: Suite) -> Xml.Element:
+    made = Xml.Element("testsuite", {"name": _attribute(suite.name), **_counts(suite.cases)})
+    if suite.properties:
+        properties = Xml.SubElement(made, "properties")
+        for name, value in suite.properties:
+            Xml.SubElement(properties, "property", {"name": _attribute(name), "value": _attribute(value)})
+    taken: dict[tuple[str, str], int] = {}
+    for case in suite.cases:
+        made.append(_case(case, taken))
+    return made
+
+
+def _case(case: Case, taken: dict[tuple[str, str], int]) -> Xml.Element:
+    group, name = _attribute(case.group), _attribute(case.name)
+    taken[group, name] = taken.get((group, name), 0) + 1
+    if taken[group, name] > 1:  # readers keep the history of a case by its name
+        name = f"{name} ({taken[group, name]})"
+    attributes = {"name": name, "classname": group}
+    if case.seconds is not None:
+        attributes["time"] = _seconds(case.seconds)
+    made = Xml.Element("testcase", attributes)
+    if case.outcome == "failure":
+        told = {"message": _attribute(case.message), "type": _attribute(case.kind)}
+        Xml.SubElement(made, "failure", told).text = _legal(case.message)
+    elif case.outcome == "skipped":
+        Xml.SubElement(made, "skipped", {"message": _attribute(case.message)})
+    if case.output:
+        Xml.SubElement(made, "system-out").text = _legal("\n".join(case.output))
+    return made
+
+
+def _counts(cases: Iterable[Case]) -> dict[str, str]:
+    found = list(cases)
+    counts = {
+        "tests": len(found),
+        "failures": sum(case.outcome == "failure" for case in found),
+        "errors": 0,
+        "skipped": sum(case.outcome == "skipped" for case in found),
+    }
+    return {
+        **{name: str(count) for name, count in counts.items()},
+        "time": _seconds(sum(c.seconds or 0 for c in found)),
+    }
+
+
+def _seconds(value: float) -> str:
+    return f"{max(value, 0.0):.9f}"
+
+
+def _attribute(text: str) -> str:
+    """One line: readers show attributes in lists, and XML turns their line ends into spaces anyway."""
+    clean = " ".join(_legal(text).split())
+    return clean if len(clean) <= LONGEST_ATTRIBUTE else clean[: LONGEST_ATTRIBUTE - 1] + "…"
+
+
+def _legal(text: str) -> str:
+    return ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)

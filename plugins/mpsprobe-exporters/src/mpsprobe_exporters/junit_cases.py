@@ -1,0 +1,227 @@
+"""Which test cases a report becomes, and which of them fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import answer, comparison_answer, profile_answer
+from mpsprobe_exporters.advice import advice
+from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.plain_text import number, one_line
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import (
+        ComparedCell,
+        ComparisonReport,
+        ConfigurationKey,
+        CoverageReport,
+        MatrixReport,
+        ProfileCell,
+        ProfileReport,
+    )
+    from mpsprobe.schemas.environment import Environment
+    from mpsprobe_exporters.reading import Known
+
+# These fail; what no table covers is skipped, since nothing is known of it.
+FAILING = ("missing", "unsupported", "fallback")
+QUIET = ("too few samples", "not tested")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test case.
+
+    Attributes:
+        group: its ``classname``; readers make folders of its dots.
+        name: of the case; unique within its suite.
+        seconds: its ``time``; ``None`` for none.
+        outcome: ``passed``, ``failure`` or ``skipped``.
+        kind: of a failure (``missing``, ``slower``, an exception's name).
+        message: why it failed or was skipped, in a sentence.
+        output: further lines.
+    """
+
+    group: str
+    name: str
+    seconds: float | None = None
+    outcome: str = "passed"
+    kind: str = ""
+    message: str = ""
+    output: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Cases under one name, with what they have in common."""
+
+    name: str
+    cases: list[Case]
+    properties: list[tuple[str, str]] = field(default_factory=list)
+
+
+def suites(report: Known) -> list[Suite]:
+    """The suites: one, or of a matrix one for each release."""
+    if report.kind == "profile":
+        return [_profile(report)]
+    if report.kind == "coverage":
+        return [_coverage(report)]
+    if report.kind == "coverage-matrix":
+        return _matrix(report)
+    return [_comparison(report)]
+
+
+def _profile(report: ProfileReport) -> Suite:
+    cases = [_configuration(report, cell) for cell in report.cells]
+    devices = [(f"device {one.type}", one.name) for one in report.devices]
+    return Suite("mpsprobe profile", cases, [*_environment(report.environment), *devices])
+
+
+def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
+    """``time`` is the median step, so that a reader's trend is that of the step."""
+    name = comparison_answer.configuration(_key(cell))
+    group = f"mpsprobe.profile.{_part(cell.workload)}"
+    lines = [f"{title}: {text}" for title, text in _figures(report, cell) if text]
+    seconds = cell.step.median_ns / 1e9 if cell.step is not None else None
+    if cell.failure is not None:
+        message = f"stopped in {one_line(cell.failure.phase)}: {one_line(cell.failure.message)}"
+        return Case(group, name, seconds, "failure", cell.failure.error, message, tuple(lines))
+    if cell.step is None:
+        return Case(group, name, None, "skipped", message="nothing was timed", output=tuple(lines))
+    return Case(group, name, seconds, output=tuple(lines))
+
+
+def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[tuple[str, str]]:
+    row = profile_answer.row(report, cell)
+    yield from zip(profile_answer.TITLES[5:], row[5:], strict=True)
+    for line in profile_answer.cell_remarks(cell):
+        yield "note", line
+
+
+def _key(cell: ProfileCell) -> ConfigurationKey:
+    from mpsprobe.schemas import ConfigurationKey
+
+    return ConfigurationKey.model_construct(**{name: getattr(cell, name) for name in ConfigurationKey.model_fields})
+
+
+def _coverage(report: CoverageReport) -> Suite:
+    """One case for each operator; of several verdicts each is one."""
+    group = f"mpsprobe.coverage.{_part(report.workload.name)}"
+    release = report.target.torch
+    cases = []
+    for one in (*answer.findings(report), *answer.natives(report)):
+        where = [", ".join(part) for part in (modules(one), sites(one)) if part]
+        lines = (
+            f"verdict: {one.verdict}",
+            f"calls: {number(one.calls)}",
+            *(f"where: {' · '.join(where)}",) * bool(where),
+        )
+        name = one_line(one.operator)
+        if one.verdict in FAILING:
+            message = f"{one.verdict} on torch {one_line(release)}: {advice(one, release)}"
+            cases.append(Case(group, name, None, "failure", one.verdict, message, lines))
+        elif one.verdict == "unknown":
+            cases.append(Case(group, name, None, "skipped", message="no table covers it", output=lines))
+        else:
+            cases.append(Case(group, name, output=lines))
+    cases += [
+        Case(group, one_line(left.operator), None, "skipped", message=f"not judged: {one_line(left.reason)}")
+        for left in report.not_judged
+    ]
+    for known in report.advisories:
+        message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
+        cases.append(Case(f"{group}.advisories", one_line(known.id), None, "failure", "advisory", message))
+    if report.failure is not None:
+        message = answer.failure_sentence(report.failure)
+        cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
+    properties = [("judged torch", release), ("method", report.method), *_environment(report.environment)]
+    return Suite(f"mpsprobe coverage on torch {release}", cases, properties)
+
+
+def _matrix(report: MatrixReport) -> list[Suite]:
+    """A suite for each release, with every operator that is not native in one of them."""
+    made = []
+    names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
+    for cell in report.releases:
+        release = one_line(cell.target.torch)
+        group = f"mpsprobe.coverage.{_part(report.workload.name)}.torch {_part(release)}"
+        cases = []
+        for name in names:
+            verdict = cell.findings.get(name)
+            message = f"{verdict} on torch {release}"
+            outcome = "failure" if verdict in FAILING else "skipped" if verdict == "unknown" else "passed"
+            if verdict is None and cell.failure is not None:
+                outcome, message = "skipped", "not met before the run stopped"
+            cases.append(Case(group, one_line(name), None, outcome, verdict or "", message))
+        told = (None, "failure", "advisory", "a known wrong result")
+        cases += [Case(group, one_line(advisory), *told) for advisory in cell.advisories]
+        message = answer.failure_sentence(cell.failure) if cell.failure is not None else ""
+        outcome = "failure" if cell.failure is not None else "passed"
+        kind = cell.failure.error if cell.failure is not None else ""
+        cases.append(Case(group, "the whole step runs", None, outcome, kind, message))
+        made.append(Suite(f"mpsprobe coverage on torch {release}", cases, _environment(report.environment)))
+    return made
+
+
+def _comparison(report: ComparisonReport) -> Suite:
+    cases: list[Case] = []
+    for cell in report.cells:
+        cases += _compared(report, cell)
+    group = "mpsprobe.diff.verdicts"
+    for one in report.verdicts:
+        name = one_line(one.operator) + (f" on torch {one_line(one.release)}" if one.release else "")
+        message = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
+        cases.append(
+            Case(group, name, None, "failure" if one.regression else "passed", one.change, message, (message,))
+        )
+    lines = zip(report.advisories, comparison_answer.advisory_lines(report), strict=True)
+    for known, line in lines:
+        name = one_line(known.id) + (f" on torch {one_line(known.release)}" if known.release else "")
+        outcome = "failure" if known.regression else "passed"
+        cases.append(Case("mpsprobe.diff.advisories", name, None, outcome, "advisory", line, (line,)))
+    for failure, line in zip(report.failures, comparison_answer.failure_lines(report), strict=False):
+        name = "the whole step runs" + (f" on torch {one_line(failure.release)}" if failure.release else "")
+        outcome = "failure" if failure.regression else "passed"
+        cases.append(Case("mpsprobe.diff", name, None, outcome, "stopped", line, (line,)))
+    for lonely in report.unpaired:
+        name = comparison_answer.configuration(lonely)
+        where = "old" if lonely.presence == "gone" else "new"
+        cases.append(Case("mpsprobe.diff", name, None, "skipped", message=f"in the {where} report only"))
+    properties = [("old", report.old.source), ("new", report.new.source)]
+    properties += [("differs", line) for line in comparison_answer.condition_lines(report)]
+    properties += [("method", line) for line in comparison_answer.method_lines(report)]
+    return Suite("mpsprobe diff", cases, properties)
+
+
+def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
+    """One case for each quantity and fallback of a configuration; operators are told, not tested."""
+    name = comparison_answer.configuration(cell)
+    group = f"mpsprobe.diff.{_part(name)}"
+    for one in cell.quantities:
+        old, new = (comparison_answer.measured(one.unit, value) for value in (one.old, one.new))
+        told = f"{one.difference}: {old}, now {new}"
+        told += f", ratio {one.ratio:.3f}" if one.ratio is not None else ""
+        told += f" ({one.low:.3f} to {one.high:.3f})" if one.low is not None and one.high is not None else ""
+        outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
+        seconds = one.new / 1e9 if one.unit == "ns" else None
+        output = (told, *([one_line(one.note)] if one.note else []))
+        yield Case(group, one_line(one.name), seconds, outcome, one.difference, told, output)
+    for left, line in zip(cell.fallbacks, comparison_answer.fallback_lines(cell), strict=True):
+        outcome = "failure" if left.regression else "passed"
+        yield Case(group, f"on MPS: {one_line(left.operator)}", None, outcome, "fallback", line, (line,))
+    if cell.regression or cell.old_failure is not None:
+        message = "; ".join(comparison_answer.cell_notes(cell)[:1])
+        yield Case(group, "runs to its end", None, "failure" if cell.regression else "passed", "stopped", message)
+
+
+def _environment(environment: Environment | None) -> list[tuple[str, str]]:
+    if environment is None:
+        return []
+    found = [(name, getattr(environment, name)) for name in ("mpsprobe", "torch", "transformers", "python", "platform")]
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _part(text: str) -> str:
+    """A part of a class name: readers split at dots."""
+    return one_line(text, 100).replace(".", "_") or "unnamed"

@@ -1,0 +1,86 @@
+"""Parquet for pandas, polars and DuckDB: the rows of ``profile_rows`` with types, the rest of the report beside."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.errors import MissingPackage, ReportError
+from mpsprobe_exporters import profile_rows
+from mpsprobe_exporters.plain_text import one_line
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ProfileReport
+    from mpsprobe.schemas.report import Report
+
+METADATA = b"mpsprobe"
+LARGEST = 2**63 - 1
+WHOLE = ("batch_size", "seq_len", "process", "sample", "time_ns", "steps")
+NUMBERS = ("value",)
+FLAGS = ("outlier",)
+
+
+class ParquetExporter:
+    """One table. Its schema's metadata holds, under ``mpsprobe``, the report as JSON without what the rows have.
+
+    Raises:
+        MissingPackage: pyarrow is not installed.
+    """
+
+    def __init__(self) -> None:
+        # Looked for and not imported: it takes a tenth of a second, and the report may take hours before it is needed.
+        if importlib.util.find_spec("pyarrow") is None:
+            raise MissingPackage("the exporter 'parquet'", "mpsprobe-exporters[parquet]")
+
+    def render(self, report: Report) -> bytes:
+        """The file.
+
+        Raises:
+            ReportError: it is no profile.
+        """
+        from mpsprobe.schemas import ProfileReport
+
+        if not isinstance(report, ProfileReport):
+            raise ReportError(f"the exporter 'parquet' reads profiles, not '{one_line(report.kind, 100)}'")
+        return _file(report)
+
+
+def _file(report: ProfileReport) -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    types = {
+        **dict.fromkeys(WHOLE, pyarrow.int64()),
+        **dict.fromkeys(NUMBERS, pyarrow.float64()),
+        **dict.fromkeys(FLAGS, pyarrow.bool_()),
+    }
+    rows = list(profile_rows.rows(report))
+    names = profile_rows.COLUMNS
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in names])
+    arrays = [
+        pyarrow.array([_held(value) for value in column], type=schema.field(name).type)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    table = pyarrow.Table.from_arrays(arrays, schema=schema.with_metadata({METADATA: _rest(report)}))
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(table, stream, compression="zstd")
+    return stream.getvalue()
+
+
+def _rest(report: ProfileReport) -> bytes:
+    """The report without its cells, as JSON in ASCII."""
+    document = report.model_dump(mode="python")
+    document["cells"] = []
+    return json.dumps(document).encode("ascii")
+
+
+def _held(value: Any) -> Any:
+    """``value`` as a column can hold it: numbers of 64 bits, text without lone surrogates."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
+        return None  # no clock or allocator gives it; a float would be another number
+    return value

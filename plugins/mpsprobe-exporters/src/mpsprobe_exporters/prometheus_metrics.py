@@ -1,0 +1,229 @@
+"""Which metrics a report becomes. Names and units do not change: dashboards are built on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import (
+        ComparisonReport,
+        CoverageReport,
+        CoverageSummary,
+        MatrixReport,
+        ProbeReading,
+        ProfileCell,
+        ProfileReport,
+    )
+    from mpsprobe.schemas.environment import Environment
+    from mpsprobe_exporters.reading import Known
+
+MOST = 1e300  # what a float surely holds; a report may hold any whole number
+STATISTICS = {
+    "median": "median_ns",
+    "low": "low_ns",
+    "high": "high_ns",
+    "minimum": "minimum_ns",
+    "maximum": "maximum_ns",
+}
+MEMORY = ("allocated", "reserved", "peak_allocated", "peak_reserved", "peak_process")
+# The unit in the name of a reading: base unit, and how many of it one is.
+UNITS = {
+    "ns": ("seconds", 1e-9),
+    "us": ("seconds", 1e-6),
+    "ms": ("seconds", 1e-3),
+    "s": ("seconds", 1.0),
+    "seconds": ("seconds", 1.0),
+    "bytes": ("bytes", 1.0),
+    "mj": ("joules", 1e-3),
+    "j": ("joules", 1.0),
+    "joules": ("joules", 1.0),
+    "mw": ("watts", 1e-3),
+    "w": ("watts", 1.0),
+    "watts": ("watts", 1.0),
+    "celsius": ("celsius", 1.0),
+    "percent": ("ratio", 0.01),
+    "ratio": ("ratio", 1.0),
+    "mhz": ("hertz", 1e6),
+    "hz": ("hertz", 1.0),
+}
+
+
+@dataclass(slots=True)
+class Family:
+    """The samples of one metric, all of them gauges.
+
+    Attributes:
+        name: with its base unit at the end (``_seconds``, ``_bytes``, ``_joules``, ``_ratio``).
+        documentation: one sentence.
+        unit: the same unit; empty for counts.
+    """
+
+    name: str
+    documentation: str
+    unit: str = ""
+    samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
+
+
+class Metrics:
+    """Families by name, in the order in which they were first met."""
+
+    def __init__(self) -> None:
+        self.families: dict[str, Family] = {}
+
+    def add(self, name: str, words: str, unit: str, labels: Mapping[str, str], value: float | None) -> None:
+        """One sample of ``mpsprobe_NAME_UNIT``; nothing for ``None``."""
+        if value is None:
+            return
+        full = "_".join(part for part in ("mpsprobe", name, unit) if part)
+        family = self.families.setdefault(full, Family(full, words, unit))
+        family.samples.append((labels, float(min(max(value, -MOST), MOST))))
+
+
+def families(report: Known) -> list[Family]:
+    """The metrics of a report."""
+    metrics = Metrics()
+    if report.kind == "profile":
+        _profile(metrics, report)
+    elif report.kind == "coverage":
+        _coverage(metrics, report)
+    elif report.kind == "coverage-matrix":
+        _matrix(metrics, report)
+    else:
+        _comparison(metrics, report)
+    return list(metrics.families.values())
+
+
+def _profile(metrics: Metrics, report: ProfileReport) -> None:
+    _environment(metrics, report.environment)
+    for info in report.devices:
+        labels = {"device": info.type, "name": info.name}
+        metrics.add("device_memory", "Memory of the device.", "bytes", labels, info.memory_bytes)
+    for cell in report.cells:
+        _cell(metrics, cell, _cell_labels(cell))
+    metrics.add(
+        "complete", "1 if the profile was measured to its end, 0 if it was interrupted.", "", {}, report.complete
+    )
+
+
+def _cell_labels(cell: ProfileCell) -> dict[str, str]:
+    sizes = {"batch_size": cell.batch_size, "seq_len": cell.seq_len}
+    return {
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "device": cell.device,
+        **{name: str(min(size, 10**18)) for name, size in sizes.items() if size is not None},
+        "dtype": cell.dtype or "",
+        "autocast": cell.autocast or "",
+    }
+
+
+def _cell(metrics: Metrics, cell: ProfileCell, labels: dict[str, str]) -> None:
+    metrics.add("failed", "1 if the configuration failed.", "", labels, cell.failure is not None)
+    if cell.step is not None:
+        for statistic, field in STATISTICS.items():
+            words = "Time of one step; low and high are the interval of the median."
+            told = {**labels, "statistic": statistic}
+            metrics.add("step", words, "seconds", told, getattr(cell.step, field) / 1e9)
+        words = "Scaled median absolute deviation of the steps as a share of their median."
+        metrics.add("step_spread", words, "ratio", labels, cell.step.spread)
+        metrics.add("steps", "Timed steps.", "", labels, cell.step.count)
+        metrics.add("step_outliers", "Timed steps that are outliers.", "", labels, cell.step.outliers)
+    for process, spent in enumerate(cell.first_call_ns):
+        words = "The first call of a process, with its compilations."
+        metrics.add("first_call", words, "seconds", {**labels, "process": str(process)}, _scaled(spent, 1e-9))
+    for name, phase in cell.phases.items():
+        words = "Median time of one phase of a step, measured in steps of its own."
+        metrics.add("step_phase", words, "seconds", {**labels, "step_phase": name}, phase.median_ns / 1e9)
+    for rate in cell.throughput:
+        name = f"throughput_{rate.unit}_per_second"
+        metrics.add(name, f"{rate.unit.capitalize()} in a second, by the median step.", "", labels, rate.per_second)
+    if cell.memory is not None:
+        for name in MEMORY:
+            told = {**labels, "memory": name, "source": cell.memory.source}
+            value = getattr(cell.memory, f"{name}_bytes")
+            metrics.add("memory", "Memory over the timed steps; source says how it was taken.", "bytes", told, value)
+    for reading in cell.readings:
+        _reading(metrics, reading, labels)
+    for one in cell.operators:
+        steps = max(cell.profiled_steps, 1)
+        told = {**labels, "operator": one.operator, "source": one.source}
+        words = "Time of an operator without those that it calls, in one profiled step"
+        host = _scaled(one.self_host_ns, 1e-9 / steps)
+        metrics.add("operator_self_host", f"{words}, on the host.", "seconds", told, host)
+        device = None if one.self_device_ns is None else _scaled(one.self_device_ns, 1e-9 / steps)
+        metrics.add("operator_self_device", f"{words}, on the device.", "seconds", told, device)
+        calls = _scaled(one.calls, 1 / steps)
+        metrics.add("operator_calls", "Calls of an operator in one profiled step.", "", told, calls)
+    for left in cell.fallbacks:
+        told = {**labels, "operator": left.operator, "method": left.method, "verdict": left.verdict}
+        metrics.add("fallback_calls", "Calls in one step of an operator that leaves MPS.", "", told, left.calls)
+        metrics.add("fallback", "What they copy in one step.", "bytes", told, left.bytes)
+        spent_s = None if left.duration_ns is None else _scaled(left.duration_ns, 1e-9)
+        metrics.add("fallback", "What they take in one step, where observed.", "seconds", told, spent_s)
+
+
+def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) -> None:
+    """A probe's values: the unit in a value's name becomes the metric's, in base units; words are left out."""
+    for name, value in reading.values.items():
+        if isinstance(value, str):
+            continue
+        parts = name.split("_")
+        place = next((index for index in reversed(range(len(parts))) if parts[index].lower() in UNITS), None)
+        unit, factor = UNITS[parts[place].lower()] if place is not None else ("", 1.0)
+        rest = "_".join(part for index, part in enumerate(parts) if index != place)
+        told = {**labels, "probe": reading.probe, "value": rest, "process": str(min(reading.process, 10**18))}
+        metrics.add("reading", "What a probe read over the timed steps.", unit, told, value * factor)
+
+
+def _coverage(metrics: Metrics, report: CoverageReport) -> None:
+    _environment(metrics, report.environment)
+    labels = {"workload": report.workload.name, "phase": report.workload.phase, "torch": report.target.torch}
+    counts = Counter(left.operator for left in report.not_judged)
+    _summary(metrics, report.summary, labels)
+    metrics.add("coverage_not_judged", "Operators that no table covers.", "", labels, len(counts))
+    metrics.add("coverage_failed", "1 if the run stopped.", "", labels, report.failure is not None)
+
+
+def _matrix(metrics: Metrics, report: MatrixReport) -> None:
+    _environment(metrics, report.environment)
+    for cell in report.releases:
+        labels = {"workload": report.workload.name, "phase": report.workload.phase, "torch": cell.target.torch}
+        _summary(metrics, cell.summary, labels)
+        metrics.add("coverage_failed", "1 if the run stopped.", "", labels, cell.failure is not None)
+
+
+def _summary(metrics: Metrics, summary: CoverageSummary, labels: dict[str, str]) -> None:
+    """Every verdict has a line, zeros too: an alert on ``missing`` needs a series that exists."""
+    for verdict in ("native", "fallback", "missing", "unsupported", "unknown"):
+        told = {**labels, "verdict": verdict}
+        operators, calls = summary.operators_by_verdict, summary.calls_by_verdict
+        metrics.add("coverage_operators", "Operators by verdict.", "", told, operators.get(verdict, 0))
+        metrics.add("coverage_calls", "Calls in one step by verdict.", "", told, calls.get(verdict, 0))
+    metrics.add("coverage_advisories", "Known wrong results that match.", "", labels, summary.advisories)
+
+
+def _comparison(metrics: Metrics, report: ComparisonReport) -> None:
+    for cell in report.cells:
+        key = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
+        labels = {name: str(value)[:200] for name in key if (value := getattr(cell, name)) is not None}
+        for one in cell.quantities:
+            told = {**labels, "quantity": one.quantity, "name": one.name, "difference": one.difference}
+            metrics.add("diff", "New divided by old.", "ratio", told, one.ratio)
+            words = "Corrected p-value of the difference."
+            metrics.add("diff_p_value", words, "", told, one.adjusted_p_value)
+    metrics.add("diff_regressions", "What --fail-on regression counts.", "", {}, report.regressions)
+
+
+def _environment(metrics: Metrics, environment: Environment | None) -> None:
+    if environment is None:
+        return
+    names = ("mpsprobe", "torch", "transformers", "python", "platform")
+    labels = {name: value for name in names if (value := getattr(environment, name)) is not None}
+    metrics.add("environment_info", "Where the report was made; always 1.", "", labels, 1)
+
+
+def _scaled(value: float, factor: float) -> float:
+    return float(min(max(value, -MOST), MOST)) * factor
