@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mpsprobe.declarations import PHASES
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mpsprobe.protocols import Device, Probe, Runner
     from mpsprobe.registry import Registry
 
-AUTO, BOTH, ALL, NONE, PLAIN, HOST = "auto", "both", "all", "none", "plain", "host"
+AUTO, BOTH, ALL, NONE, PLAIN = "auto", "both", "all", "none", "plain"
 Sizes = tuple[int, ...] | None
 
 
@@ -43,7 +43,7 @@ class Wishes:
     weights: bool = False
     trust_remote_code: bool = False
 
-    clock: str = HOST
+    clock: Literal["host", "device"] = "host"
     fallbacks: bool = True
 
 
@@ -99,12 +99,13 @@ def make_plan(registry: Registry, wishes: Wishes) -> Plan:
             steps=wishes.steps,
             warmup=wishes.warmup,
             processes=wishes.processes,
+            clock=wishes.clock,
             compile=wishes.compiled,
             runner=wishes.runner,
             baseline=asked.baseline if len(devices) > 1 else None,
             probes=[probe.name for probe in probes],
         ),
-        settings=Settings(steps=wishes.steps, warmup=wishes.warmup),
+        settings=Settings(steps=wishes.steps, warmup=wishes.warmup, clock=wishes.clock),
         probes=probes,
         notes=notes,
     )

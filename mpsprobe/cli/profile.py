@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mpsprobe import exporting
-from mpsprobe.cli.planning import AUTO, BOTH, HOST, PLAIN, Wishes, make_plan
+from mpsprobe.cli.planning import AUTO, BOTH, PLAIN, Wishes, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.options import Named, Names, Positive, Several
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_SCANNER = "which operators fall back on MPS was not predicted: pip install mpsprobe-coverage"
 PHASE_NAMES = (*PHASES, BOTH)
-CLOCKS = (HOST, "device")
+CLOCKS = ("host", "device")
 
 
 @click.command()
@@ -41,7 +41,7 @@ CLOCKS = (HOST, "device")
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
 @click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure beside time; all; none.")
-@click.option("--clock", type=Named("clock", CLOCKS), default=HOST, show_default=True, help="What takes the time.")
+@click.option("--clock", type=Named("clock", CLOCKS), default=CLOCKS[0], show_default=True, help="What takes the time.")
 @click.option("--processes", type=Positive(), default=1, show_default=True, help="Fresh processes, one by one.")
 @click.option("--baseline", metavar="DEVICE", help="Measure on this device too, and say how much faster the first is.")
 @click.option("--no-fallbacks", is_flag=True, help="Do not predict which operators fall back on MPS.")

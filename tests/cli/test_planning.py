@@ -1,0 +1,143 @@
+"""From flags to a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe.cli.planning import Wishes, choose_probes, make_plan
+from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.registry import Registry
+from mpsprobe.testing import install_plugin
+from mpsprobe.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
+
+BODY = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import DeviceDeclaration, ProbeDeclaration, RunnerDeclaration, WorkloadDeclaration
+
+@hookimpl
+def mpsprobe_devices():
+    return [DeviceDeclaration("gpu", "made_up:GPU", "x"), DeviceDeclaration("cpu", "made_up:CPU", "x")]
+
+@hookimpl
+def mpsprobe_probes():
+    long = ProbeDeclaration("long", "made_up:LONG", "x", default=False)
+    return [ProbeDeclaration("quick", "made_up:QUICK", "x"), long]
+
+@hookimpl
+def mpsprobe_runners():
+    return [RunnerDeclaration("loop", "made_up:Loop", "x")]
+
+@hookimpl
+def mpsprobe_workloads():
+    return [WorkloadDeclaration(name, "made_up:workload", "x") for name in ("one", "two")]
+"""
+HEAVY = """
+from mpsprobe.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
+
+GPU, CPU = FakeDevice("gpu"), FakeDevice("cpu")
+QUICK, LONG = FakeProbe("quick"), FakeProbe("long")
+
+def workload(name):
+    return FakeWorkload(name)
+
+class Loop:
+    name = "loop"
+    def unavailable(self, device):
+        return "it knows no cpu" if device.name == "cpu" else None
+    def open(self, workload, options, device, *, compiled=False):
+        raise AssertionError("not here")
+"""
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    install_plugin(tmp_path, "fake", BODY)
+    (tmp_path / "made_up.py").write_text(HEAVY, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return Registry(strict=True, blocked=["devices", "hf", "coverage", "exporters"])
+
+
+def _cells(registry: Registry, **wishes: Any) -> list[tuple[Any, ...]]:
+    plan = make_plan(registry, Wishes(**{"workloads": ["one"], **wishes}))
+    return [
+        (one.workload.name, one.options.phase, one.device.name, one.options.seq_len, one.options.batch_size)
+        for one in plan.configurations
+    ]
+
+
+def test_sizes_grow_within_a_device_phase_and_workload(registry: Registry) -> None:
+    found = _cells(registry, workloads=["one", "two", "one"], phase="both", baseline="cpu", batch_sizes=(1, 8))
+    assert found == [
+        (workload, phase, device, None, batch)
+        for workload in ("one", "two")
+        for phase in ("inference", "training")
+        for device in ("gpu", "cpu")
+        for batch in (1, 8)
+    ]
+
+
+def test_passes_are_accumulated_in_training_only(registry: Registry) -> None:
+    plan = make_plan(registry, Wishes(["one"], phase="both", grad_accum=4))
+    assert [one.options.grad_accum for one in plan.configurations] == [1, 4]
+    with pytest.raises(UsageError, match="--phase training only"):
+        make_plan(registry, Wishes(["one"], grad_accum=4))
+
+
+def test_the_plan_tells_what_was_asked(registry: Registry) -> None:
+    asked = make_plan(registry, Wishes(["one"], clock="device", warmup=3, seq_lens=(5,), processes=2)).asked
+    assert (asked.clock, asked.warmup, asked.seq_lens, asked.processes) == ("device", 3, [5], 2)
+    assert asked.probes == ["quick"] and asked.devices == ["gpu"] and asked.runner == "plain"
+
+
+def test_probes_by_name_all_and_none(registry: Registry) -> None:
+    def names(asked: tuple[str, ...] | None) -> list[str]:
+        return [probe.name for probe in choose_probes(registry, asked)]
+
+    assert names(None) == ["quick"] and names(("all",)) == ["quick", "long"] and names(("none",)) == []
+    assert names(("long", "quick", "long")) == ["long", "quick"]
+    with pytest.raises(MpsprobeError, match="did you mean 'quick'"):
+        names(("quik",))
+
+
+def test_a_runner_is_asked_about_devices_and_phases(registry: Registry) -> None:
+    plan = make_plan(registry, Wishes(["one"], phase="training", runner="loop"))
+    assert [one.runner.name for one in plan.configurations if one.runner is not None] == ["loop"]
+    for wishes, says in (
+        (Wishes(["one"], runner="loop"), "--runner loop does not run inference"),
+        (Wishes(["one"], phase="training", runner="loop", device="cpu"), "on cpu here: it knows no cpu"),
+        (Wishes(["one"], phase="training", runner="lop"), "did you mean 'loop'"),
+    ):
+        with pytest.raises(MpsprobeError) as caught:
+            make_plan(registry, wishes)
+        assert says in caught.value.message
+
+
+def test_flags_go_before_a_preset(registry: Registry, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    text = 'phases = ["training"]\nbaseline = "cpu"\nnotes = ["a note"]\n[[workloads]]\nname = "two"\nbatch_size = 4\n'
+    path.write_text(text + '[[workloads]]\nname = "one"\nseq_len = 9\n', encoding="utf-8")
+    preset = {"workloads": (), "preset": str(path)}
+    assert _cells(registry, **preset) == [
+        ("two", "training", "gpu", None, 4),
+        ("two", "training", "cpu", None, 4),
+        ("one", "training", "gpu", 9, None),
+        ("one", "training", "cpu", 9, None),
+    ]
+    changed = _cells(registry, **preset, phase="inference", batch_sizes=(2,), device="cpu")
+    assert changed == [("two", "inference", "cpu", None, 2), ("one", "inference", "cpu", 9, 2)]
+    plan = make_plan(registry, Wishes(**preset, device="cpu"))
+    assert plan.notes[0] == "a note" and "it was measured alone" in plan.notes[1] and plan.asked.baseline is None
+
+
+def test_something_has_to_be_run(registry: Registry) -> None:
+    with pytest.raises(UsageError, match="what should be run"):
+        make_plan(registry, Wishes())
+    with pytest.raises(UsageError, match="names the workloads itself"):
+        make_plan(registry, Wishes(["one"], preset="pytorch-mps-2022"))
+
+
+def test_the_fakes_are_what_they_stand_for() -> None:
+    assert FakeDevice("gpu").name == "gpu" and FakeProbe("quick").name == "quick" and FakeWorkload("x").name == "x"
