@@ -105,7 +105,7 @@ class Session:
         except KeyboardInterrupt:
             measured.interrupted = True
         except Exception as error:  # noqa: BLE001 - whatever a step raises belongs into the report
-            measured.error = error
+            measured.error = error.with_traceback(None)  # its frames hold tensors: memory for the next size
         finally:
             progress.stop()
         if self._went_back:
