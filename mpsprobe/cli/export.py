@@ -33,4 +33,6 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
         from pathlib import Path
 
         parsed = read_report(Path(report))
-    exporting.write(registry, name, parsed, output)
+    written = exporting.write(registry, name, parsed, output)
+    if written is not None and registry.exporter_declaration(name).folder:
+        click.echo(f"wrote {written}", err=True)  # its name may have got a number
