@@ -20,6 +20,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Turn a report into another format; needs neither torch nor the plugin that measured.",
         ),
         CommandDeclaration(
+            name="import",
+            target="mpsprobe.cli.import_trace:import_trace",
+            summary="Make a report of a trace that torch.profiler wrote, on any device.",
+        ),
+        CommandDeclaration(
             name="plugins",
             target="mpsprobe.cli.plugins:plugins",
             summary="Which plugins are installed, what they contribute, and what is wrong with them.",

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "presets": {"errors", "suggestions"},
     "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
+    "importing": {"engine", "errors", "schemas", "suggestions"},
     "discovery": {""},
     "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
     "catalogue": {"declarations", "discovery", "loading", "suggestions"},
@@ -36,8 +37,8 @@ MAY_IMPORT = {
     "exporting": {"errors", "loading", "output", "registry", "schemas", "suggestions"},
     "testing": {"protocols", "schemas"},
     "cli": {
-        "", "declarations", "engine", "errors", "exporting", "loading", "options", "output", "presets", "progress",
-        "protocols", "registry", "schemas", "settings", "suggestions", "userfile",
+        "", "declarations", "engine", "errors", "exporting", "importing", "loading", "options", "output", "presets",
+        "progress", "protocols", "registry", "schemas", "settings", "suggestions", "userfile",
     },
 }  # fmt: skip
 

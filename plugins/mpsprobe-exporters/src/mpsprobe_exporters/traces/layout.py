@@ -23,14 +23,19 @@ def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
         yield "".join([*layout.taken(), *some])
 
 
-def title(cell: ProfileCell) -> str:
-    """``bert-base training, mps, batch 8, length 128, float32``: what a viewer shows of a cell."""
-    words = [f"{cell.workload} {cell.phase}", cell.device]
+def where(cell: ProfileCell) -> str:
+    """``mps, batch 8, length 128, float32``: on what, and with which sizes."""
+    words = [cell.device]
     words += [f"batch {cell.batch_size}"] if cell.batch_size is not None else []
     words += [f"length {cell.seq_len}"] if cell.seq_len is not None else []
     words += [cell.dtype] if cell.dtype is not None else []
     words += [f"autocast {cell.autocast}"] if cell.autocast is not None else []
     return ", ".join(words)
+
+
+def title(cell: ProfileCell) -> str:
+    """``bert-base training, mps, batch 8, length 128, float32``: what a viewer shows of a cell."""
+    return f"{cell.workload} {cell.phase}, {where(cell)}"
 
 
 class Layout:

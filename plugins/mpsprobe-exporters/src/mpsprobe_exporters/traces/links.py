@@ -46,7 +46,9 @@ class Links:
             return name if STEP_NAME.fullmatch(name) else f"{STEP_PREFIX}{self._steps - 1}"
         if category == "module":
             path, kind = detail.get("module", ""), detail.get("type", "")
-            shown = f"{path} ({kind})" if path and kind else path or kind or name.removeprefix("nn.Module: ")
+            # A path of torch.profiler's is the type and a number.
+            both = path and kind and not path.startswith(kind)
+            shown = f"{path} ({kind})" if both else path or kind or name.removeprefix("nn.Module: ")
             phase = detail.get("phase", "forward")
             return f"nn.Module: {shown}" + (f", {phase}" if phase != "forward" else "")
         return f" {name}" if name.startswith(STEP_PREFIX) else name

@@ -18,7 +18,7 @@ from mpsprobe_exporters.traces.chrome import CellFacts, header, profile_of, wort
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import STEP_PREFIX, TIMED_STEP, tensorboard
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks
-from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title
+from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title, where
 from mpsprobe_exporters.traces.slices import Slices
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ class TensorboardExporter:
         cells = worth_drawing(profile)
         run = _safe(f"{cells[0].workload}-{cells[0].phase}")
         taken: set[str] = set()
-        for cell in cells:
-            worker = _free(_safe(title(cell)), taken)
+        several = len({(one.workload, one.phase) for one in cells}) > 1
+        for number, cell in enumerate(cells, 1):
+            # The reader shows the first name first, so they are counted.
+            worker = _free(_safe(f"{number}-{title(cell) if several else where(cell)}"), taken)
             yield f"{run}/{worker}.pt.trace.json.gz", _gzipped(_worker(profile, cell))
 
 
@@ -55,7 +57,7 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     hosts = _numbered(trace, "host", FIRST_HOST, None)
     devices = _numbered(trace, "device", 0, MOST_DEVICES - 1)
     main = next(iter(hosts.values()), FIRST_HOST)
-    head = header(report, [CellFacts(cell, [*hosts.values(), *devices.values()], main if trace is None else None)])
+    head = header(report, [CellFacts(cell, [*hosts.values(), *devices.values()] or [main], None)])
     # The reader cuts the file at its last bracket to add counters of its own: nothing may stand behind the events.
     yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
     shown = title(cell)

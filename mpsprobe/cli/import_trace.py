@@ -1,0 +1,55 @@
+"""``mpsprobe import FILE``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mpsprobe import exporting
+from mpsprobe.options import Positive
+from mpsprobe.progress import make_progress
+from mpsprobe.registry import get_registry
+
+MEGABYTE = 1 << 20
+
+
+@click.command(name="import")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--limit",
+    type=Positive(),
+    default=1_000_000,
+    show_default=True,
+    help="Events that the report's trace keeps; operators, modules and steps are of all of them.",
+)
+@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@click.option("-o", "--output", metavar="REPORT", help="Write the report to a file.")
+def import_trace(file: str, limit: int, format_name: str | None, output: str | None) -> None:
+    """Make a report of a trace that torch.profiler wrote, on any device: FILE.pt.trace.json or .json.gz.
+
+    \b
+    mpsprobe import run.pt.trace.json
+    mpsprobe import run.pt.trace.json.gz -o run.json
+    mpsprobe import run.pt.trace.json --format tensorboard -o logs
+    """
+    registry = get_registry()
+    name = exporting.choose(registry, format_name, output)
+
+    from mpsprobe.importing.report import import_trace as read
+
+    path = Path(file)
+    pending = 0
+
+    def tell(count: int) -> None:
+        nonlocal pending
+        pending += count
+        while pending >= MEGABYTE:
+            pending -= MEGABYTE
+            progress.advance()
+
+    with make_progress() as progress:
+        size = path.stat().st_size // MEGABYTE if path.is_file() else 0
+        progress.start(size or None, "reading the trace (MB)")
+        report = read(path, limit, tell)
+    exporting.write(registry, name, report, output)

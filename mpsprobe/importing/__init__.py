@@ -1,0 +1,3 @@
+"""Reports of traces that others wrote: ``torch.profiler``'s files, in the Chrome trace format."""
+
+from __future__ import annotations

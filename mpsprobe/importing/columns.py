@@ -1,0 +1,140 @@
+"""The events of a trace in typed columns: some sixty bytes for each, however long its text was."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+# What an event is; the order is that of ``schemas.trace.Category``, and what is only told apart here follows.
+KINDS = ("step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other", "annotation")
+STEP, PHASE, MODULE, OPERATOR, LAUNCH, KERNEL, COPY, FALLBACK, OTHER, ANNOTATION = range(len(KINDS))
+LONGEST_NAME = 10_000  # characters
+Detail = tuple[tuple[str, str], ...]
+
+
+class Table:
+    """Numbers for strings (or other values), in the order in which they first came."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+
+    def number(self, value: object) -> int:
+        """The number of ``value``, a new one if it is new."""
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def values(self) -> list[object]:
+        """All of them by their number."""
+        return list(self._numbers)
+
+
+@dataclass(slots=True)
+class TrackInfo:
+    """A row of the file: a thread of a process, as the file calls both."""
+
+    process: object
+    thread: object
+    device: bool
+    events: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(slots=True)
+class CounterInfo:
+    """A curve, in the order of the file."""
+
+    times_ns: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+
+class Columns:
+    """All events of one cell.
+
+    Attributes:
+        kept: 1 for an event that the report's trace keeps; the others count in the totals only.
+        external: ``External id`` of operators and kernels, 0 for none.
+        frames: how many events were left out that no total needs: frames of Python functions beyond the limit.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.name, self.kind, self.track = array("q"), array("b"), array("q")
+        self.detail, self.flow, self.external = array("q"), array("q"), array("q")
+        self.start_ns, self.duration_ns = array("q"), array("q")
+        self.kept = bytearray()
+        self.names, self.details = Table(), Table()
+        self.tracks: list[TrackInfo] = []
+        self.counters: dict[str, CounterInfo] = {}
+        self.frames = 0
+        self._limit = limit
+        self._kept = 0
+        self._track_numbers: dict[tuple[object, object, bool], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def full(self) -> bool:
+        """Whether the trace keeps no more events."""
+        return self._kept >= self._limit
+
+    @property
+    def left_out(self) -> int:
+        """How many events the trace does not keep."""
+        return len(self) - self._kept + self.frames
+
+    def add(
+        self,
+        kind: int,
+        name: str,
+        place: tuple[object, object, bool],
+        times: tuple[int, int],
+        detail: Detail = (),
+        flow: int = 0,
+        external: int = 0,
+    ) -> None:
+        """One event. ``place``: process, thread, whether on a device; ``times``: start and duration in ns."""
+        number = self._track_numbers.get(place)
+        if number is None:
+            number = self._track_numbers[place] = len(self.tracks)
+            self.tracks.append(TrackInfo(*place))
+        keep = not self.full
+        self._kept += keep
+        self.tracks[number].events.append(len(self.kind))
+        self.kind.append(kind)
+        self.name.append(self.names.number(name))
+        self.track.append(number)
+        self.detail.append(self.details.number(detail) if detail and (keep or kind == MODULE) else -1)
+        self.flow.append(flow)
+        self.external.append(external)
+        self.start_ns.append(times[0])
+        self.duration_ns.append(times[1])
+        self.kept.append(keep)
+
+    def count(self, name: str, at_ns: int, value: float) -> None:
+        """One point of a curve."""
+        curve = self.counters.setdefault(name, CounterInfo())
+        curve.times_ns.append(at_ns)
+        curve.values.append(value)
+
+    def in_order(self, track: TrackInfo) -> list[int]:
+        """The events of ``track`` by start, the longer first where two start together."""
+        order = list(track.events)
+        start, duration = self.start_ns, self.duration_ns
+        pairs = pairwise(order)
+        if any((start[a], -duration[a]) > (start[b], -duration[b]) for a, b in pairs):
+            # Two stable sorts by numbers instead of one by pairs: half of the memory.
+            order.sort(key=duration.__getitem__, reverse=True)
+            order.sort(key=start.__getitem__)
+        return order
+
+    def detail_of(self, index: int, details: list[object]) -> Mapping[str, str]:
+        """The detail of an event; ``details`` is ``self.details.values()``."""
+        found = details[self.detail[index]] if self.detail[index] >= 0 else ()
+        return dict(found)  # type: ignore[call-overload, no-any-return]
+
+
+def cleaned(text: str) -> str:
+    """``text`` as UTF-8 can hold it, of a length that is still a name."""
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text[:LONGEST_NAME]

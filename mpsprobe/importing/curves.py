@@ -1,0 +1,42 @@
+"""Counters of a trace: which curves there are, and one of memory that a chart can take."""
+
+from __future__ import annotations
+
+from mpsprobe.importing.columns import Columns
+from mpsprobe.schemas.profile import MemoryCurve
+
+Points = list[tuple[int, float]]
+INSTANTS = "[memory] "  # prefix of what allocations told, which a counter of that name tells too
+MOST_POINTS = 1000  # of a curve that is drawn
+
+
+def by_name(columns: Columns, cpu: bool) -> dict[str, Points]:
+    """Each curve in the order of time. ``cpu``: the host's own memory is the device's."""
+    found: dict[str, Points] = {}
+    # Counters last: where both tell the same, the counter stands.
+    for full in sorted(columns.counters, key=lambda name: not name.startswith(INSTANTS)):
+        name = full.removeprefix(INSTANTS)
+        if cpu and full.startswith(INSTANTS):
+            name = name.removeprefix("cpu_")
+        info = columns.counters[full]
+        found[name] = sorted(zip(info.times_ns, info.values, strict=True))
+    return found
+
+
+def drawn(allocated: Points, reserved: Points | None, base_ns: int) -> MemoryCurve:
+    """The curve from ``base_ns`` on, the highest point of each of ``MOST_POINTS`` stretches."""
+    after = [(at - base_ns, value) for at, value in allocated if at >= base_ns]
+    width = max(1, -(-len(after) // MOST_POINTS))
+    points = [max(after[at : at + width], key=lambda one: one[1]) for at in range(0, len(after), width)]
+    held: list[int] = []
+    position = 0
+    for at, _ in points if reserved else []:
+        assert reserved is not None
+        while position < len(reserved) - 1 and reserved[position + 1][0] - base_ns <= at:
+            position += 1
+        held.append(round(reserved[position][1]))
+    return MemoryCurve(
+        times_ns=[at for at, _ in points],
+        allocated_bytes=[round(value) for _, value in points],
+        reserved_bytes=held,
+    )

@@ -1,0 +1,264 @@
+"""What each event of a trace file is: ``cat``, ``name`` and ``args`` as torch.profiler's releases wrote them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mpsprobe.importing.columns import (
+    ANNOTATION,
+    COPY,
+    FALLBACK,
+    KERNEL,
+    LAUNCH,
+    MODULE,
+    OPERATOR,
+    OTHER,
+    PHASE,
+    STEP,
+    Columns,
+    Detail,
+    cleaned,
+)
+
+STEP_NAME = re.compile(r"ProfilerStep#\d+", re.ASCII)
+PHASES = frozenset({"forward", "backward", "optimizer"})
+MODULE_PREFIX = "nn.Module: "
+LATEST_NS = 2**62
+EXACT_US = 2.0**40  # below, start + duration are exact enough as doubles to give the end to the ns
+KINDS = {
+    "cpu_op": OPERATOR, "operator": OPERATOR, "fallback": FALLBACK, "kernel": KERNEL, "gpu_memcpy": COPY,
+    "memcpy": COPY, "gpu_memset": COPY, "memset": COPY, "user_annotation": ANNOTATION, "phase": PHASE,
+    "python_function": OTHER,
+}  # fmt: skip
+LAUNCHES = re.compile(r"(?:(cuda|xpu|mtia|hpu|privateuse1)_)?(?:runtime|driver)")
+TIMED_STEP = "timed_step"
+NOT_OF_THE_RUN = frozenset({"trace", TIMED_STEP, "phase_median"})
+# Facts of a kernel or copy that are kept, as torch.profiler calls them.
+FACTS = (
+    "grid", "block", "registers per thread", "shared memory", "blocks per SM", "est. achieved occupancy %",
+)  # fmt: skip
+OWN_DETAILS = ("module", "type", "phase", "shapes", "dtypes", "sequence", "verdict", "bytes", "stack")
+DEVICE_TYPES = {0: "cpu_"}  # prefix of the curves of memory; every other type is the device's own
+NO_NUMBER = "without a time that is a number"
+
+
+class Reader:
+    """Sorts events into the columns of their cell.
+
+    Args:
+        columns_of: the columns for a process of the file; ``None`` for one whose events are not wanted.
+
+    Attributes:
+        launched_by: how often each kind of launch occurred (``cuda``, ``xpu``, …).
+        skipped: how many events could not be used, by reason.
+        names: names that the file gives to its threads, by process and thread.
+        timed: lengths of timed steps in a file of ``mpsprobe export``, and whether each is an outlier; by process of
+            the file and thread.
+    """
+
+    def __init__(self, columns_of: Callable[[object], Columns | None]) -> None:
+        self.launched_by: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.names: dict[tuple[object, object], str] = {}
+        self.timed: dict[object, dict[object, list[tuple[int, bool]]]] = {}
+        self.events = 0
+        self._columns_of = columns_of
+        self._open: dict[tuple[object, object], list[Mapping[str, Any]]] = {}
+        self._kinds: dict[object, int | None] = {}
+
+    def read(self, event: Any) -> None:
+        """Take ``event`` in, whatever it is."""
+        if not isinstance(event, dict):
+            self.skipped["that are no objects"] += 1
+            return
+        phase = event.get("ph")
+        self.events += phase != "M"
+        if phase == "X":
+            self._slice(event, event.get("dur", 0))
+        elif phase == "B":
+            self._open.setdefault(_place(event), []).append(event)
+        elif phase == "E":
+            self._close(event)
+        elif phase == "C":
+            self._counter(event)
+        elif phase in ("i", "I") and event.get("name") == "[memory]":
+            self._memory(event)
+        elif phase == "M" and event.get("name") == "thread_name" and isinstance(event.get("args"), dict):
+            self.names.setdefault(_place(event), cleaned(str(event["args"].get("name", ""))))
+
+    def finish(self) -> None:
+        """The file is over."""
+        left = sum(map(len, self._open.values()))
+        if left:
+            self.skipped["that begin and never end"] += left
+
+    def _slice(self, event: Mapping[str, Any], duration: object) -> None:
+        times = _times(event.get("ts"), duration)
+        if times is None:
+            self.skipped[NO_NUMBER] += 1
+            return
+        if times[1] < 0:
+            self.skipped["of a negative duration"] += 1
+            return
+        category = event.get("cat")
+        kind = self._kinds.get(category, -1) if isinstance(category, str) else OTHER
+        if kind == -1:
+            kind = self._kinds[category] = self._kind(str(category).lower())
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if kind is None:
+            if category == TIMED_STEP:
+                rows = self.timed.setdefault(_key(event.get("pid")), {})
+                rows.setdefault(_key(event.get("tid")), []).append((times[1], args.get("outlier") == "yes"))
+            return
+        columns = self._columns_of(event.get("pid"))
+        if columns is None:
+            return
+        name = event.get("name")
+        name = cleaned(name) if isinstance(name, str) else "(no name)"
+        if kind in (OPERATOR, ANNOTATION, OTHER):
+            kind = _closer(kind, category, name, args)
+            if kind is None:
+                if columns.full:  # of Python's own functions no total is made
+                    columns.frames += 1
+                    return
+                kind = OTHER
+        flow = external = 0
+        detail: Detail = ()
+        if kind in (LAUNCH, KERNEL, COPY):
+            flow = _identity(args.get("correlation"))
+            external = _identity(args.get("External id", args.get("external id")))
+            if kind == LAUNCH:
+                self.launched_by[LAUNCHES.fullmatch(str(category).lower()).group(1) or "gpu"] += 1  # type: ignore[union-attr]
+            elif not columns.full:
+                detail = _facts(args, str(category))
+        elif kind in (OPERATOR, FALLBACK):
+            external = _identity(args.get("External id", args.get("external id")))
+            detail = () if columns.full else _inputs(args)
+        elif kind == MODULE:
+            detail = _module(name, args)
+        device = kind in (KERNEL, COPY)
+        thread: object = event.get("tid")
+        if category == "gpu_user_annotation":  # they lie across kernels, so they get rows of their own
+            device, thread = True, ("annotations", _key(thread))
+        columns.add(kind, name, (_key(event.get("pid")), _key(thread), device), times, detail, flow, external)
+
+    @staticmethod
+    def _kind(category: str) -> int | None:
+        if category in NOT_OF_THE_RUN:
+            return None
+        return LAUNCH if LAUNCHES.fullmatch(category) else KINDS.get(category, OTHER)
+
+    def _close(self, event: Mapping[str, Any]) -> None:
+        opened = self._open.get(_place(event))
+        if not opened:
+            self.skipped["that end and never began"] += 1
+            return
+        begun = opened.pop()
+        first, last = _number(begun.get("ts")), _number(event.get("ts"))
+        self._slice(begun, None if first is None or last is None else last - first)
+
+    def _counter(self, event: Mapping[str, Any]) -> None:
+        columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), event.get("args")
+        if columns is None or not isinstance(args, dict) or not isinstance(event.get("name"), str):
+            return
+        for key, given in args.items():
+            value = _number(given)
+            if at is None or value is None:
+                self.skipped[NO_NUMBER] += 1
+                continue
+            name = cleaned(event["name"] if key == "value" else f"{event['name']}: {key}")
+            columns.count(name, at[0], value)
+
+    def _memory(self, event: Mapping[str, Any]) -> None:
+        columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), event.get("args")
+        if columns is None or at is None or not isinstance(args, dict):
+            return
+        prefix = DEVICE_TYPES.get(args.get("Device Type"), "")  # type: ignore[arg-type]
+        index = args.get("Device Id")
+        suffix = f" of device {index}" if isinstance(index, int) and index > 0 else ""
+        for key, name in (("Total Allocated", "allocated_bytes"), ("Total Reserved", "reserved_bytes")):
+            value = _number(args.get(key))
+            if value is not None and value >= 0:
+                columns.count(f"[memory] {prefix}{name}{suffix}", at[0], value)
+
+
+def _closer(kind: int, category: object, name: str, args: Mapping[str, Any]) -> int | None:
+    """What an event is by its name too; ``None`` for a function of Python."""
+    if kind == OTHER:
+        if category != "python_function":
+            return OTHER
+        return MODULE if args.get("Python module id") is not None or "module" in args else None
+    if STEP_NAME.fullmatch(name):
+        return STEP
+    if kind == ANNOTATION:
+        return PHASE if name in PHASES else ANNOTATION
+    return FALLBACK if "verdict" in args else OPERATOR
+
+
+def _times(ts: object, duration: object) -> tuple[int, int] | None:
+    """Start and duration in ns, from microseconds."""
+    first, spent = _number(ts), _number(duration)
+    if first is None or spent is None or abs(first) > LATEST_NS / 1000 or abs(spent) > LATEST_NS / 1000:
+        return None
+    start = first * 1000 if isinstance(first, int) else round(first * 1000)
+    if abs(first) < EXACT_US and spent < EXACT_US:
+        return start, round((first + spent) * 1000) - start
+    return start, round(spent * 1000)
+
+
+def _number(value: object) -> int | float | None:
+    """``value`` as a finite number, also where it is written as text."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if isinstance(value, int) or math.isfinite(value) else None
+
+
+def _identity(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**62 else 0
+
+
+def _place(event: Mapping[str, Any]) -> tuple[object, object]:
+    return _key(event.get("pid")), _key(event.get("tid"))
+
+
+def _key(value: object) -> object:
+    """What can be a key, and is no two keys in one: true is not 1."""
+    return value if type(value) in (int, str, tuple) else repr(value)
+
+
+def _inputs(args: Mapping[str, Any]) -> Detail:
+    found = [(key, args[key]) for key in OWN_DETAILS if isinstance(args.get(key), str)]
+    shapes = args.get("Input Dims", args.get("Input dims"))
+    if isinstance(shapes, list) and "shapes" not in args and shapes:
+        found.append(("shapes", " ".join(map(str, shapes))))
+    types = args.get("Input type")
+    if isinstance(types, list) and "dtypes" not in args and types:
+        found.append(("dtypes", " ".join(str(one).replace(" ", "_") or "-" for one in types)))
+    return tuple((key, cleaned(value)) for key, value in found)
+
+
+def _module(name: str, args: Mapping[str, Any]) -> Detail:
+    own = {key: cleaned(args[key]) for key in ("module", "type", "phase") if isinstance(args.get(key), str)}
+    if "module" not in own:
+        own["module"] = name.removeprefix(MODULE_PREFIX)
+    if "type" not in own:
+        own["type"] = re.sub(r"_\d+$", "", name.removeprefix(MODULE_PREFIX))
+    return tuple(own.items())
+
+
+def _facts(args: Mapping[str, Any], category: str) -> Detail:
+    found = [(key, cleaned(str(args[key]))) for key in FACTS if key in args]
+    size = args.get("bytes", args.get("Bytes"))
+    found += [("bytes", str(size))] if isinstance(size, (int, str)) and str(size).isdecimal() else []
+    found += [("copy", "memset")] if category.lower().endswith("memset") else []
+    return tuple(found)
