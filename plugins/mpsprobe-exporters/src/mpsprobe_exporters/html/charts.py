@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport
 
 MOST_BARS = 40
+MOST_NAMED = 12
 KNOWN_PHASES = {"forward": 1, "backward": 2, "optimizer": 3}
 PARTS = (
     (1, "kernels", "a kernel runs on the device"),
@@ -73,7 +74,7 @@ def phases(report: ProfileReport) -> Iterator[Markup]:
     yield figures.bar_rows(
         rows, "Medians of the phases, from steps that are synchronised between them" + _left_out(len(found))
     )
-    yield figures.legend((color, key) for key, color in colors.items())
+    yield figures.legend((color, one_line(key, 40)) for key, color in list(colors.items())[:MOST_NAMED])
 
 
 def divisions(report: ProfileReport) -> Iterator[Markup]:
@@ -116,7 +117,7 @@ def _colors(cells: list[ProfileCell]) -> dict[str, int]:
     """A colour for each phase; those without a fixed one take what is left, in the order in which they come."""
     found = list(dict.fromkeys(key for cell in cells for key in cell.phases))
     free = range(4, 9)
-    return {one_line(key, 40): KNOWN_PHASES.get(key) or free[index % len(free)] for index, key in enumerate(found[:12])}
+    return {key: KNOWN_PHASES.get(key) or free[index % len(free)] for index, key in enumerate(found)}
 
 
 def _part(key: str, spent: float, total: float) -> str:

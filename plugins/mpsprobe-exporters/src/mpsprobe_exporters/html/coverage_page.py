@@ -139,7 +139,7 @@ def _row(one: OperatorFinding, release: str) -> tuple[Field, ...]:
         tables.words(name(one.operator)),
         tables.words(element("span", one.verdict, class_=bad)),
         tables.count(one.calls),
-        tables.words(phases),
+        tables.words(element("span", phases, class_="whole")),
         tables.words(", ".join(one_line(dtype, 40) for dtype in one.dtypes)),
         tables.words(tables.listed(name(shape, 60) for shape in one.shapes)),
         tables.words(tables.listed(name(module, 60) for module in modules(one, None))),
@@ -147,7 +147,7 @@ def _row(one: OperatorFinding, release: str) -> tuple[Field, ...]:
         tables.size(one.input_bytes or None),
         tables.size(one.output_bytes or None),
         tables.words(one_line(since, 40) if since else None),
-        tables.words(one_line(one.reason, 400) if one.reason else None),
+        tables.words(element("div", one_line(one.reason, 400), class_="said-why") if one.reason else None),
     )
 
 

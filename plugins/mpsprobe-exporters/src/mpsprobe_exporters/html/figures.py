@@ -119,7 +119,13 @@ def plot(
         drawn.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
         named.append(element("text", level[1], x="100%", y=at, dy="-8", text_anchor="end", class_="label"))
     paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
-    stretch = {"viewBox": f"0 0 {FINE} {FINE}", "preserveAspectRatio": "none", "width": "100%", "height": "100%"}
+    stretch = {
+        "viewBox": f"0 0 {FINE} {FINE}",
+        "preserveAspectRatio": "none",
+        "width": "100%",
+        "height": "100%",
+        "overflow": "visible",
+    }
     drawn.append(element("svg", *paths, **stretch))
     drawn += [*_scale(x, y), *named, *_labels(lines)]
     said = [[round(tip.place, 5), tip.said] for tip in tips]

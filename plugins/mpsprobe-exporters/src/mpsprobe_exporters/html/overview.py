@@ -35,7 +35,6 @@ COLUMNS = (
     Column("Speed-up", True, "how many times as fast as the baseline"),
     Column("First call", True, "with its compilations; the longest of the processes"),
     Column("Peak memory", True, "allocated, where the device tells; else of the process"),
-    Column("Outliers", True, "kept in the figures"),
 )
 
 
@@ -121,7 +120,6 @@ def _row(report: ProfileReport, index: int, cell: ProfileCell) -> tuple[Field, .
         Field(f"{amount(faster[0])} {TIMES}" if faster else None, faster[0] if faster else None),
         tables.time(max(cell.first_call_ns, default=None)),
         tables.size(_peak(cell)),
-        tables.count(step.outliers if step is not None else None),
     )
 
 
