@@ -33,4 +33,10 @@ def mpsprobe_probes() -> list[ProbeDeclaration]:
             "Energy by zeus, in steps of its own.",
             default=False,
         ),
+        ProbeDeclaration(
+            "operators",
+            "mpsprobe_devices.operators.probe:OperatorsProbe",
+            "Operators, modules, fallbacks and a trace, in steps of their own.",
+            default=False,
+        ),
     ]

@@ -1,0 +1,253 @@
+"""Records with torch.profiler, and reads its events directly: no object of torch's own Python layer is made for them.
+
+What torch calls a kernel's operator (``linked_correlation_id``) is what we call it, so that sums agree with
+``key_averages``. A runtime call and its kernel have the same ``correlation_id``. Of the event's methods, those that
+some releases lack (2.6 to 2.13 were read) are asked for by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import torch
+from torch._C._autograd import DeviceType, _profiler_enabled
+from torch.profiler import ProfilerActivity, profile, supported_activities
+
+from mpsprobe_devices.operators.events import DeviceTrack, Event, Kind, Recording
+from mpsprobe_devices.operators.marks import OPTIMIZER, STEP, Mark, Marks
+
+SOURCE = "torch.profiler"
+RUNNING = "another torch profiler is running in this process"
+ENGINE = "autograd::engine::"
+MEMORY, OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
+COPIES = ("Memcpy", "Memset", "gpu_memcpy", "gpu_memset")
+FUNCTION, BACKWARD_NODE = 0, 1  # RecordScope of ATen/record_function.h: operators, autograd nodes
+# Its own user annotations apart, these are all marks that we make; no operator has such a name.
+MARK = "mpsprobe::mark "
+DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "long int": "int64",
+    "long": "int64",
+    "long long": "int64",
+    "int": "int32",
+    "short int": "int16",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+}
+NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList", "GenericList")
+
+
+def activity_of(device: str) -> ProfilerActivity | None:
+    """What makes torch.profiler time ``device``; ``None`` where this build of torch cannot (MPS, in all of them)."""
+    activity = getattr(ProfilerActivity, device.upper(), None)
+    return activity if activity in supported_activities() else None
+
+
+def running() -> bool:
+    """Whether a profiler of torch runs already: there can be one."""
+    return bool(_profiler_enabled())
+
+
+class KinetoRecorder:
+    """Records from ``start`` to ``stop``.
+
+    Args:
+        device: torch's name of its type.
+        model: whose modules are told apart.
+
+    Raises:
+        RuntimeError: another profiler is running.
+    """
+
+    def __init__(self, device: str, model: Any) -> None:
+        if running():
+            raise RuntimeError(RUNNING)
+        activity = activity_of(device)
+        if activity is None:
+            raise RuntimeError(f"torch.profiler of torch {torch.__version__} does not know '{device}'")
+        # libkineto of 2.13 writes lines about its own start and stop to standard error unless told not to.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "9")
+        self._device = device
+        self._profile: Any = profile(activities=list({ProfilerActivity.CPU, activity}), record_shapes=True)
+        self._marks = Marks(_mark, model)
+        self._steps = 0
+        self._memory: list[tuple[int, int]] = []
+
+    def start(self) -> None:
+        """The first step begins."""
+        self._profile.start()
+        self._marks.start()
+
+    def sample(self, allocated_bytes: int | None) -> None:
+        """A step is over, the next one begins."""
+        self._marks.next_step()
+        self._steps += 1
+        if allocated_bytes is not None:
+            self._memory.append((time.time_ns(), allocated_bytes))  # the profiler's events have the same epoch
+
+    def stop(self) -> Recording:
+        """End it and read what was recorded."""
+        try:
+            self._marks.stop()
+        finally:
+            self._profile.stop()
+        results = self._profile.profiler.kineto_results
+        host, device = _Reader(results.events(), self._marks.modules).read()
+        return Recording(
+            source=SOURCE,
+            host=host,
+            device=device,
+            modules=self._marks.modules,
+            complete_steps=self._steps,
+            timed_device=self._device != "cpu",
+            memory=self._memory,
+            caveats=list(self._marks.caveats),
+        )
+
+
+def _mark(number: int) -> Mark:
+    """Seen by the profiler as an operator is: an annotation of the user would be copied to the GPU's time line."""
+    made: Mark = _FAST(f"{MARK}{number}")
+    return made
+
+
+# As record_function, without a dispatch through the operator that enters it; in all releases that were read (2.6 on).
+_FAST: Any = getattr(torch._C._profiler, "_RecordFunctionFast", torch.profiler.record_function)
+
+
+class _Reader:
+    """Turns events of kineto into ours."""
+
+    def __init__(self, events: list[Any], modules: list[tuple[str, str]]) -> None:
+        self._events = events
+        self._modules = modules
+        self._by_correlation: dict[int, Event] = {}
+        self._host: list[Event] = []
+        self._runtime: list[tuple[Any, Event]] = []
+        self._device: list[tuple[Any, Event]] = []
+
+    def read(self) -> tuple[list[Event], list[Event]]:
+        """Events of the host and of the device, joined."""
+        for raw in self._events:
+            name = raw.name()
+            if name in (MEMORY, OUT_OF_MEMORY) or (hasattr(raw, "is_hidden_event") and raw.is_hidden_event()):
+                continue
+            if raw.device_type() != DeviceType.CPU:
+                if not raw.is_user_annotation():
+                    self._device.append((raw, self._on_device(raw, name)))
+            elif raw.linked_correlation_id() or _is_runtime(raw, name):
+                self._runtime.append((raw, self._of_runtime(raw, name)))
+            else:
+                self._on_host(raw, name)
+        self._join()
+        return self._host, [event for _, event in self._device]
+
+    def _on_host(self, raw: Any, name: str) -> None:
+        start, thread = raw.start_ns(), raw.start_thread_id()
+        event = Event(name, "other", ("host", thread), start, start + raw.duration_ns())
+        self._by_correlation[raw.correlation_id()] = event
+        self._host.append(event)
+        if name.startswith(MARK):
+            self._read_mark(event, name)
+            return
+        event.sequence, event.forward_thread = raw.sequence_nr(), raw.fwd_thread_id()
+        if name.startswith(ENGINE):
+            event.backward = True
+        elif raw.scope() == FUNCTION:
+            event.kind = "operator"
+            event.shapes, event.dtypes = _tensors(raw.shapes(), raw.dtypes())
+
+    def _read_mark(self, event: Event, name: str) -> None:
+        number = int(name[len(MARK) :])
+        if number == STEP:
+            event.kind = "step"
+        elif number == OPTIMIZER:
+            event.kind = "optimizer"
+        else:
+            event.kind, event.module = "module", number
+
+    def _of_runtime(self, raw: Any, name: str) -> Event:
+        start = raw.start_ns()
+        event = Event(name, "other", ("host", raw.start_thread_id()), start, start + raw.duration_ns())
+        self._host.append(event)
+        return event
+
+    def _on_device(self, raw: Any, name: str) -> Event:
+        start, device, queue = raw.start_ns(), raw.device_index(), raw.device_resource_id()
+        copies = name.startswith(COPIES) or _activity(raw).startswith(COPIES)
+        kind: Kind = "copy" if copies else "kernel"
+        track: DeviceTrack = ("device", device, queue)
+        event = Event(name, kind, track, start, start + raw.duration_ns())
+        event.detail = {"device": str(device), "stream": str(queue)}
+        if copies:
+            moved = _metadata(raw).get("bytes")
+            if moved is not None:
+                event.detail["bytes"] = str(moved)
+        return event
+
+    def _join(self) -> None:
+        """Runtime calls into the thread of their operators; kernels to the calls and operators that started them."""
+        threads: dict[int, Any] = {}
+        calls: dict[int, Event] = {}
+        for raw, event in self._runtime:
+            calls[raw.correlation_id()] = event
+            operator = self._by_correlation.get(raw.linked_correlation_id())
+            if operator is not None:
+                threads[raw.start_thread_id()] = event.track = operator.track
+                event.start = min(max(event.start, operator.start), operator.end)
+                event.end = min(max(event.end, event.start), operator.end)
+        for raw, event in self._runtime:
+            event.track = threads.get(raw.start_thread_id(), event.track)
+        for flow, (raw, event) in enumerate(self._device, 1):
+            call = calls.get(raw.correlation_id())
+            if call is not None:
+                call.kind = "launch"
+                call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
+            operator = self._by_correlation.get(raw.linked_correlation_id())
+            if operator is not None:
+                operator.own_device_ns += event.duration
+                if operator.kind == "other":  # a compiled kernel under a name of its own
+                    operator.kind = "operator"
+
+
+def _is_runtime(raw: Any, name: str) -> bool:
+    """Whether it is a call of the driver or its runtime that belongs to no operator."""
+    kind = _activity(raw)
+    if kind:
+        return kind.endswith(("_runtime", "_driver"))
+    return raw.scope() == FUNCTION and "::" not in name and name.startswith(("cuda", "hip", "cu"))
+
+
+def _activity(raw: Any) -> str:
+    """Kineto's own word for it (2.13 and later), else nothing."""
+    found = getattr(raw, "activity_type", None)
+    return str(found()) if found is not None else ""
+
+
+def _metadata(raw: Any) -> dict[str, Any]:
+    found = getattr(raw, "metadata_json", None)  # since 2.8 or so
+    if found is None:
+        return {}
+    text = found().strip().rstrip(",")
+    try:
+        read = json.loads(text if text.startswith("{") else f"{{{text}}}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _tensors(shapes: list[Any], dtypes: list[str]) -> tuple[str, str]:
+    """Shapes and dtypes of the arguments that are tensors, as text."""
+    kept = [place for place, dtype in enumerate(dtypes) if dtype not in NO_TENSOR and place < len(shapes)]
+    if not kept:
+        return "", ""
+    return " ".join([str(shapes[place]) for place in kept]), " ".join([DTYPES.get(dtypes[p], dtypes[p]) for p in kept])

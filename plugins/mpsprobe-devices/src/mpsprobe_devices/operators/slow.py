@@ -1,0 +1,285 @@
+"""The slow mode: the device is synchronised before and after each operator, and the host's clock is read.
+
+For devices whose GPU time torch.profiler cannot see (MPS). What autograd calls in the backward pass is seen too: torch
+hands the mode on to the threads of its engine. Composite operators are seen as what they are made of. Views start
+nothing on the device, so nothing is synchronised for them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from mpsprobe_devices.operators.events import Event, HostTrack, Recording
+from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
+from mpsprobe_devices.operators.marks import OPTIMIZER, STEP, Marks, compiled
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Device
+
+SOURCE = "slow mode"
+SLOW = "slow mode: the device was synchronised before and after each operator, so nothing ran while the host went on"
+EAGER = "torch.compile does nothing under the slow mode: these are the operators of the model as it is written"
+QUEUE = 0
+TRIES = 20
+
+MemoryReader = Callable[[], int | None]
+
+
+class SlowRecorder:
+    """Records from ``start`` to ``stop``; as ``KinetoRecorder``.
+
+    Args:
+        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
+        clock: ns.
+    """
+
+    def __init__(
+        self, device: Device, model: Any, allocated: MemoryReader, clock: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        self._device, self._clock, self._allocated = device, clock, allocated
+        self._host: list[Event] = []
+        self._queue: list[Event] = []
+        self._memory: list[tuple[int, int]] = []
+        self._marks = Marks(self._mark, model)
+        self._warnings = FallbackWarnings()
+        self._mode = _Mode(self._record)
+        self._entered = False
+        self._views: dict[Any, bool] = {}
+        self._makers: set[tuple[int, int]] = set()
+        self._steps = 0
+        self._floor = 0
+
+    def start(self) -> None:
+        """The first step begins."""
+        self._floor = self._synchronising()
+        self._warnings.start()
+        self._mode.__enter__()
+        self._entered = True
+        self._marks.start()
+
+    def sample(self, allocated_bytes: int | None) -> None:
+        """A step is over, the next one begins."""
+        del allocated_bytes  # read after each operator
+        self._marks.next_step()
+        self._steps += 1
+
+    def stop(self) -> Recording:
+        """End it, leave everything as it was, and give what was recorded."""
+        try:
+            self._marks.stop()
+        finally:
+            if self._entered:
+                self._entered = False
+                self._mode.__exit__(None, None, None)
+            self._warnings.stop()
+        caveats = [
+            SLOW,
+            f"each operator's time has about {self._floor} ns of synchronising in it",
+            *self._marks.caveats,
+        ]
+        if compiled():
+            caveats.append(EAGER)
+        return Recording(
+            source=SOURCE,
+            host=self._host,
+            device=self._queue,
+            modules=self._marks.modules,
+            complete_steps=self._steps,
+            timed_device=True,
+            slow=True,
+            memory=self._memory,
+            caveats=caveats,
+        )
+
+    def _synchronising(self) -> int:
+        """Ns that it takes when there is nothing to wait for: the least of some tries."""
+        spent = []
+        for _ in range(TRIES):
+            self._device.synchronize()
+            start = self._clock()
+            self._device.synchronize()
+            spent.append(self._clock() - start)
+        return max(0, min(spent))
+
+    def _mark(self, number: int) -> _Mark:
+        return _Mark(self, number)
+
+    def opened(self, number: int) -> Event:
+        """A module, step or update begins now."""
+        start = self._clock()
+        event = Event("", "module", _thread(), start, start)
+        if number == STEP:
+            event.kind = "step"
+        elif number == OPTIMIZER:
+            event.kind = "optimizer"
+        else:
+            event.module = number
+        self._host.append(event)
+        return event
+
+    def closed(self, event: Event) -> None:
+        """It is over."""
+        event.end = max(event.start + 1, self._clock())
+
+    def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        schema = getattr(function, "_schema", None)
+        if schema is None:  # an operator of a higher order: what it calls is seen
+            return function(*args, **kwargs)
+        if schema.name.startswith("profiler::"):  # marks of torch's own
+            return function(*args, **kwargs)
+        if _is_composite(function, args, kwargs):
+            with self._mode:
+                return function.decompose(*args, **kwargs)
+        view = self._views.get(function)
+        if view is None:
+            view = self._views[function] = _is_view(schema)
+        event = Event(schema.name, "operator", _thread(), 0, 0)
+        self._number(event)
+        result: Any = None
+
+        def call() -> None:
+            nonlocal result
+            if not view:
+                self._device.synchronize()
+            event.start = self._clock()
+            try:
+                result = function(*args, **kwargs)
+                if not view:
+                    self._device.synchronize()
+            finally:
+                event.end = max(event.start + 1, self._clock())
+
+        try:
+            at_once(call)
+        finally:
+            if event.start:
+                self._host.append(event)
+        self._describe(event, schema, (args, kwargs), result, view)
+        return result
+
+    def _number(self, event: Event) -> None:
+        """The autograd node that the operator makes, or that it belongs to: what joins the passes of a module."""
+        event.forward_thread = int(event.track[1])
+        if torch._C._current_graph_task_id() != -1:
+            event.backward = True
+            node = torch._C._current_autograd_node()
+            if node is not None:
+                event.sequence = node._sequence_nr()
+        elif torch.is_grad_enabled():
+            # The node is made before its operator is called, so it has the number before the next one. An operator
+            # that makes none reads the number of the one before it.
+            number = torch._C._autograd._get_sequence_nr() - 1
+            if (event.forward_thread, number) not in self._makers:
+                self._makers.add((event.forward_thread, number))
+                event.sequence = number
+
+    def _describe(self, event: Event, schema: Any, inputs: Any, result: Any, view: bool) -> None:
+        args, kwargs = inputs
+        shown = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]  # as torch.profiler
+        event.shapes = " ".join([str(list(tensor.shape)) for tensor in shown])
+        event.dtypes = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
+        tensors = _tensors(inputs)
+        event.detail = {"overload": schema.overload_name} if schema.overload_name else None
+        warned = self._warnings.take()
+        outputs = _tensors(result)
+        if warned:
+            self._fell_back(event, warned[0], tensors, outputs)
+        elif not view:
+            self._ran(event, schema.name, tensors, outputs)
+        allocated = self._allocated()
+        if allocated is not None and (not self._memory or self._memory[-1][1] != allocated):
+            self._memory.append((event.end, allocated))
+
+    def _ran(self, event: Event, name: str, tensors: list[Any], outputs: list[Any]) -> None:
+        event.own_device_ns = event.duration
+        event.flow = len(self._queue) + 1
+        kinds = {tensor.device.type for tensor in (*tensors, *outputs)}
+        queued = Event(name, "kernel", ("device", 0, QUEUE), event.start, event.end, flow=event.flow)
+        if len(kinds) > 1 and "cpu" in kinds and ("copy" in name or name == "aten::_local_scalar_dense"):
+            queued.kind, queued.detail = "copy", {"bytes": str(_bytes(outputs or tensors[:1]))}
+        self._queue.append(queued)
+
+    def _fell_back(self, event: Event, operator: str, tensors: list[Any], outputs: list[Any]) -> None:
+        """It ran on the CPU: tensors were copied there and back, in a time that is not told apart from its own."""
+        there, back = _bytes(tensors), _bytes(outputs)
+        event.kind = "fallback"
+        event.flow = len(self._queue) + 1
+        event.detail = {
+            **(event.detail or {}),
+            "fallback": operator,
+            "verdict": verdict(operator),
+            "bytes": str(there + back),
+        }
+        track = ("device", 0, QUEUE)
+        name = self._device.name.upper()
+        for moved, at, title in ((there, event.start, f"{name} to CPU"), (back, event.end, f"CPU to {name}")):
+            if moved:
+                detail = {"bytes": str(moved), "time": "not measured"}
+                self._queue.append(Event(title, "copy", track, at, at, flow=event.flow, detail=detail))  # type: ignore[arg-type]
+
+
+class _Mark:
+    """An interval on the host's clock."""
+
+    def __init__(self, recorder: SlowRecorder, number: int) -> None:
+        self._recorder, self._number = recorder, number
+        self._event: Event | None = None
+
+    def __enter__(self) -> None:
+        self._event = self._recorder.opened(self._number)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._event is not None:
+            self._recorder.closed(self._event)
+
+
+class _Mode(TorchDispatchMode):
+    """Hands every operator to ``record``."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, record: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+        super().__init__()
+        self._hand = record
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """As torch calls it."""
+        del types
+        return self._hand(func, args, kwargs or {})
+
+
+def _thread() -> HostTrack:
+    return ("host", threading.get_ident())
+
+
+def _is_view(schema: Any) -> bool:
+    """Whether it returns what it was given, seen differently, and writes nothing."""
+    returned = [one.alias_info for one in schema.returns]
+    return bool(returned) and all(alias is not None and not alias.is_write for alias in returned)
+
+
+def _is_composite(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether it is only made of others. Without autograd (inference mode) such a one arrives as it is.
+
+    A device may have a kernel of its own for it, as MPS has for ``aten::linear``; then it is one operator.
+    """
+    name = function.name()
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+        return False
+    keys = {torch._C._dispatch_key_for_device(tensor.device.type) for tensor in _tensors((args, kwargs))}
+    return not any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in keys)
+
+
+def _tensors(values: Any) -> list[Any]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def _bytes(tensors: list[Any]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.device.type != "cpu")

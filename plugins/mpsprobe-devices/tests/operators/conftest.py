@@ -1,0 +1,98 @@
+"""A small model with everything that matters here: shared and nested modules, a view, training with an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.operators.probe import OperatorsProbe
+from mpsprobe_devices.torch_steps import TorchSteps
+
+from mpsprobe.protocols import RunOptions, TorchRun
+
+
+class Block(torch.nn.Module):
+    """Two layers, called one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU())
+        self.norm = torch.nn.LayerNorm(32)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(batch, 32) to (batch, 32)."""
+        normed: torch.Tensor = self.norm(self.inner(inputs).view(-1, 32))
+        return normed
+
+
+class Tiny(torch.nn.Module):
+    """Calls ``block`` twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Block()
+        self.head = torch.nn.Linear(32, 4)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(batch, 32) to (batch, 4)."""
+        out: torch.Tensor = self.head(self.block(self.block(inputs)))
+        return out
+
+
+class Workload:
+    """Builds ``model``."""
+
+    name, framework = "tiny", "torch"
+
+    def __init__(self, model: Callable[[], torch.nn.Module] = Tiny) -> None:
+        self._model = model
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """Batches of 16."""
+        torch.manual_seed(0)
+        return TorchRun(self._model(), (torch.rand(16, 32),), loss=lambda out: out.float().pow(2).mean(), batch_size=16)
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def _open(phase: str = "training", model: Callable[[], torch.nn.Module] = Tiny, **more: Any) -> TorchSteps:
+    """Steps on the CPU, warm."""
+    compiled = more.pop("compiled", False)
+    steps = CpuDevice().open(Workload(model), RunOptions(phase=phase, **more), compiled=compiled)
+    steps.step()
+    return steps
+
+
+def _measure(probe: OperatorsProbe, steps: Any, count: int = 2) -> dict[str, Any]:
+    """As the session does it."""
+    probe.start(CpuDevice(), steps)
+    try:
+        for _ in range(count):
+            steps.step()
+            probe.sample()
+    finally:
+        found = dict(probe.stop())
+    return found
+
+
+@pytest.fixture(params=[False, True], ids=["profiler", "slow"])
+def probe(request: pytest.FixtureRequest) -> OperatorsProbe:
+    """Both ways of measuring."""
+    return OperatorsProbe(slow=request.param)
+
+
+@pytest.fixture(name="open_steps")
+def _open_steps() -> Callable[..., TorchSteps]:
+    """Opens steps of the small model: ``open_steps(phase, model, **options)``."""
+    return _open
+
+
+@pytest.fixture(name="measure")
+def _measured() -> Callable[..., dict[str, Any]]:
+    """Measures: ``measure(probe, steps, count)``."""
+    return _measure

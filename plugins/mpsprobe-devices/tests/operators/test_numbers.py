@@ -1,0 +1,164 @@
+"""Operators, modules and phases, held against a run of torch.profiler made by hand and against what the model does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from mpsprobe_devices.operators.probe import OperatorsProbe
+from torch.profiler import ProfilerActivity, profile
+
+from mpsprobe.schemas import ProfileCell, Trace
+
+STEPS = 2
+Open = Callable[..., Any]
+Measure = Callable[..., dict[str, Any]]
+
+
+def by_hand(open_steps: Open, phase: str) -> tuple[Counter[str], Any]:
+    """Calls of each operator in ``STEPS`` steps, and the profile itself."""
+    steps = open_steps(phase)
+    with profile(activities=[ProfilerActivity.CPU]) as made:
+        for _ in range(STEPS):
+            steps.step()
+    counted: Counter[str] = Counter()
+    for event in made.events():
+        if event.scope == 0 and not event.name.startswith("autograd::engine::"):
+            counted[event.name] += 1
+    return counted, made
+
+
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_the_same_operators_and_counts_as_by_hand(phase: str, open_steps: Open, measure: Measure) -> None:
+    counted, made = by_hand(open_steps, phase)
+    found = measure(OperatorsProbe(slow=False), open_steps(phase), STEPS)
+    assert {one.operator: one.calls for one in found["operators"]} == dict(counted)
+    whole = sum(event.self_cpu_time_total for event in made.events() if event.name in counted) * 1000
+    ours = sum(one.self_host_ns for one in found["operators"])
+    assert whole / 10 < ours < whole * 10  # two runs of some hundred microseconds on a machine that does other things
+
+
+def test_times_agree_with_torch_on_the_same_run(open_steps: Open) -> None:
+    from mpsprobe_devices.operators.kineto import KinetoRecorder
+    from mpsprobe_devices.operators.totals import operator_times
+
+    steps = open_steps()
+    recorder = KinetoRecorder("cpu", steps.model)
+    recorder.start()
+    for _ in range(STEPS):
+        steps.step()
+        recorder.sample(None)
+    recording = recorder.stop()
+    torchs = {row.key: row for row in recorder._profile.key_averages()}
+    for one in operator_times(recording):
+        row = torchs[one.operator]
+        assert one.calls == row.count
+        assert one.self_host_ns == pytest.approx(row.self_cpu_time_total * 1000, abs=2 * one.calls)
+        assert one.host_ns <= row.cpu_time_total * 1000 + 2 * one.calls  # torch adds a call within itself twice
+
+
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_the_slow_mode_sees_what_torch_profiler_sees(phase: str, open_steps: Open, measure: Measure) -> None:
+    """Of torch.profiler's events those that the dispatcher handed on first: neither composite nor inside another.
+
+    Under any dispatch mode autograd adds gradients up with ``add`` instead of ``add_``: their calls are taken together.
+    """
+
+    def handed_on(event: Any) -> bool:
+        name = event.name
+        return not torch._C._dispatch_has_kernel_for_dispatch_key(*_full(name), "CompositeImplicitAutograd")
+
+    _, made = by_hand(open_steps, phase)
+    expected: Counter[str] = Counter()
+    for event in made.events():
+        around, hidden = event.cpu_parent, False
+        while around is not None:
+            hidden = hidden or (around.name.startswith("aten::") and handed_on(around))
+            around = around.cpu_parent
+        if event.name.startswith("aten::") and handed_on(event) and not hidden:
+            expected[event.name] += 1
+    found = measure(OperatorsProbe(slow=True), open_steps(phase), STEPS)
+    seen = Counter({one.operator: one.calls for one in found["operators"]})
+    for counted in (seen, expected):
+        counted["aten::add"] += counted.pop("aten::add_", 0)
+    assert seen == expected
+
+
+def _full(name: str) -> tuple[str]:
+    """An overload of ``name`` that exists; all overloads of these are composite or none is."""
+    packet = getattr(torch.ops.aten, name.removeprefix("aten::"))
+    overload = packet.overloads()[0]
+    return (name if overload == "default" else f"{name}.{overload}",)
+
+
+def test_modules_are_told_apart(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+    found = measure(probe, open_steps(), STEPS)
+    forward = {one.module: one for one in found["modules"] if one.phase == "forward"}
+    backward = {one.module: one for one in found["modules"] if one.phase == "backward"}
+    calls = {"": 2, "block": 4, "block.inner": 4, "block.inner.0": 4, "block.inner.1": 4, "block.norm": 4, "head": 2}
+    assert {path: one.calls for path, one in forward.items()} == calls
+    assert {path: one.calls for path, one in backward.items()} == calls
+    assert forward["block.norm"].type == "LayerNorm" and forward[""].type == "Tiny"
+    for rows in (forward, backward):
+        for path, one in rows.items():
+            inner = [other for other in rows if other and other != path and other.rpartition(".")[0] == path]
+            held = sum(rows[other].host_ns for other in inner)
+            assert one.host_ns == one.self_host_ns + held > 0
+
+
+def test_operators_name_their_modules_and_shapes(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+    found = {one.operator: one for one in measure(probe, open_steps("inference"))["operators"]}
+    assert sorted(found["aten::native_layer_norm"].modules) == ["block.norm"]
+    assert sorted(found["aten::addmm"].modules) == ["block.inner.0", "head"]
+    assert sorted(found["aten::addmm"].shapes) == ["[32] [16, 32] [32, 32]", "[4] [16, 32] [32, 4]"]
+
+
+def names(trace: Trace, category: str) -> list[str]:
+    """Of one category, in order."""
+    return [
+        trace.names[name]
+        for name, place in zip(trace.name, trace.category, strict=True)
+        if trace.categories[place] == category
+    ]
+
+
+def test_steps_and_phases_of_the_trace(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+    trace = measure(probe, open_steps(grad_accum=2), STEPS)["trace"]
+    assert names(trace, "step") == ["ProfilerStep#0", "ProfilerStep#1"]
+    assert names(trace, "phase") == ["forward", "backward", "forward", "backward", "optimizer"] * STEPS
+    assert names(measure(probe, open_steps("inference"))["trace"], "phase") == ["forward"] * 2
+
+
+def test_events_of_a_thread_nest_and_begin_at_0(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+    trace = measure(probe, open_steps())["trace"]
+    assert trace.start_ns[0] == 0 and trace.start_ns == sorted(trace.start_ns) and trace.truncated == 0
+    ends: dict[int, list[int]] = {}
+    for track, start, spent in zip(trace.track, trace.start_ns, trace.duration_ns, strict=True):
+        open_ends = ends.setdefault(track, [])
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+        assert not open_ends or start + spent <= open_ends[-1]
+        open_ends.append(start + spent)
+
+
+def test_a_node_has_the_number_of_its_operator(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+    trace = measure(probe, open_steps())["trace"]
+    passes: dict[bool, set[str]] = {True: set(), False: set()}
+    for name, detail in zip(trace.name, trace.detail, strict=True):
+        if detail >= 0 and "sequence" in trace.details[detail]:
+            of = trace.names[name]
+            backward = "pass" in trace.details[detail]
+            if backward or of == "aten::native_layer_norm":
+                passes[backward].add(trace.details[detail]["sequence"])
+    assert passes[False] and passes[False] <= passes[True]
+
+
+def test_everything_fits_into_a_cell(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+    found = measure(probe, open_steps())
+    cell = ProfileCell(workload="tiny", phase="training", device="cpu", **found)
+    assert ProfileCell.model_validate_json(cell.model_dump_json()) == cell
+    assert cell.profiled_steps == 2 and cell.fallbacks == []
+    assert {one.source for one in cell.operators} == {str(cell.readings[0].values["source"])}
