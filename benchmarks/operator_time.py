@@ -1,0 +1,198 @@
+"""What the probe ``operators`` costs and whether it is right, beside bare torch.profiler.
+
+``python operator_time.py cost WORKLOAD PHASE [--device D] [--rounds N]`` times steps under the probe and under
+``torch.profiler.profile(activities=[…])``, in fresh processes whose order rotates, and prints the ratios.
+``python operator_time.py agree WORKLOAD PHASE [--device D]`` records once and holds the device time of each operator
+against ``key_averages()`` and against the kernels that torch links to it; exit code 1 where one is 2 % off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+REACH_COST, REACH_AGREE = 1.05, 0.02
+WARM_UP = 3
+KINDS = ("bare", "probe")
+
+
+def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """The device, and warm steps on it."""
+    from mpsprobe.protocols import RunOptions
+    from mpsprobe.registry import get_registry
+
+    registry = get_registry()
+    device = registry.device(arguments.device)
+    options = RunOptions(phase=arguments.phase, batch_size=arguments.batch_size)
+    steps = device.open(registry.workload(arguments.workload), options)
+    for _ in range(WARM_UP):
+        steps.step()
+    return device, steps
+
+
+def one(arguments: argparse.Namespace) -> int:
+    """Steps in this process, under the probe or under bare torch.profiler; prints their ns and processor ns."""
+    from mpsprobe_devices.operators.probe import OperatorsProbe
+    from torch.profiler import ProfilerActivity, profile
+
+    device, steps = open_steps(arguments)
+    wall, processor = [], []
+
+    def timed() -> None:
+        device.synchronize()
+        started, used = time.perf_counter_ns(), time.process_time_ns()
+        steps.step()
+        device.synchronize()
+        wall.append(time.perf_counter_ns() - started)
+        processor.append(time.process_time_ns() - used)
+
+    if arguments.kind == "bare":
+        activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if arguments.device == "cuda" else [])
+        with profile(activities=activities):
+            for _ in range(arguments.steps):
+                timed()
+    else:
+        probe = OperatorsProbe(slow=False)
+        probe.start(device, steps)
+        for _ in range(arguments.steps):
+            timed()
+            probe.sample()
+        probe.stop()
+    sys.stdout.write(json.dumps({"wall": wall, "processor": processor}) + "\n")
+    return 0
+
+
+def cost(arguments: argparse.Namespace) -> int:
+    """Ratios, round by round, of the median step."""
+    found: dict[str, list[float]] = {"wall": [], "processor": []}
+    shared = [arguments.workload, arguments.phase, "--device", arguments.device, "--steps", str(arguments.steps)]
+    if arguments.batch_size is not None:
+        shared += ["--batch-size", str(arguments.batch_size)]
+    for number in range(arguments.rounds):
+        order = KINDS if number % 2 == 0 else KINDS[::-1]
+        took = {kind: _process(["one", *shared, "--kind", kind]) for kind in order}
+        for clock, ratios in found.items():
+            ratios.append(statistics.median(took["probe"][clock]) / statistics.median(took["bare"][clock]))
+        milliseconds = statistics.median(took["bare"]["wall"]) / 1e6
+        sys.stdout.write(f"round {number + 1}: bare {milliseconds:.2f} ms, {_last(found)}\n")
+    for clock, ratios in found.items():
+        low, high, middle = min(ratios), max(ratios), statistics.median(ratios)
+        sys.stdout.write(f"probe ÷ bare, {clock}: median {middle:.3f} ({low:.3f} to {high:.3f})\n")
+    return int(statistics.median(found["wall"]) > REACH_COST)
+
+
+def agree(arguments: argparse.Namespace) -> int:
+    """Device time of each operator, ours and torch's, of the same run."""
+    from mpsprobe_devices.operators.kineto import KinetoRecorder
+    from mpsprobe_devices.operators.totals import operator_times
+
+    device, steps = open_steps(arguments)
+    recorder = KinetoRecorder(device.name, steps.model)
+    recorder.start()
+    for _ in range(arguments.steps):
+        steps.step()
+        device.synchronize()
+        recorder.sample(None)
+    recording = recorder.stop()
+    ours = {entry.operator: entry for entry in operator_times(recording)}
+    torchs = _key_averages(recorder._profile)
+    linked, kernels = _linked(recorder._profile.profiler.kineto_results.events())
+    if not kernels:
+        raise SystemExit(f"torch.profiler saw no kernel on {device.name}: there is nothing to hold against another")
+    columns = ("own", "torch's", "kernels", "whole", "torch's")
+    sys.stdout.write(f"{'in us':40} {'calls/torch':>12} {' '.join(f'{column:>10}' for column in columns)} {'off':>8}\n")
+    worst = 0.0
+    for name in sorted({*ours, *torchs}, key=lambda name: -torchs.get(name, (0, 0, 0))[1]):
+        calls, own, total = torchs.get(name, (0, 0.0, 0.0))
+        entry = ours.get(name)
+        mine = (entry.self_device_ns or 0) if entry is not None else 0
+        if max(own, mine) < kernels / 1000:  # below a thousandth of all, a rounding to microseconds shows
+            continue
+        off = max(_off(mine, own), _off(mine, linked.get(name, 0)))
+        worst = max(worst, off)
+        whole = (entry.device_ns or 0) if entry is not None else 0
+        times = [f"{spent / 1e3:.1f}" for spent in (mine, own, linked.get(name, 0), whole, total)]
+        calls = f"{entry.calls if entry else 0}/{calls}"
+        sys.stdout.write(f"{name[:40]:40} {calls:>12} {' '.join(f'{shown:>10}' for shown in times)} {off:8.2%}\n")
+    mine = sum(entry.self_device_ns or 0 for entry in ours.values())
+    off = _off(mine, kernels)
+    sys.stdout.write(f"all: ours {mine / 1e3:.1f} us, kernels and copies {kernels / 1e3:.1f} us, {off:.2%}\n")
+    sys.stdout.write(f"worst operator {worst:.2%}, reach {REACH_AGREE:.0%}\n")
+    return int(max(worst, _off(mine, kernels)) > REACH_AGREE)
+
+
+def _key_averages(made: Any) -> dict[str, tuple[int, float, float]]:
+    """Calls, own and whole device time in ns, by what the host called."""
+    import torch
+
+    found: dict[str, tuple[int, float, float]] = {}
+    for row in made.key_averages():
+        if row.device_type == torch.autograd.DeviceType.CPU and not row.key.startswith("mpsprobe::"):
+            own = getattr(row, "self_device_time_total", None)
+            own = row.self_cuda_time_total if own is None else own
+            total = getattr(row, "device_time_total", None)
+            total = row.cuda_time_total if total is None else total
+            before = found.get(row.key, (0, 0.0, 0.0))
+            found[row.key] = (before[0] + row.count, before[1] + own * 1000, before[2] + total * 1000)
+    return {name: sums for name, sums in found.items() if sums[1] or sums[2]}
+
+
+def _linked(events: Sequence[Any]) -> tuple[dict[str, int], int]:
+    """Ns of kernels and copies by the operator that torch links them to, and of all."""
+    import torch
+
+    cpu = torch.autograd.DeviceType.CPU
+    called = {event.correlation_id(): event.name() for event in events if _is_call(event, cpu)}
+    found: dict[str, int] = {}
+    whole = 0
+    for event in events:
+        if event.device_type() != cpu and not event.is_user_annotation():
+            whole += event.duration_ns()
+            name = called.get(event.linked_correlation_id())
+            if name is not None:
+                found[name] = found.get(name, 0) + event.duration_ns()
+    return found, whole
+
+
+def _is_call(event: Any, cpu: Any) -> bool:
+    return event.device_type() == cpu and not event.linked_correlation_id() and event.start_thread_id() != 0
+
+
+def _off(one_value: float, other: float) -> float:
+    return abs(one_value - other) / max(one_value, other, 1)
+
+
+def _last(found: dict[str, list[float]]) -> str:
+    return ", ".join(f"{clock} {ratios[-1]:.3f}" for clock, ratios in found.items())
+
+
+def _process(arguments: list[str]) -> Any:
+    made = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{made.stderr[-2000:]}")
+    return json.loads(made.stdout.splitlines()[-1])
+
+
+def main() -> int:
+    """As the first words of the command say."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("cost", "agree", "one"))
+    parser.add_argument("workload")
+    parser.add_argument("phase", choices=("inference", "training"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--kind", choices=KINDS, default="probe")
+    arguments = parser.parse_args()
+    return {"cost": cost, "agree": agree, "one": one}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
