@@ -8,6 +8,7 @@ from typing import Any
 
 from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
 from mpsprobe.schemas.report import Report
+from mpsprobe.testing import sample_comparison_report, sample_coverage_comparison, sample_profile_report
 
 ENVIRONMENT = {
     "mpsprobe": "0.1.0",
@@ -321,4 +322,7 @@ def examples() -> dict[str, Report]:
         "advised": advised(),
         "advised-matrix": advised_matrix(),
         "empty": coverage("2.15.0", []),
+        "measured": sample_profile_report(),
+        "compared": sample_comparison_report(),
+        "compared-coverage": sample_coverage_comparison(),
     }

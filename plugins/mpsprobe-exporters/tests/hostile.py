@@ -7,7 +7,7 @@ from typing import Any
 from example_reports import BERT, ENVIRONMENT, SIZES, coverage, finding
 from hypothesis import strategies as st
 
-from mpsprobe.schemas import CoverageReport, MatrixCell, MatrixReport
+from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixCell, MatrixReport, ProfileReport
 
 HOSTILE = [
     "\x1b[31mred\x1b[0m\x1b]0;title\x07",
@@ -106,3 +106,98 @@ def hostile_matrix(text: str) -> MatrixReport:
         data_dependence=one.data_dependence,
         advisories=one.advisories,
     )
+
+
+def hostile_profile(text: str) -> ProfileReport:
+    """A profile with ``text`` wherever it takes a string, and figures that no run gives."""
+    steps = [{"duration_ns": spent, "process": index % 2} for index, spent in enumerate((0, 10**400, 5, 5, 5))]
+    odd = {"count": 5, "median_ns": -5.0, "low_ns": 0.0, "high_ns": 1e300, "spread": -1.0, "mean_ns": -1.0}
+    statistics = {**odd, "minimum_ns": -7.0, "maximum_ns": 1e308}
+    curve = {"times_ns": [0, 10**400], "allocated_bytes": [1, -(10**400)], "process_bytes": [1]}
+    times = {"calls": 10**400, "host_ns": 0, "self_host_ns": 10**400}
+    cell = {
+        "workload": text,
+        "phase": "training",
+        "device": text,
+        "batch_size": 10**400,
+        "seq_len": -1,
+        "dtype": text,
+        "autocast": text,
+        "first_call_ns": [-1, 10**400],
+        "warmup": {"durations_ns": [-1, 0], "stable": False, "rule": text},
+        "steps": steps,
+        "step": statistics,
+        "phases": {text: statistics, "forward": statistics},
+        "phase_samples_ns": {text: [-1, 0, 10**400]},
+        "throughput": [{"unit": "samples", "per_second": -1.0, "low": 0.0, "high": 1e308}],
+        "memory": {"source": "sampled", "peak_allocated_bytes": -1, "peak_process_bytes": 10**400, "curve": curve},
+        "readings": [{"probe": text, "values": {text: 1e308, f"{text}_mj": -1.0, "a_ns": text}, "caveats": [text]}],
+        "unavailable": [{"probe": text, "reason": text}],
+        "operators": [{**times, "operator": text, "shapes": [text], "modules": [text], "source": text}] * 2,
+        "modules": [{**times, "module": text, "type": text, "phase": text}],
+        "fallbacks": [
+            {"operator": text, "calls": 1, "method": "observed", "verdict": text, "duration_ns": -1, "bytes": -1},
+            {"operator": text, "calls": 10**400, "method": "predicted", "verdict": text, "native_since": text},
+        ],
+        "notes": [text],
+        "failure": {"phase": text, "error": text, "message": text},
+    }
+    workload = {
+        **BERT,
+        **SIZES,
+        "name": text,
+        "architecture": text,
+        "phase": "training",
+        "dtype": text,
+        "notes": [text],
+    }
+    plan = {"devices": [text], "batch_sizes": [1], "seq_lens": [None], "steps": 1, "baseline": "cpu", "probes": [text]}
+    base = {**cell, "device": "cpu", "failure": None, "notes": []}
+    document = {
+        "workloads": [workload],
+        "environment": {**ENVIRONMENT, "torch": text, "platform": text, "transformers": text},
+        "devices": [{"type": text, "name": text, "capabilities": {text: text}, "caveats": [text]}],
+        "plan": plan,
+        "cells": [cell, base, {"workload": text, "phase": "inference", "device": text}],
+        "notes": [text],
+    }
+    return ProfileReport.model_validate(document)
+
+
+def hostile_comparisons(text: str) -> list[ComparisonReport]:
+    """Comparisons with ``text`` wherever they take a string, and amounts beyond any run."""
+    key = {"workload": text, "phase": text, "device": text, "dtype": text, "autocast": text, "batch_size": 10**400}
+    failure = {"phase": text, "error": text, "message": text}
+    quantity = {"quantity": "phase", "name": text, "unit": "ns", "old": -1e308, "new": 1e308, "note": text}
+    memory = {
+        "quantity": "memory",
+        "name": text,
+        "unit": "bytes",
+        "old": 0.0,
+        "new": -5.0,
+        "ratio": 1e300,
+        "test": text,
+    }
+    operator = {"operator": text, "clock": "host", "presence": "new", "new_calls": 1e308, "new_ns": -1e308}
+    fallback = {"operator": text, "presence": "both", "old_verdict": text, "new_verdict": text, "new_bytes": -(10**400)}
+    cell = {**key, "quantities": [quantity, memory], "operators": [operator], "fallbacks": [fallback]}
+    side = {"source": text, "workloads": [text], "torch": text}
+    shared = {
+        "old": side,
+        "new": side,
+        "conditions": [{"what": text, "old": text, "new": text}],
+        "notes": [text],
+    }
+    profile = {
+        "compares": "profile",
+        "method": {"level": 0.05, "threshold": 0.02, "tests": 1, "words": text},
+        "cells": [{**cell, "new_failure": failure}, {**key, "old_failure": failure}],
+        "unpaired": [{**key, "presence": "gone"}],
+    }
+    coverage_sides = {
+        "compares": "coverage-matrix",
+        "verdicts": [{"operator": text, "release": text, "new": "missing", "change": "new", "regression": True}],
+        "advisories": [{"id": text, "title": text, "release": text, "presence": "new"}],
+        "failures": [{"release": text, "new": failure}],
+    }
+    return [ComparisonReport.model_validate({**shared, **one}) for one in (profile, coverage_sides)]

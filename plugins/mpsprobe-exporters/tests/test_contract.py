@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 
 import pytest
 from example_reports import coverage, examples, mixed
-from hostile import HOSTILE, hostile_coverage, hostile_matrix, texts
+from hostile import HOSTILE, hostile_comparisons, hostile_coverage, hostile_matrix, hostile_profile, texts
 from hypothesis import given, settings
 
 from mpsprobe.declarations import ExporterDeclaration, resolve
@@ -19,6 +19,7 @@ from mpsprobe_exporters.plugin import mpsprobe_exporters
 
 DECLARED = list(mpsprobe_exporters())
 OF_COVERAGE = [one for one in DECLARED if "coverage" in one.kinds]
+TELLING_ALL = [one for one in OF_COVERAGE if one.name != "prometheus"]  # which counts and does not name
 every_exporter = pytest.mark.parametrize("declaration", OF_COVERAGE, ids=lambda one: one.name)
 
 
@@ -42,14 +43,16 @@ def test_renders_text_that_ends_with_a_line_end_and_is_always_the_same(
     declaration: ExporterDeclaration, name: str
 ) -> None:
     report = examples()[name]
-    assert report.kind in declaration.kinds
+    if report.kind not in declaration.kinds:
+        assert report.kind == "comparison"
+        return
     text = exporter_of(declaration).render(report)
     assert isinstance(text, str) and not declaration.binary
     assert text.endswith("\n") and not text.endswith("\n\n")
     assert exporter_of(declaration).render(report) == text
 
 
-@every_exporter
+@pytest.mark.parametrize("declaration", TELLING_ALL, ids=lambda one: one.name)
 def test_hides_nothing(declaration: ExporterDeclaration) -> None:
     failure = {"phase": "backward", "error": "ValueError", "message": "broken wheel"}
     report = mixed().model_copy(update={"failure": coverage("2.6.0", [], failure=failure).failure})
@@ -86,7 +89,10 @@ def test_any_string_stays_text(declaration: ExporterDeclaration, text: str) -> N
 
 def check_hostile(declaration: ExporterDeclaration, text: str) -> None:
     """Nothing but printable characters and line ends comes out, and UTF-8 can hold it."""
-    for report in (hostile_coverage(text), hostile_matrix(text)):
+    reports = [hostile_coverage(text), hostile_matrix(text), hostile_profile(text), *hostile_comparisons(text)]
+    for report in reports:
+        if report.kind not in declaration.kinds:
+            continue
         rendered = exporter_of(declaration).render(report)
         assert isinstance(rendered, str)
         rendered.encode("utf-8")

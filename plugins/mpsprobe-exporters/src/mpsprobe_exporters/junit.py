@@ -6,20 +6,18 @@ else about a case stands in its ``system-out``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
 from mpsprobe_exporters.junit_cases import Case, Suite, suites
+from mpsprobe_exporters.plain_text import REPLACEMENT
 from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
 
 LONGEST_ATTRIBUTE = 1000
-# What XML 1.0 has no way to write, not even as a reference (https://www.w3.org/TR/xml/#charsets).
-ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class JunitExporter:
@@ -97,4 +95,5 @@ def _attribute(text: str) -> str:
 
 
 def _legal(text: str) -> str:
-    return ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Without what XML 1.0 cannot hold, not even as a reference, and what would draw on a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else REPLACEMENT for c in text)

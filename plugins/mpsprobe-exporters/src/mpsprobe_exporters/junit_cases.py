@@ -136,6 +136,7 @@ def _coverage(report: CoverageReport) -> Suite:
         message = answer.failure_sentence(report.failure)
         cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
     properties = [("judged torch", release), ("method", report.method), *_environment(report.environment)]
+    properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     return Suite(f"mpsprobe coverage on torch {release}", cases, properties)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural, quantity
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "Interrupted: what was measured before is here"
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+FAILED = "failed"
+MOST_PLACES = 2  # configurations up to which a remark is repeated for each
 NOISY = 0.1  # a spread from which on a reader should look at the machine before the figure
 
 
@@ -169,7 +171,7 @@ def row(report: ProfileReport, cell: ProfileCell) -> Row:
         batch="" if cell.batch_size is None else number(cell.batch_size),
         seq="" if cell.seq_len is None else number(cell.seq_len),
         first_call=duration(cell.first_call_ns[0]) if cell.first_call_ns else "",
-        step="failed" if step is None else duration(step.median_ns),
+        step=FAILED if step is None else duration(step.median_ns),
         interval="" if step is None else f"{duration(step.low_ns)} to {duration(step.high_ns)}",
         spread="" if step is None else f"{step.spread:.1%}",
         samples=rates.get("samples", ""),
@@ -197,12 +199,13 @@ def phase_lines(report: ProfileReport) -> list[str]:
     for cell in report.cells:
         total = sum(phase.median_ns for phase in cell.phases.values())
         if total:
-            parts = (f"{one_line(name, 40)} {_share(phase, total)}" for name, phase in cell.phases.items())
+            parts = (f"{one_line(name, 40)} {share(phase, total)}" for name, phase in cell.phases.items())
             lines.append(f"{configuration(report, cell)}: {', '.join(parts)}")
     return lines
 
 
-def _share(phase: DurationStatistics, total: float) -> str:
+def share(phase: DurationStatistics, total: float) -> str:
+    """``14.5 ms (30%)``."""
     return f"{duration(phase.median_ns)} ({phase.median_ns / total:.0%})"
 
 
@@ -210,8 +213,15 @@ def remarks(report: ProfileReport) -> list[str]:
     """What a reader should know of the figures: failures, noise, outliers, what was not measured."""
     lines = [] if report.complete else [INTERRUPTED]
     lines += [one_line(note) for notes in _notes(report) for note in notes]
+    where: dict[str, list[str]] = {}
     for cell in report.cells:
-        lines += [f"{configuration(report, cell)}: {text}" for text in cell_remarks(cell)]
+        for text in cell_remarks(cell):
+            where.setdefault(text, []).append(configuration(report, cell))
+    for text, places in where.items():
+        if len(places) > MOST_PLACES:
+            lines.append(f"{plural(len(places), 'configuration')}: {text}")
+        else:
+            lines += [f"{place}: {text}" for place in places]
     return lines
 
 
@@ -243,3 +253,10 @@ def configuration(report: ProfileReport, cell: ProfileCell) -> str:
     parts += [f"batch {number(cell.batch_size)}"] if cell.batch_size is not None else []
     parts += [f"sequence {number(cell.seq_len)}"] if cell.seq_len is not None else []
     return ", ".join(parts)
+
+
+def labels(report: ProfileReport, cells: Sequence[ProfileCell]) -> list[str]:
+    """The names of configurations that stand below each other, without the parts that all of them share."""
+    parts = [configuration(report, cell).split(", ") for cell in cells]
+    shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
+    return [", ".join(part for part in one if part not in shared) or ", ".join(one) for one in parts]

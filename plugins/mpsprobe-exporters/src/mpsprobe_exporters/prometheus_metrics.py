@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters.reading_words import unit_place
+
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
         ComparisonReport,
@@ -170,8 +172,7 @@ def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) ->
     for name, value in reading.values.items():
         if isinstance(value, str):
             continue
-        parts = name.split("_")
-        place = next((index for index in reversed(range(len(parts))) if parts[index].lower() in UNITS), None)
+        parts, place = name.split("_"), unit_place(name, frozenset(UNITS))
         unit, factor = UNITS[parts[place].lower()] if place is not None else ("", 1.0)
         rest = "_".join(part for index, part in enumerate(parts) if index != place)
         told = {**labels, "probe": reading.probe, "value": rest, "process": str(min(reading.process, 10**18))}

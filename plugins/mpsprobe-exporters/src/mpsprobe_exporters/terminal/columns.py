@@ -23,11 +23,12 @@ def fitting(
     """
     shown = [index for index in range(len(titles)) if any(row[index] for row in rows)]
     for title in expendable:
-        if needed + sum(_width(titles, rows, index) + GAP for index in shown) <= width + GAP:
+        if needed + sum(width_of(titles, rows, index) + GAP for index in shown) <= width + GAP:
             break
         shown = [index for index in shown if titles[index] != title]
     return shown
 
 
-def _width(titles: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> int:
+def width_of(titles: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> int:
+    """How wide column ``index`` is."""
     return max(cell_len(line) for row in (titles, *rows) for line in row[index].split("\n"))

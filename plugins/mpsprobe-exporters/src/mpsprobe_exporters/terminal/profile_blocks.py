@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.padding import Padding
 from rich.text import Text
 
-from mpsprobe_exporters import profile_answer
+from mpsprobe_exporters import profile_answer, profile_sections, speed_ups
+from mpsprobe_exporters.terminal.columns import fitting, width_of
+from mpsprobe_exporters.terminal.folding import fold_name
 from mpsprobe_exporters.terminal.operator_table import GAP, new_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mpsprobe.schemas import ProfileReport
+    from mpsprobe_exporters.profile_sections import Section
 
 # What goes first when the screen is narrow; what is not here always stays.
-EXPENDABLE = ("spread", "first call", "tokens/s", "95 % interval", "samples/s")
+EXPENDABLE = ("spread", "first call", "tokens/s", "95 % interval", "samples/s", "seq", "speed", "batch", "phase")
 BLANK = Text()
+NARROWEST_NAME = 16
+LONGEST_NAME = 48
 
 
 def body(report: ProfileReport, width: int) -> Iterator[RenderableType]:
@@ -34,11 +40,11 @@ def body(report: ProfileReport, width: int) -> Iterator[RenderableType]:
     yield Text(profile_answer.method_line(report))
     yield BLANK
     yield _table(report, width)
-    for title, lines in (("Phases", profile_answer.phase_lines(report)), ("Remarks", _remarks(report))):
-        if lines:
-            yield BLANK
-            yield Text(title, style="bold")
-            yield from (Padding(Text(line), (0, 0, 0, 2)) for line in lines)
+    yield from _bars(report, width)
+    yield from _listed("What to do", profile_sections.recommendations(report))
+    for section in profile_sections.sections(report):
+        yield from _section(section, width)
+    yield from _listed("Remarks", _remarks(report))
 
 
 def _remarks(report: ProfileReport) -> list[str]:
@@ -47,21 +53,84 @@ def _remarks(report: ProfileReport) -> list[str]:
 
 def _table(report: ProfileReport, width: int) -> RenderableType:
     found = profile_answer.rows(report)
-    shown = profile_answer.shown_columns(found)
-    for title in EXPENDABLE:
-        if _needed(found, shown) <= width:
-            break
-        shown = [index for index in shown if profile_answer.TITLES[index] != title]
-    titles = [profile_answer.TITLES[index] for index in shown]
-    made = new_table(*titles, right=tuple(range(1, len(shown))))
+    titles = profile_answer.TITLES
+    shortened = [("x" * min(cell_len(row[0]), 2 * NARROWEST_NAME), *row[1:]) for row in found]
+    shown = fitting(titles, shortened, width, EXPENDABLE)
+    room = max(NARROWEST_NAME, width - sum(width_of(titles, found, index) + GAP for index in shown if index))
+    made = new_table(*(titles[index] for index in shown), right=tuple(range(1, len(shown))))
     for row in found:
-        made.add_row(*(Text(row[index], style=_style(row[index])) for index in shown))
+        cells = ("\n".join(_folded(row[index], room, code=True)) if index == 0 else row[index] for index in shown)
+        made.add_row(*(Text(text, style="bold red" if text == profile_answer.FAILED else "none") for text in cells))
     return made
 
 
-def _needed(found: list[profile_answer.Row], shown: list[int]) -> int:
-    return sum(max(cell_len(row[index]) for row in [profile_answer.TITLES, *found]) + GAP for index in shown)
+def _bars(report: ProfileReport, width: int) -> Iterator[RenderableType]:
+    """A bar for each configuration; where a line has no room for all of it, the words go before the bar does."""
+    found = speed_ups.speed_ups(report)
+    if not found:
+        return
+    yield BLANK
+    yield Text(speed_ups.title(report), style="bold")
+    shown = found[: speed_ups.MOST]
+    largest = max(1.0, *(one.ratio for one in shown))
+    words = [one.words for one in shown]
+    labels = [one.label for one in shown]
+    longest = min(max(map(cell_len, labels)), LONGEST_NAME)
+    if width - longest - max(map(cell_len, words)) - 3 * GAP < speed_ups.NARROWEST:
+        words = [text.partition(" (")[0] for text in words]
+    taken = max(map(cell_len, words)) + 3 * GAP
+    longest = max(NARROWEST_NAME, min(longest, width - taken - speed_ups.NARROWEST))
+    columns = max(speed_ups.NARROWEST, min(width - taken - longest, speed_ups.WIDEST))
+    for label, text, one in zip(labels, words, shown, strict=True):
+        *above, last = _folded(label, longest, code=False)
+        yield from (_indented(Text(line)) for line in above)
+        drawn = speed_ups.bar(one.ratio, largest, columns)
+        gap = " " * (longest - cell_len(last) + GAP)
+        after = " " * (columns - cell_len(drawn) + GAP)
+        yield _indented(Text.assemble(last, gap, (drawn, "cyan"), after, text))
+    left = len(found) - len(shown)
+    if left:
+        yield _indented(Text(f"and {left:,} more"))
 
 
-def _style(text: str) -> str:
-    return "bold red" if text == "failed" else "none"
+def _section(section: Section, width: int) -> Iterator[RenderableType]:
+    yield BLANK
+    yield Text(section.title, style="bold")
+    if section.rows:
+        yield _indented(_section_table(section, width - GAP))
+    yield from (_indented(Text(line)) for line in section.lines)
+
+
+def _section_table(section: Section, width: int) -> RenderableType:
+    """The first column is folded before another is given up only as far as a name can still be read."""
+    most = LONGEST_NAME if section.code else 2 * NARROWEST_NAME  # words are folded at less loss than names
+    narrow = [("x" * min(cell_len(row[0]), most), *row[1:]) for row in section.rows]
+    titles = (section.titles[0][:NARROWEST_NAME], *section.titles[1:])
+    shown = fitting(titles, narrow, width, section.expendable)
+    others = sum(width_of(titles, section.rows, index) + GAP for index in shown if index)
+    room = max(NARROWEST_NAME, width - others)
+    right = tuple(place for place, index in enumerate(shown) if index and index not in section.text)
+    head = "\n".join(fold_name(section.titles[0], room, 0)) if cell_len(section.titles[0]) > room else section.titles[0]
+    made = new_table(head, *(section.titles[index] for index in shown if index), right=right)
+    for row in section.rows:
+        name = "\n".join(_folded(row[0], room, section.code))
+        made.add_row(Text(name), *(Text(row[index]) for index in shown if index))
+    return made
+
+
+def _folded(name: str, width: int, code: bool) -> list[str]:
+    """A name from code at its joints, words between words; what is longer than a line anywhere."""
+    lines = [name] if code else textwrap.wrap(name, width, break_long_words=False, break_on_hyphens=False) or [name]
+    return [part for line in lines for part in fold_name(line, width)]
+
+
+def _listed(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
+    shown = list(lines)
+    if shown:
+        yield BLANK
+        yield Text(title, style="bold")
+        yield from (_indented(Text(line)) for line in shown)
+
+
+def _indented(block: RenderableType) -> RenderableType:
+    return Padding(block, (0, 0, 0, GAP))

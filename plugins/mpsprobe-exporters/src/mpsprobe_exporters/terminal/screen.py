@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 NARROWEST, WIDEST = 40, 200
 PIPE_COLUMNS = 100
 # What the report is drawn with, and what stands for it where the encoding lacks it: one column for one.
-SUBSTITUTES = str.maketrans({"·": ".", "…": "~", "─": "-", "\N{REPLACEMENT CHARACTER}": "?"})
+SUBSTITUTES = str.maketrans(
+    {"·": ".", "…": "~", "─": "-", "\N{REPLACEMENT CHARACTER}": "?", "µ": "u", "°": " "}
+    | dict.fromkeys("█▉▊▋▌", "#")  # bars: what fills half of a column or more counts as one
+    | dict.fromkeys("▍▎▏", ".")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def _row(one: OperatorTime, own: int, total: int) -> tuple[tables.Field, ...]:
         tables.time(one.device_ns),
         tables.time(one.self_host_ns),
         tables.time(one.host_ns),
-        tables.time(bounded(one.host_ns) / one.calls),
+        tables.time(bounded(one.host_ns) / bounded(one.calls)),
         tables.words(shapes),
         tables.words(modules),
     )
