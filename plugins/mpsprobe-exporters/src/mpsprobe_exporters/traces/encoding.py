@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-LONGEST_NS = 2**52 - 1  # 52 days: up to here microseconds with three digits are exact in a double
+LONGEST_NS = 2**50 - 1  # 13 days: up to here microseconds with three digits are exact to the ns in a double
 THOUSANDTHS = tuple(f".{number:03d}" for number in range(1000))
 _encode = json.JSONEncoder().encode
 

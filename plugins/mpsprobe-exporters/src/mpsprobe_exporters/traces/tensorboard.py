@@ -84,7 +84,9 @@ def _profiled(
     host = next(iter(hosts.values()), FIRST_HOST)
     whole = layout.row(host, "the whole trace")
     yield "".join(layout.taken())
-    if "step" not in trace.categories:  # without one the reader takes the operators of the host for the step
+    if not any(
+        trace.categories[one] == "step" for one in set(trace.category)
+    ):  # without one the reader takes the operators of the host for the step
         yield _event(f"{STEP_PREFIX}0", "user_annotation", whole.place, 0, last)
     yield _window(last)
     yield from slices.lines(layout)

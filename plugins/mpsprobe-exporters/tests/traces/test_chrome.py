@@ -1,0 +1,168 @@
+"""The exporter ``chrome``: what viewers need stands in the file, whatever the trace."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import HOSTILE, texts
+from hypothesis import given, settings
+from reports_with_traces import DEVICE, HOST, KERNEL, LAUNCH, OPERATOR, hostile_report, report_of, trace_of, traces
+from strict_trace import nanoseconds, read, slices
+
+from mpsprobe import exporting
+from mpsprobe.errors import ReportError
+from mpsprobe.registry import Registry
+from mpsprobe.schemas import Report, Trace
+from mpsprobe.testing import sample_coverage_report, sample_profile_report
+from mpsprobe_exporters.traces.chrome import ChromeExporter
+
+
+def exported(report: Report) -> dict[str, Any]:
+    return read(ChromeExporter().render(report))
+
+
+def test_the_sample_has_everything() -> None:
+    trace = exported(sample_profile_report())
+    events = trace["traceEvents"]
+    kinds = {(one["ph"], one.get("cat")) for one in events}
+    assert {("X", "cpu_op"), ("X", "kernel"), ("X", "gpu_memcpy"), ("X", "fallback"), ("X", "python_function")} <= kinds
+    assert {("X", "privateuse1_runtime"), ("X", "user_annotation"), ("X", "timed_step"), ("i", "outlier")} <= kinds
+    names = [one["args"]["name"] for one in events if one["name"] == "process_name"]
+    assert [name.rpartition(": ")[2] for name in names] == ["timed steps", "host", "MPS", "timed steps"]
+    assert all(name.startswith("sample training, ") for name in names)
+    arrows = [one for one in events if one["ph"] == "s"]
+    assert len(arrows) == 4  # two launches in each of two steps
+    counted = {one["name"] for one in events if one["ph"] == "C"}
+    assert {"allocated_bytes", "gpu_power_mw", "process_bytes"} <= counted
+
+
+def test_times_are_those_of_the_report() -> None:
+    report = sample_profile_report()
+    found = report.cells[0].trace
+    assert found is not None
+    kernels = slices(exported(report), "kernel")
+    wanted = [
+        (start, start + spent)
+        for start, spent, category in zip(found.start_ns, found.duration_ns, found.category, strict=True)
+        if found.categories[category] == "kernel"
+    ]
+    offset = nanoseconds(kernels[0])[0] - wanted[0][0]
+    assert [nanoseconds(one) for one in kernels] == [(a + offset, b + offset) for a, b in wanted]
+    assert offset == 15_480_000  # behind the longest process of timed steps: 9 + 2.99 ms, then 0.99 + 1 + 1.5
+    assert kernels[0]["args"]["correlation"] == 1
+
+
+def test_outliers_are_marked_where_they_begin() -> None:
+    trace = exported(sample_profile_report())
+    marked = [one for one in slices(trace, "timed_step") if one.get("args") == {"outlier": "yes"}]
+    events = trace["traceEvents"]
+    marks = [one["ts"] for one in events if one["ph"] == "i"]
+    assert len(marked) == 2 and sorted(marks) == sorted(one["ts"] for one in marked)
+
+
+def test_a_profile_without_a_trace_shows_its_steps_and_says_so() -> None:
+    trace = exported(report_of(None))
+    assert len(slices(trace, "timed_step")) == 5
+    assert len(slices(trace, "phase_median")) == 3
+    events = trace["traceEvents"]
+    [label] = [one["args"]["labels"] for one in events if one["name"] == "process_labels"]
+    assert "nothing in them was profiled" in label
+
+
+@pytest.mark.parametrize("cells", [[], [{"steps": [], "trace": None}], [{"steps": [], "trace": trace_of([])}]])
+def test_nothing_measured_is_an_error_that_says_what_to_do(cells: list[dict[str, object]]) -> None:
+    sample = sample_profile_report()
+    changed = [sample.cells[0].model_copy(update=one) for one in cells]
+    with pytest.raises(ReportError, match="nothing to draw") as raised:
+        ChromeExporter().render(sample.model_copy(update={"cells": changed}))
+    assert "--probe operators" in str(raised.value)
+
+
+def test_coverage_is_refused_in_words() -> None:
+    with pytest.raises(ReportError, match="profiles"):
+        ChromeExporter().render(sample_coverage_report())
+
+
+def test_what_overlaps_in_part_gets_a_row_of_its_own() -> None:
+    rows = [(0, OPERATOR, HOST, -1, 0, start, 100) for start in (0, 50, 60, 170)]
+    trace = exported(report_of(trace_of(rows), steps=[]))
+    found = slices(trace, "cpu_op")
+    threads = [one["tid"] for one in found]
+    assert threads[0] == threads[3] and len(set(threads)) == 3
+    events = trace["traceEvents"]
+    names = {one["tid"]: one["args"]["name"] for one in events if one["name"] == "thread_name"}
+    assert [names[thread] for thread in threads] == ["python", "python (2)", "python (3)", "python"]
+    assert [nanoseconds(one) for one in found] == [(0, 100), (50, 150), (60, 160), (170, 270)]
+
+
+def test_events_are_put_in_order() -> None:
+    rows = [(0, OPERATOR, HOST, -1, 0, start, spent) for start, spent in ((50, 10), (0, 10), (0, 100))]
+    found = slices(exported(report_of(trace_of(rows), steps=[])), "cpu_op")
+    assert [nanoseconds(one) for one in found] == [(0, 100), (0, 10), (50, 60)]
+    assert len({one["tid"] for one in found}) == 1
+
+
+def test_a_kernel_before_its_launch_gets_no_arrow() -> None:
+    rows = [(0, KERNEL, DEVICE, -1, 5, 0, 10), (0, LAUNCH, HOST, -1, 5, 20, 10), (0, KERNEL, DEVICE, -1, 5, 40, 10)]
+    trace = exported(report_of(trace_of(rows), steps=[]))
+    events = trace["traceEvents"]
+    [begin] = [one for one in events if one["ph"] == "s"]
+    [end] = [one for one in events if one["ph"] == "f"]
+    assert (begin["ts"], end["ts"]) == (0.02, 0.04)
+
+
+def test_two_cells_share_no_number() -> None:
+    sample = sample_profile_report()
+    report = sample.model_copy(update={"cells": [sample.cells[0], sample.cells[0]]})
+    trace = exported(report)  # which holds each arrow and each thread against all others
+    assert len(slices(trace, "kernel")) == 8
+
+
+def test_a_track_name_twice_and_a_curve_name_twice() -> None:
+    report = hostile_report("same")
+    events = exported(report)["traceEvents"]
+    assert {"same", "same (2)"} == {one["name"] for one in events if one["ph"] == "C" and "same" in one["name"]}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_stay_names(text: str) -> None:
+    trace = exported(hostile_report(text))
+    clean = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert {one["name"] for one in slices(trace, "cpu_op")} == {f"ProfilerStep#{clean}"}
+    assert slices(trace, "kernel")[0]["args"]["correlation"] == 7
+    assert slices(trace, "kernel")[0]["args"]["correlation (note)"] == clean
+
+
+@settings(max_examples=20, deadline=None)
+@given(text=texts)
+def test_any_name_stays_a_name(text: str) -> None:
+    exported(hostile_report(text))
+
+
+@settings(max_examples=60, deadline=None)
+@given(trace=traces())
+def test_any_trace_gives_a_file_by_the_rules(trace: Trace) -> None:
+    found = exported(report_of(trace, steps=[]))
+    events = found["traceEvents"]
+    assert sum(one["ph"] == "X" for one in events) == len(trace.start_ns)
+
+
+def test_it_comes_in_pieces_and_no_name_is_kept_beyond_a_number() -> None:
+    count = 100_000
+    rows = [(index, OPERATOR, HOST, -1, 0, index, 1) for index in range(count)]
+    report = report_of(trace_of(rows, [f"name {index}" for index in range(count)]), steps=[])
+    sizes = [len(piece) for piece in ChromeExporter().stream(report)]
+    assert sum(sizes) > 8_000_000 and max(sizes) < 1_000_000
+
+
+def test_it_is_found_by_its_extension_and_written_as_rendered(tmp_path: Path) -> None:
+    registry = Registry(strict=True)
+    path = tmp_path / "a.trace.json"
+    assert exporting.exporter_for(registry, path) == "chrome"
+    exporting.write(registry, "chrome", sample_profile_report(), str(path))
+    assert json.loads(path.read_text()) == exported(sample_profile_report())
+    assert list(itertools.islice(tmp_path.iterdir(), 2)) == [path]

@@ -1,0 +1,159 @@
+"""The exporter ``tensorboard``: torch-tb-profiler's own parser finds content for every view, and loses no run."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hostile import HOSTILE
+from hypothesis import HealthCheck, given, settings
+from plugin_views import Views, views
+from reports_with_traces import (
+    DEVICE,
+    HOST,
+    KERNEL,
+    LAUNCH,
+    OPERATOR,
+    STEP,
+    hostile_report,
+    report_of,
+    trace_of,
+    traces,
+)
+from strict_trace import read
+
+from mpsprobe import exporting
+from mpsprobe.errors import ReportError
+from mpsprobe.output import write_folder
+from mpsprobe.registry import Registry
+from mpsprobe.schemas import Counter, ProfileReport, Trace
+from mpsprobe.testing import sample_profile_report
+from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
+
+ALL = ["Overview", "Operator", "Kernel", "Trace", "Memory", "Module"]
+
+
+def written(report: ProfileReport, folder: Path) -> list[Path]:
+    """The workers' files, in order, each held against the rules of the format."""
+    run = write_folder(folder, TensorboardExporter().files(report))
+    found = sorted(run.iterdir())
+    for path in found:
+        read(gzip.decompress(path.read_bytes()).decode())
+    return found
+
+
+def seen(report: ProfileReport, folder: Path) -> Views:
+    """What the plugin shows of the first worker."""
+    return views(written(report, folder)[0], folder)
+
+
+def test_every_view_of_the_sample_has_content(tmp_path: Path) -> None:
+    found = seen(sample_profile_report(), tmp_path)
+    assert sorted(found.names) == sorted(ALL)
+    assert found.steps == [("0", 1000.0), ("1", 1000.0)]
+    assert (found.costs["Kernel"], found.costs["Memcpy"], found.costs["Runtime"]) == (880.0, 160.0, 80.0)
+    assert found.kernels[0][0] == "gemm_float" and found.kernels[0][2:4] == [4, 880]
+    assert found.operators["aten::linear"]["device_self_duration"] == 320
+    assert found.operators["aten::linalg_qr.out"]["host_total_duration"] == 300
+    [model] = found.modules
+    assert (model.name, model.occurences, model.device_duration) == ("SampleModel", 2, 320.0)
+    assert [child.name for child in model.children] == ["encoder.0 (Linear)"]
+    assert found.peaks == {"CUDA0": 1_500_000}
+    assert found.gpu["Name"] == "Apple M3 Max" and found.gpu["GPU Utilization"] == "44.0 %"
+
+
+def test_workers_are_counted_so_that_the_first_comes_first(tmp_path: Path) -> None:
+    names = [path.name for path in written(sample_profile_report(), tmp_path)]
+    assert names == [
+        "1-mps-batch-2-length-128-float32.pt.trace.json.gz",
+        "2-cpu-batch-2-length-128-float32.pt.trace.json.gz",
+    ]
+    assert (tmp_path / "sample-training").is_dir()
+
+
+def test_a_cell_without_a_trace_has_its_steps_and_its_memory(tmp_path: Path) -> None:
+    found = seen(report_of(None), tmp_path)
+    assert sorted(found.names) == ["Memory", "Operator", "Overview", "Trace"]
+    # Two processes, one after the other: 0.99, 1, 1.5 ms and 1, 1.01 ms.
+    assert [spent for _, spent in found.steps] == [990.0, 1000.0, 1500.0, 1000.0, 1010.0]
+    assert found.peaks == {"CUDA0": 1_500_000}
+
+
+def test_memory_of_the_timed_steps_stands_in_where_the_trace_has_none(tmp_path: Path) -> None:
+    trace = sample_profile_report().cells[0].trace
+    assert trace is not None
+    found = seen(report_of(trace.model_copy(update={"counters": []})), tmp_path)
+    assert found.peaks == {"CUDA0": 1_500_000} and found.memory == {}
+
+
+def test_an_operator_is_charged_with_what_changed_while_it_ran(tmp_path: Path) -> None:
+    rows = [(0, STEP, HOST, -1, 0, 0, 1000), (1, OPERATOR, HOST, -1, 0, 100, 100), (2, OPERATOR, HOST, -1, 0, 300, 100)]
+    values = [1000.0, 1500.0, 1100.0]
+    curves = [
+        Counter(name="allocated_bytes", times_ns=[50, 150, 350], values=values),
+        Counter(name="reserved_bytes", times_ns=[50, 350], values=[2000.0, 3000.0]),
+        Counter(name="cpu_allocated_bytes", times_ns=[110], values=[64.0]),
+    ]
+    found = seen(report_of(trace_of(rows, ["s", "aten::a", "aten::b"], counters=curves)), tmp_path)
+    # Self increase, allocated by itself, its allocations; the same with what it calls; calls.
+    assert found.memory["GPU0"] == {"aten::a": [500, 500, 1, 500, 500, 1, 1], "aten::b": [-400, 0, 0, -400, 0, 0, 1]}
+    assert found.memory["CPU"] == {"aten::a": [64, 64, 1, 64, 64, 1, 1]}
+    assert found.peaks == {"CUDA0": 1500, "CPU-1": 64}
+
+
+def test_kernels_without_operators_or_steps_still_make_an_overview(tmp_path: Path) -> None:
+    rows = [(0, KERNEL, DEVICE, -1, 0, 0, 700), (1, KERNEL, DEVICE, -1, 0, 900, 100)]
+    found = seen(report_of(trace_of(rows)), tmp_path)
+    assert found.steps == [("0", pytest.approx(1.0, abs=0.001))]
+    assert found.costs["Kernel"] == pytest.approx(0.8, abs=0.002)
+
+
+def test_a_launch_without_a_kernel_takes_no_other_ones(tmp_path: Path) -> None:
+    rows = [
+        (0, OPERATOR, HOST, -1, 0, 0, 100),
+        (1, LAUNCH, HOST, -1, 0, 10, 10),
+        (2, KERNEL, DEVICE, -1, 0, 20, 500),
+    ]
+    found = seen(report_of(trace_of(rows)), tmp_path)
+    assert found.operators["a"]["device_total_duration"] == 0
+
+
+def test_events_that_end_together_stay_in_one_another(tmp_path: Path) -> None:
+    # In thousandths of a microsecond, 0.1 + 0.2 would end after 0.3 and fall out of it.
+    rows = [(0, OPERATOR, HOST, -1, 0, start, 3_000 - start) for start in range(0, 3_000, 7)]
+    found = seen(report_of(trace_of(rows), steps=[]), tmp_path)
+    assert found.operators["a"]["calls"] == 1  # each is the only child of its like
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_lose_no_run(text: str, tmp_path: Path) -> None:
+    [path] = written(hostile_report(text), tmp_path)
+    assert path.parent.parent == tmp_path and len(path.name) < 200
+    found = views(path, tmp_path)
+    assert set(ALL) - {"Memory"} <= set(found.names)
+    assert found.kernels and found.operators and found.modules
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(trace=traces())
+def test_no_trace_loses_its_run(trace: Trace, tmp_path: Path) -> None:
+    found = seen(report_of(trace), tmp_path)
+    assert found.steps and found.costs["Total"] > 0
+
+
+def test_the_same_report_gives_the_same_bytes_and_overwrites_nothing(tmp_path: Path) -> None:
+    registry = Registry(strict=True)
+    first, second = (
+        exporting.write(registry, "tensorboard", sample_profile_report(), str(tmp_path / "logs")) for _ in range(2)
+    )
+    assert (first, second) == (str(tmp_path / "logs" / "sample-training"), str(tmp_path / "logs" / "sample-training-2"))
+    for path in Path(first).iterdir():
+        assert path.read_bytes() == (Path(second or "") / path.name).read_bytes()
+
+
+def test_nothing_measured_is_an_error_and_leaves_no_folder(tmp_path: Path) -> None:
+    report = report_of(None, steps=[])
+    with pytest.raises(ReportError, match="--probe operators"):
+        exporting.write(Registry(strict=True), "tensorboard", report, str(tmp_path / "logs"))
+    assert list(tmp_path.iterdir()) == []
