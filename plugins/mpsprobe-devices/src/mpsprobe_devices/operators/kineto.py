@@ -27,6 +27,7 @@ COPIES = ("Memcpy", "Memset", "gpu_memcpy", "gpu_memset")
 FUNCTION, BACKWARD_NODE = 0, 1  # RecordScope of ATen/record_function.h: operators, autograd nodes
 # Its own user annotations apart, these are all marks that we make; no operator has such a name.
 MARK = "mpsprobe::mark "
+MARKED: tuple[Kind, ...] = ("step", "module", "optimizer")
 DTYPES = {
     "float": "float32",
     "double": "float64",
@@ -134,6 +135,7 @@ class _Reader:
         self._host: list[Event] = []
         self._runtime: list[tuple[Any, Event]] = []
         self._device: list[tuple[Any, Event]] = []
+        self._own: dict[Event, Event] = {}  # before the calls that they are around, when they begin together
 
     def read(self) -> tuple[list[Event], list[Event]]:
         """Events of the host and of the device, joined."""
@@ -149,7 +151,7 @@ class _Reader:
             else:
                 self._on_host(raw, name)
         self._join()
-        return self._host, [event for _, event in self._device]
+        return [*self._own.values(), *self._host], [event for _, event in self._device]
 
     def _on_host(self, raw: Any, name: str) -> None:
         start, thread = raw.start_ns(), raw.start_thread_id()
@@ -213,10 +215,19 @@ class _Reader:
                 call.kind = "launch"
                 call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
             operator = self._by_correlation.get(raw.linked_correlation_id())
+            if (operator is None or operator.kind in MARKED) and call is not None:
+                operator = self._by_itself(call, event)
             if operator is not None:
                 operator.own_device_ns += event.duration
                 if operator.kind == "other":  # a compiled kernel under a name of its own
                     operator.kind = "operator"
+
+    def _by_itself(self, call: Event, kernel: Event) -> Event:
+        """An operator in the kernel's name for work that none of torch's operators started (Triton, for example)."""
+        made = self._own.get(call)
+        if made is None:
+            made = self._own[call] = Event(kernel.name, "operator", call.track, call.start, call.end)
+        return made
 
 
 def _is_runtime(raw: Any, name: str) -> bool:
