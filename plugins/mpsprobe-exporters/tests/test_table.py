@@ -27,6 +27,9 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int) -> N
     assert max(map(len, text.splitlines())) <= width
     if report.kind == "profile":
         names = [cell.device for cell in report.cells]
+    elif report.kind == "comparison":
+        names = [one.operator for one in report.verdicts]
+        names += [one.name for cell in report.cells for one in cell.quantities]
     elif report.kind == "coverage":
         names = [one.operator for one in report.operators]
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, comparison_answer, profile_answer
+from mpsprobe_exporters import advisories, answer, comparison_answer, profile_answer
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import number, one_line
@@ -131,7 +131,8 @@ def _coverage(report: CoverageReport) -> Suite:
     ]
     for known in report.advisories:
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
-        cases.append(Case(f"{group}.advisories", one_line(known.id), None, "failure", "advisory", message))
+        told = tuple(f"{label}: {text}" for label, text in advisories.facts(report, known))
+        cases.append(Case(f"{group}.advisories", one_line(known.id), None, "failure", "advisory", message, told))
     if report.failure is not None:
         message = answer.failure_sentence(report.failure)
         cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))

@@ -87,7 +87,7 @@ def _bars(report: ProfileReport, width: int) -> Iterator[RenderableType]:
         drawn = speed_ups.bar(one.ratio, largest, columns)
         gap = " " * (longest - cell_len(last) + GAP)
         after = " " * (columns - cell_len(drawn) + GAP)
-        yield _indented(Text.assemble(last, gap, (drawn, "cyan"), after, text))
+        yield _indented(Text.assemble(last, gap, (drawn, "green"), after, text))
     left = len(found) - len(shown)
     if left:
         yield _indented(Text(f"and {left:,} more"))

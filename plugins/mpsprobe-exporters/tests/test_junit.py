@@ -1,0 +1,140 @@
+"""JUnit XML: what readers' schemas ask for, which cases fail, and text that XML cannot hold."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as Xml
+
+import pytest
+from example_reports import advised, coverage, examples, finding
+from hostile import HOSTILE, hostile_comparisons, hostile_coverage, hostile_matrix, hostile_profile
+
+from mpsprobe.schemas.report import Report
+from mpsprobe.testing import (
+    sample_comparison_report,
+    sample_coverage_comparison,
+    sample_matrix_report,
+    sample_profile_report,
+)
+from mpsprobe_exporters.junit import LONGEST_ATTRIBUTE, JunitExporter
+
+# What junit-10.xsd of Jenkins' xUnit plugin allows, as far as it is used: element -> attributes (those that have to be
+# there end with !) and children, in their order.
+RULES = {
+    "testsuites": ({"name", "tests", "failures", "errors", "skipped", "time"}, ["testsuite"]),
+    "testsuite": (
+        {"name!", "tests", "failures", "errors", "skipped", "time"},
+        ["properties", "testcase", "system-out", "system-err"],
+    ),
+    "properties": (set(), ["property"]),
+    "property": ({"name!", "value!"}, []),
+    "testcase": ({"name!", "classname", "time"}, ["skipped", "error", "failure", "system-out", "system-err"]),
+    "failure": ({"message", "type"}, []),
+    "skipped": ({"message"}, []),
+    "system-out": (set(), []),
+}
+
+
+def parsed(report: Report) -> Xml.Element:
+    """The document, held against the rules."""
+    text = JunitExporter().render(report)
+    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ')
+    root = Xml.fromstring(text.encode("utf-8"))
+    check(root)
+    for suite in [root, *root]:
+        cases = list(suite.iter("testcase"))
+        assert int(suite.attrib["tests"]) == len(cases)
+        assert int(suite.attrib["failures"]) == sum(case.find("failure") is not None for case in cases)
+        assert int(suite.attrib["skipped"]) == sum(case.find("skipped") is not None for case in cases)
+        assert suite.attrib["errors"] == "0" and float(suite.attrib["time"]) >= 0
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in root.iter("testcase")]
+    assert len(set(names)) == len(names), "a reader would take two cases for one"
+    return root
+
+
+def check(element: Xml.Element) -> None:
+    attributes, children = RULES[element.tag]
+    assert set(element.attrib) <= {name.rstrip("!") for name in attributes}
+    assert {name.rstrip("!") for name in attributes if name.endswith("!")} <= set(element.attrib)
+    order = [children.index(child.tag) for child in element]
+    assert order == sorted(order), "the schema has an order"
+    assert all(len(value) <= LONGEST_ATTRIBUTE for value in element.attrib.values())
+    assert sum(child.tag in ("failure", "skipped", "error") for child in element) <= 1 or element.tag != "testcase"
+    for child in element:
+        check(child)
+
+
+def outcomes(root: Xml.Element) -> dict[str, str]:
+    """The type of each case's failure, ``skipped`` or ``passed``, by name."""
+    found = {}
+    for case in root.iter("testcase"):
+        failure = case.find("failure")
+        skipped = case.find("skipped") is not None
+        found[case.attrib["name"]] = failure.attrib["type"] if failure is not None else "skipped" * skipped or "passed"
+    return found
+
+
+@pytest.mark.parametrize("name", examples())
+def test_every_example_keeps_to_the_rules(name: str) -> None:
+    parsed(examples()[name])
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_keeps_to_the_rules(text: str) -> None:
+    for report in (hostile_coverage(text), hostile_matrix(text), hostile_profile(text), *hostile_comparisons(text)):
+        parsed(report)
+
+
+def test_what_xml_cannot_hold_is_replaced() -> None:
+    root = parsed(coverage("2.6.0", [finding("aten::a\x00\x1b\ud800\ufffe<b>&\"'", "missing")]))
+    assert [case.attrib["name"] for case in root.iter("testcase")] == ["aten::a\ufffd\ufffd\ufffd\ufffd<b>&\"'"]
+
+
+def test_a_profile_has_a_case_for_each_configuration() -> None:
+    root = parsed(sample_profile_report())
+    assert outcomes(root) == {
+        "sample training on mps, batch 2, sequence 128, float32": "passed",
+        "sample training on mps, batch 512, sequence 128, float32": "OutOfMemoryError",
+        "sample training on cpu, batch 2, sequence 128, float32": "passed",
+    }
+    assert [case.get("time") for case in root.iter("testcase")] == ["0.001000000", None, "0.006400000"]
+    output = root.findtext(".//system-out") or ""
+    assert "95 % interval: 1.00 ms to 1.01 ms" in output and "thermal was not measured" in output
+
+
+def test_a_configuration_that_was_never_timed_is_skipped() -> None:
+    report = sample_profile_report()
+    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"step": None})]})
+    assert list(outcomes(parsed(report)).values()) == ["skipped"]
+
+
+def test_coverage_fails_for_what_does_not_run_on_mps() -> None:
+    found = outcomes(parsed(examples()["mixed"]))
+    assert found["aten::linalg_qr.out"] == "missing" and found["aten::linalg_svd"] == "fallback"
+    assert found["aten::mul.Tensor"] == "unsupported" and found["aten::mul.Tensor (2)"] == "passed"
+    assert found["acme::rope"] == "skipped" and found["triton::kernel"] == "skipped"
+    assert found["aten::linear"] == "passed"
+    assert outcomes(parsed(examples()["failed"]))["the whole step runs"] == "RuntimeError"
+    assert outcomes(parsed(advised()))["attention-causal-half"] == "advisory"
+
+
+def test_a_matrix_has_a_suite_for_each_release() -> None:
+    root = parsed(sample_matrix_report())
+    assert [suite.attrib["name"] for suite in root] == [
+        f"mpsprobe coverage on torch {release}" for release in ("1.12.0", "2.13.0", "2.14.0")
+    ]
+    assert root[2].attrib["failures"] == "0" and outcomes(root[2])["aten::_ctc_loss"] == "passed"
+    assert outcomes(root[0])["the whole step runs"] == "RuntimeError"
+
+
+def test_a_comparison_fails_for_regressions() -> None:
+    report = sample_comparison_report()
+    found = outcomes(parsed(report))
+    assert (found["step"], found["backward"]) == ("slower", "slower")
+    assert (found["forward"], found["optimizer"], found["samples/s"]) == ("passed", "passed", "passed")
+    assert found["first call"] == "skipped" and found["on MPS: aten::linalg_qr.out"] == "fallback"
+    assert found["runs to its end"] == "stopped"
+    failures = sum(value not in ("passed", "skipped") for value in found.values())
+    assert failures == report.regressions
+    verdicts = outcomes(parsed(sample_coverage_comparison()))
+    assert verdicts["aten::linalg_qr.out"] == "worse" and verdicts["aten::col2im"] == "passed"
+    assert sum(value != "passed" for value in verdicts.values()) == sample_coverage_comparison().regressions

@@ -1,0 +1,98 @@
+"""Parquet, read back by pyarrow: the same rows as CSV, with types, and the rest of the report beside them."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hostile import HOSTILE, hostile_profile
+
+from mpsprobe.errors import MissingPackage, ReportError
+from mpsprobe.schemas import ProfileReport
+from mpsprobe.testing import sample_coverage_report, sample_profile_report
+from mpsprobe_exporters.csv_rows import CsvExporter
+from mpsprobe_exporters.parquet import METADATA, ParquetExporter
+from mpsprobe_exporters.profile_rows import COLUMNS, rows
+
+
+def table(report: ProfileReport) -> pyarrow.Table:
+    return pyarrow.parquet.read_table(io.BytesIO(ParquetExporter().render(report)))
+
+
+def test_it_holds_the_rows() -> None:
+    report = sample_profile_report()
+    read = table(report)
+    assert read.column_names == list(COLUMNS)
+    assert [tuple(row.values()) for row in read.to_pylist()] == [tuple(row) for row in rows(report)]
+    types = {name: str(read.schema.field(name).type) for name in ("workload", "batch_size", "value", "outlier")}
+    assert types == {"workload": "string", "batch_size": "int64", "value": "double", "outlier": "bool"}
+
+
+def test_the_report_can_be_put_together_again() -> None:
+    report = sample_profile_report()
+    read = table(report)
+    rest = ProfileReport.model_validate_json(read.schema.metadata[METADATA])
+    assert rest == report.model_copy(update={"cells": []})
+    found = [row for row in read.to_pylist() if (row["device"], row["batch_size"]) == ("mps", 2)]
+    cell = report.cells[0]
+    steps = [(row["process"], row["value"], row["outlier"]) for row in found if row["kind"] == "step"]
+    assert steps == [(one.process, one.duration_ns, one.outlier) for one in cell.steps]
+    own = {row["name"]: (row["value"], row["steps"]) for row in found if row["measure"] == "self_device"}
+    assert own == {one.operator: (one.self_device_ns, 2) for one in cell.operators} | {"encoder.0": (320_000, 2)}
+    curve = [
+        (row["time_ns"], row["value"]) for row in found if row["kind"] == "memory_curve" and row["name"] == "process"
+    ]
+    assert cell.memory is not None
+    assert curve == list(zip(cell.memory.curve.times_ns, cell.memory.curve.process_bytes, strict=True))
+
+
+def test_csv_has_the_same_rows() -> None:
+    report = sample_profile_report()
+    read = list(csv.DictReader(io.StringIO(CsvExporter().render(report), newline="")))
+    assert list(read[0]) == list(COLUMNS)
+
+    def shown(value: Any) -> str:
+        return "" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+    for row, expected in zip(read, rows(report), strict=True):
+        numbers = ("value",)
+        assert {name: text for name, text in row.items() if name not in numbers} == {
+            name: shown(value) for name, value in expected._asdict().items() if name not in numbers
+        }
+        assert expected.value is None or float(row["value"]) == expected.value
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_text_and_any_number_can_be_held(text: str) -> None:
+    read = table(hostile_profile(text)).to_pylist()
+    kept = text.encode("utf-8", "backslashreplace").decode()
+    assert read[0]["workload"] == kept and read[0]["batch_size"] is None
+    assert {row["value"] for row in read if row["kind"] == "step"} == {0.0, 5.0, None}
+
+
+def test_nothing_measured_is_a_table_without_rows() -> None:
+    read = table(sample_profile_report().model_copy(update={"cells": []}))
+    assert read.num_rows == 0 and read.column_names == list(COLUMNS)
+
+
+def test_another_kind_is_refused() -> None:
+    with pytest.raises(ReportError, match="reads profiles, not 'coverage'"):
+        ParquetExporter().render(sample_coverage_report())
+
+
+def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackage, match=r"pip install 'mpsprobe-exporters\[parquet\]'"):
+        ParquetExporter()
+
+
+def test_the_same_report_gives_the_same_bytes() -> None:
+    report = sample_profile_report()
+    assert ParquetExporter().render(report) == ParquetExporter().render(report)
+    assert json.loads(table(report).schema.metadata[METADATA])["kind"] == "profile"

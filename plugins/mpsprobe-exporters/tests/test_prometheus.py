@@ -1,0 +1,113 @@
+"""Prometheus' text format, read back by its own client's parser."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from example_reports import examples
+from hostile import HOSTILE, hostile_comparisons, hostile_coverage, hostile_matrix, hostile_profile
+from prometheus_client.parser import text_string_to_metric_families
+
+from mpsprobe.schemas import ProbeReading
+from mpsprobe.schemas.report import Report
+from mpsprobe.testing import sample_comparison_report, sample_coverage_report, sample_profile_report
+from mpsprobe_exporters.prometheus import PrometheusExporter
+
+UNITS = {"seconds", "bytes", "joules", "watts", "celsius", "ratio", "hertz"}
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read_back(report: Report) -> Series:
+    """Every sample, by name and labels."""
+    text = PrometheusExporter().render(report)
+    found: Series = {}
+    names = []
+    for family in text_string_to_metric_families(text):
+        names.append(family.name)
+        assert family.type == "gauge" and family.documentation
+        for sample in family.samples:
+            assert re.fullmatch("mpsprobe_[a-z][a-z0-9_]*", sample.name)
+            assert all(re.fullmatch("[a-z][a-z0-9_]*", label) for label in sample.labels)
+            assert math.isfinite(sample.value)
+            key = (sample.name, frozenset(sample.labels.items()))
+            assert key not in found, "two series of one name and labels"
+            found[key] = sample.value
+    assert len(set(names)) == len(names), "the lines of a metric stand together"
+    for name, unit in re.findall(r"^# UNIT (\S+) (\S+)$", text, re.MULTILINE):
+        assert unit in UNITS and name.endswith(f"_{unit}")
+    return found
+
+
+def value(series: Series, name: str, **labels: str) -> float:
+    """The one sample of ``name`` that has ``labels`` among its own."""
+    [found] = [v for (n, have), v in series.items() if n == name and set(labels.items()) <= have]
+    return found
+
+
+@pytest.mark.parametrize("name", examples())
+def test_every_example_is_read_back(name: str) -> None:
+    assert read_back(examples()[name])
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_read_back(text: str) -> None:
+    for report in (hostile_coverage(text), hostile_matrix(text), hostile_profile(text), *hostile_comparisons(text)):
+        assert read_back(report)
+
+
+def test_quotes_and_backslashes_come_back_as_they_are() -> None:
+    report = sample_profile_report()
+    operator = report.cells[0].operators[0].model_copy(update={"operator": 'a\\b"c\\n{d="e"} f'})
+    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"operators": [operator]})]})
+    assert value(read_back(report), "mpsprobe_operator_calls", operator='a\\b"c\\n{d="e"} f') == 1
+
+
+def test_a_profile_in_base_units() -> None:
+    series = read_back(sample_profile_report())
+    mps = {"device": "mps", "batch_size": "2"}
+    assert value(series, "mpsprobe_step_seconds", statistic="median", **mps) == pytest.approx(0.001)
+    assert value(series, "mpsprobe_first_call_seconds", process="1", **mps) == pytest.approx(0.008)
+    assert value(series, "mpsprobe_memory_bytes", memory="peak_process", source="sampled", **mps) == 900_000_000
+    assert value(series, "mpsprobe_reading_joules", value="gpu") == pytest.approx(0.812)
+    assert value(series, "mpsprobe_reading_joules", value="gpu_per_sample") == pytest.approx(0.00406)
+    assert value(series, "mpsprobe_operator_self_device_seconds", operator="aten::mm") == pytest.approx(280e-6)
+    assert value(series, "mpsprobe_fallback_seconds") == pytest.approx(150e-6)  # the predicted one has no time
+    assert value(series, "mpsprobe_failed", batch_size="512") == 1
+    assert value(series, "mpsprobe_complete") == 0
+    assert not [name for name, labels in series if name == "mpsprobe_step_seconds" and ("batch_size", "512") in labels]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "label", "factor"),
+    [
+        ("window_ns", "mpsprobe_reading_seconds", "window", 1e-9),
+        ("cpu_ns_per_step", "mpsprobe_reading_seconds", "cpu_per_step", 1e-9),
+        ("gpu_mw", "mpsprobe_reading_watts", "gpu", 1e-3),
+        ("battery_percent", "mpsprobe_reading_ratio", "battery", 0.01),
+        ("cpu_mhz", "mpsprobe_reading_hertz", "cpu", 1e6),
+        ("process_bytes", "mpsprobe_reading_bytes", "process", 1),
+        ("hottest_celsius_after", "mpsprobe_reading_celsius", "hottest_after", 1),
+        ("steps", "mpsprobe_reading", "steps", 1),
+    ],
+)
+def test_the_unit_in_the_name_of_a_reading(name: str, metric: str, label: str, factor: float) -> None:
+    report = sample_profile_report()
+    readings = [ProbeReading(probe="p", values={name: 3.0, "sensor": "words are left out"})]
+    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"readings": readings})]})
+    series = read_back(report)
+    assert value(series, metric, probe="p", value=label) == pytest.approx(3.0 * factor)
+    assert not [labels for _, labels in series if ("value", "sensor") in labels]
+
+
+def test_coverage_counts_every_verdict_zeros_too() -> None:
+    series = read_back(sample_coverage_report())
+    counts = {v: value(series, "mpsprobe_coverage_operators", verdict=v) for v in ("native", "missing", "unknown")}
+    assert counts == {"native": 1, "missing": 1, "unknown": 0}
+
+
+def test_a_comparison_gives_its_regressions() -> None:
+    series = read_back(sample_comparison_report())
+    assert value(series, "mpsprobe_diff_regressions") == 4
+    assert value(series, "mpsprobe_diff_ratio", quantity="step", difference="slower") == pytest.approx(1.11)
