@@ -33,12 +33,9 @@ def by_hand(open_steps: Open, phase: str) -> tuple[Counter[str], Any]:
 
 @pytest.mark.parametrize("phase", ["inference", "training"])
 def test_the_same_operators_and_counts_as_by_hand(phase: str, open_steps: Open, measure: Measure) -> None:
-    counted, made = by_hand(open_steps, phase)
+    counted, _ = by_hand(open_steps, phase)
     found = measure(OperatorsProbe(slow=False), open_steps(phase), STEPS)
     assert {one.operator: one.calls for one in found["operators"]} == dict(counted)
-    whole = sum(event.self_cpu_time_total for event in made.events() if event.name in counted) * 1000
-    ours = sum(one.self_host_ns for one in found["operators"])
-    assert whole / 10 < ours < whole * 10  # two runs of some hundred microseconds on a machine that does other things
 
 
 def test_times_agree_with_torch_on_the_same_run(open_steps: Open) -> None:

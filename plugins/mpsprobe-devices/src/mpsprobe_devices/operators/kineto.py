@@ -109,7 +109,7 @@ class KinetoRecorder:
             device=device,
             modules=self._marks.modules,
             complete_steps=self._steps,
-            timed_device=self._device != "cpu",
+            timed_device=bool(device),  # none on the CPU; a zero would be a claim
             memory=self._memory,
             caveats=list(self._marks.caveats),
         )

@@ -52,7 +52,8 @@ class SlowRecorder:
         self._mode = _Mode(self._record)
         self._entered = False
         self._views: dict[Any, bool] = {}
-        self._makers: set[tuple[int, int]] = set()
+        self._makers: set[int] = set()
+        self._thread = threading.get_ident()
         self._steps = 0
         self._floor = 0
 
@@ -166,7 +167,7 @@ class SlowRecorder:
 
     def _number(self, event: Event) -> None:
         """The autograd node that the operator makes, or that it belongs to: what joins the passes of a module."""
-        event.forward_thread = int(event.track[1])
+        event.forward_thread = self._thread  # sequence numbers are the thread's; forward runs where the steps do
         if torch._C._current_graph_task_id() != -1:
             event.backward = True
             node = torch._C._current_autograd_node()
@@ -176,8 +177,8 @@ class SlowRecorder:
             # The node is made before its operator is called, so it has the number before the next one. An operator
             # that makes none reads the number of the one before it.
             number = torch._C._autograd._get_sequence_nr() - 1
-            if (event.forward_thread, number) not in self._makers:
-                self._makers.add((event.forward_thread, number))
+            if number not in self._makers and event.track == ("host", self._thread):
+                self._makers.add(number)
                 event.sequence = number
 
     def _describe(self, event: Event, schema: Any, inputs: Any, result: Any, view: bool) -> None:
