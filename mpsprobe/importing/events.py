@@ -88,7 +88,8 @@ class Reader:
         elif phase in ("i", "I") and event.get("name") == "[memory]":
             self._memory(event)
         elif phase == "M" and event.get("name") == "thread_name" and isinstance(event.get("args"), dict):
-            self.names.setdefault(_place(event), cleaned(str(event["args"].get("name", ""))))
+            # Of several the last one: torch.profiler tells a thread's own name after the process's.
+            self.names[_place(event)] = cleaned(str(event["args"].get("name", "")))
 
     def finish(self) -> None:
         """The file is over."""

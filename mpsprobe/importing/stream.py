@@ -13,8 +13,9 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mpsprobe.errors import ReportError
 from mpsprobe.suggestions import printable
@@ -60,7 +61,7 @@ class TraceFile:
             with self._path.open("rb") as raw:
                 packed = raw.read(2) == b"\x1f\x8b"
                 raw.seek(0)
-                stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
+                stream = gzip.GzipFile(fileobj=raw) if packed else raw
                 yield from self._read(_Window(stream, raw, self._tell))
         except OSError as error:
             raise ReportError(f"cannot read {self._shown}: {error.strerror or error}") from error
@@ -102,7 +103,9 @@ class TraceFile:
 class _Window:
     """The part of the text that is in memory."""
 
-    def __init__(self, stream: IO[bytes], raw: IO[bytes], tell: Callable[[int], None]) -> None:
+    def __init__(
+        self, stream: gzip.GzipFile | BufferedReader, raw: BufferedReader, tell: Callable[[int], None]
+    ) -> None:
         self.position = 0
         self.empty = True
         self._text = ""
@@ -145,8 +148,8 @@ class _Window:
                 raise _Broken(f"there is no JSON any more at '{near}' ({error.msg})") from None
             except (ValueError, RecursionError) as error:
                 raise _Broken(f"a value cannot be read ({printable(str(error))})") from None
-            # A number at the very end may go on in what was not read yet.
-            if end >= len(self._text) and self._text[self.position] not in '{["' and self._more():
+            # A number near the end may go on in what was not read yet, with a point or an exponent.
+            if end > len(self._text) - NEAR_THE_END and self._text[self.position] not in '{["' and self._more():
                 continue
             self.position = end
             return found
@@ -168,14 +171,15 @@ class _Window:
         added = ""
         while not added and not self._ended:
             added = self._decoded(max(CHUNK, len(rest)))
-        self._text = rest + added
-        self.position = 0
-        self.empty = self.empty and not added
+        if added:
+            self._text = rest + added
+            self.position = 0
+            self.empty = False
         return bool(added)
 
     def _decoded(self, size: int) -> str:
         try:
-            read = self._stream.read(size)
+            read = self._stream.read1(size)  # ``read`` would lose what stands before the place where a file is cut
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self._cut = f"its compressed data are cut off or damaged ({printable(str(error))})"
             read = b""

@@ -1,0 +1,67 @@
+"""``mpsprobe import``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.testing import run_cli
+from tests.importing.trace_files import packed, write, x
+
+EVENTS = [x(f"ProfilerStep#{number}", "user_annotation", number * 100, 90) for number in range(3)]
+EVENTS += [x("aten::mm", "cpu_op", number * 100 + 10, 20) for number in range(3)]
+
+
+def test_a_trace_becomes_a_report_file(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    result = run_cli("import", str(packed(write(tmp_path, EVENTS))), "-o", str(target))
+    assert (result.code, result.stdout) == (0, "")
+    report = json.loads(target.read_text())
+    assert report["kind"] == "profile" and report["cells"][0]["operators"][0]["calls"] == 3
+    assert run_cli("export", str(target), "--to", "chrome").stdout.startswith('{"schemaVersion"')
+
+
+def test_it_is_shown_as_a_table_without_a_file(tmp_path: Path) -> None:
+    result = run_cli("import", str(write(tmp_path, EVENTS)))
+    assert result.code == 0 and "step of run takes 90.0 µs" in result.stdout
+    assert "under a profiler" in " ".join(result.stdout.split())
+
+
+def test_the_limit_is_kept_and_told(tmp_path: Path) -> None:
+    result = run_cli("import", str(write(tmp_path, EVENTS)), "--limit", "2", "--format", "json")
+    cell = json.loads(result.stdout)["cells"][0]
+    assert len(cell["trace"]["start_ns"]) == 2 and cell["trace"]["truncated"] == 4
+    assert cell["operators"][0]["calls"] == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("", "is empty"), ("not JSON", "is not JSON"), ('{"a": 1}', "traceEvents"), ('{"traceEvents": []}', "no event")],
+)
+def test_what_is_no_trace_is_refused_in_words(content: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "x\x1b.json"
+    path.write_text(content)
+    result = run_cli("import", str(path), "-o", str(tmp_path / "out.json"))
+    assert result.code == 2 and says in result.stderr and "\x1b" not in result.stderr
+    assert "export_chrome_trace" in result.stderr and not (tmp_path / "out.json").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_trace_is_read(tmp_path: Path) -> None:
+    result = run_cli("import", str(tmp_path / "none.json"), "-o", str(tmp_path / "no" / "out.json"))
+    assert result.code == 2 and "its folder does not exist" in result.stderr
+    assert "none.json" in run_cli("import", str(tmp_path / "none.json")).stderr
+
+
+def test_neither_torch_nor_transformers_is_needed(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys; from mpsprobe.cli.main import main; code = main(sys.argv[1:]); "
+        "assert not {'torch', 'transformers'} & set(sys.modules); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", program, "import", str(write(tmp_path, EVENTS)), "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,88 @@
+"""A trace that torch.profiler writes here and now, held against ``key_averages`` of the same run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mpsprobe.importing.report import import_trace
+from mpsprobe.schemas import ProfileReport
+
+PROGRAM = """
+import json, sys, torch
+from torch.profiler import ProfilerActivity, profile, schedule
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+optimizer = torch.optim.AdamW(model.parameters())
+def step():
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+step()
+more = {} if sys.argv[2] == "plain" else dict(record_shapes=True, profile_memory=True, with_stack=True)
+every = schedule(wait=0, warmup=1, active=3, repeat=1)
+with profile(activities=[ProfilerActivity.CPU], schedule=every, **more) as profiler:
+    for _ in range(4):
+        step()
+        profiler.step()
+profiler.export_chrome_trace(sys.argv[1])
+rows = [[one.key, one.count, one.cpu_time_total, one.self_cpu_time_total] for one in profiler.key_averages()
+        if not one.is_user_annotation and "(" not in one.key and not one.key.startswith(("<", "nn.Module"))]
+json.dump(rows, sys.stdout)
+"""
+
+
+class Run(NamedTuple):
+    """One run: the file of its trace, and what torch itself says of it by operator: calls, µs and own µs."""
+
+    path: Path
+    expected: dict[str, tuple[int, float, float]]
+
+
+@pytest.fixture(scope="module", params=["plain", "full"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    path = tmp_path_factory.mktemp("traces") / f"{request.param}.pt.trace.json"
+    command = [sys.executable, "-c", PROGRAM, str(path), request.param]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows: list[list[Any]] = json.loads(done.stdout)
+    return Run(path, {name: (calls, total, own) for name, calls, total, own in rows})
+
+
+def check(report: ProfileReport, run: Run) -> None:
+    """Operators, calls and times are torch's."""
+    [cell] = report.cells
+    found = {one.operator: (one.calls, one.host_ns / 1e3, one.self_host_ns / 1e3) for one in cell.operators}
+    assert set(found) == set(run.expected) and len(found) > 40
+    for name, expected in run.expected.items():
+        assert found[name] == pytest.approx(expected, abs=0.01), name
+    assert len(cell.steps) == cell.profiled_steps == 3 and cell.phase == "training"
+
+
+def test_operators_calls_and_times_are_those_of_key_averages(run: Run) -> None:
+    check(import_trace(run.path), run)
+
+
+def test_a_smaller_limit_changes_no_total(run: Run) -> None:
+    report = import_trace(run.path, limit=50)
+    check(report, run)
+    trace = report.cells[0].trace
+    assert trace is not None and len(trace.start_ns) == 50
+
+
+def test_modules_and_memory_are_there_when_torch_recorded_them(run: Run) -> None:
+    [cell] = import_trace(run.path).cells
+    if run.path.name.startswith("plain"):
+        assert not cell.modules and cell.memory is None
+        assert any("with_stack=True" in note for note in cell.notes)
+        return
+    types = {one.type: one.calls for one in cell.modules}
+    assert types == {"Sequential": 3, "Linear": 3, "GELU": 3, "LayerNorm": 3}
+    assert cell.memory is not None and cell.memory.peak_allocated_bytes is not None
+    assert cell.memory.peak_allocated_bytes > 1000
+    [linear] = [one for one in cell.operators if one.operator == "aten::linear"]
+    assert linear.modules == ["Linear_0", "Linear_1"] and "[4, 8] [16, 8] [16]" in linear.shapes

@@ -1,0 +1,41 @@
+"""A trace of a real GPU: three training steps on an NVIDIA H200, torch 2.11.0, CUDA 13.0, written on 2026-11-21.
+
+Beside it stands what ``key_averages`` said of the same run: calls, then µs on the host, own ones, on the device, own
+ones. Frames of Python's own functions were taken out of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.importing.report import import_trace
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_operators_and_their_kernels_are_those_of_key_averages() -> None:
+    [cell] = import_trace(DATA / "cuda.pt.trace.json.gz").cells
+    expected = {name: values for name, *values in json.loads((DATA / "cuda-key-averages.json").read_text())}
+    found = {one.operator: one for one in cell.operators}
+    assert set(found) == set(expected) and len(found) == 60
+    for name, (calls, *times) in expected.items():
+        one = found[name]
+        assert one.calls == calls
+        ours = (one.host_ns, one.self_host_ns, one.device_ns or 0, one.self_device_ns or 0)
+        assert [ns / 1e3 for ns in ours] == pytest.approx(times, abs=0.01), name
+
+
+def test_what_is_known_of_the_run() -> None:
+    report = import_trace(DATA / "cuda.pt.trace.json.gz")
+    [cell], [device] = report.cells, report.devices
+    assert (device.type, device.name, device.memory_bytes) == ("cuda", "NVIDIA H200", 150_109_880_320)
+    assert (cell.device, cell.phase, cell.profiled_steps) == ("cuda", "training", 3)
+    assert [(one.module, one.calls, one.device_ns) for one in cell.modules if one.module == "Linear_0"] == [
+        ("Linear_0", 3, 23_264)
+    ]
+    assert cell.memory is not None and cell.memory.peak_reserved_bytes == 71_303_168
+    assert cell.trace is not None
+    assert [track.kind for track in cell.trace.tracks].count("device") == 2  # the stream, and annotations of it

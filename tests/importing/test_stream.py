@@ -1,0 +1,145 @@
+"""Reading JSON that moves through a window: whole, damaged, and what C++ takes for numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mpsprobe.errors import ReportError
+from mpsprobe.importing import stream
+from mpsprobe.importing.stream import TraceFile
+from tests.importing.trace_files import packed
+
+plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+values = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8
+)
+
+
+def trace(folder: Path, content: str | bytes) -> TraceFile:
+    path = folder / "t.json"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return TraceFile(path)
+
+
+def events(folder: Path, content: str | bytes) -> list[Any]:
+    return list(trace(folder, content).events())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    found=st.lists(values, max_size=6),
+    head=st.dictionaries(st.text().filter(lambda key: key != "traceEvents"), values, max_size=3),
+    size=st.integers(1, 9),
+    indent=st.sampled_from([None, 2]),
+)
+def test_any_json_comes_back_however_little_is_read_at_once(
+    found: list[Any], head: dict[str, Any], size: int, indent: int | None, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "CHUNK", size)
+        source = trace(tmp_path, json.dumps({**head, "traceEvents": found, "after": 12345}, indent=indent))
+        assert list(source.events()) == found
+    assert source.head == {**head, "after": 12345} and source.problem is None
+
+
+def test_the_head_is_there_before_the_first_event(tmp_path: Path) -> None:
+    source = trace(tmp_path, '{"a": {"b": 1}, "traceEvents": [1, 2], "c": 3}')
+    assert next(source.events()) == 1
+    assert source.head == {"a": {"b": 1}}
+
+
+def test_a_list_of_events_is_a_trace_too_and_may_end_without_its_bracket(tmp_path: Path) -> None:
+    assert events(tmp_path, '[{"ph": "X"}, {"ph": "M"}]') == [{"ph": "X"}, {"ph": "M"}]
+    source = trace(tmp_path, '[{"ph": "X"},')
+    assert list(source.events()) == [{"ph": "X"}] and source.problem is not None
+
+
+@pytest.mark.parametrize("word", ["nan", "-nan", "inf", "-inf", "N/A", "nan(ind)", "-Infinity"])
+def test_words_for_no_number_become_none_or_a_float(word: str, tmp_path: Path) -> None:
+    first, second = events(tmp_path, f'{{"traceEvents": [{{"a": {word}, "b": "{word}"}}, {{"a": 1}}]}}')
+    assert first["a"] is None or first["a"] == float("-inf")
+    assert first["b"] == word and second == {"a": 1}
+
+
+def test_control_characters_and_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
+    assert events(tmp_path, b'\xef\xbb\xbf{"traceEvents": ["a\nb\x01", "\xff", "\\ud800"]}') == [
+        "a\nb\x01",
+        "\ufffd",
+        "\ud800",
+    ]
+
+
+@pytest.mark.parametrize("cut", range(20, 75, 5))
+def test_a_file_that_is_cut_off_gives_what_it_has(cut: int, tmp_path: Path) -> None:
+    source = trace(tmp_path, '{"traceEvents": [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}, {"n": 3, "s": "c"}]}'[:cut])
+    assert [one["n"] for one in source.events()] == [1, 2, 3][: (cut - 15) // 20]
+    assert source.problem is not None
+
+
+def test_compressed_files_whole_and_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    count = 5000
+    path.write_text(json.dumps({"traceEvents": [{"n": index * 7919 % 10007} for index in range(count)]}))
+    whole = TraceFile(packed(path))
+    assert len(list(whole.events())) == count and whole.problem is None
+    half = TraceFile(packed(path, packed(path).stat().st_size // 2))
+    assert 0 < len(list(half.events())) < count
+    assert half.problem is not None and "compressed" in half.problem
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty|ends too early"),
+        ("hello", "not JSON"),
+        (b"\x00\x01\x02", "not JSON"),
+        ('{"traceEvents": ', "ends too early"),
+        ('{"a": 1}', "no 'traceEvents'"),
+        ('{"kind": "profile", "cells": []}', "mpsprobe export"),
+        ('{"traceEvents": {}}', "no 'traceEvents'"),
+        ('{"a" 1}', "key is missing"),
+        ('{"a": ' + "[" * 100_000, "cannot be read|cut off"),
+        ('{"a": ' + "9" * 5000 + ', "traceEvents": []}', "cannot be read"),
+        (b"\x1f\x8b", "compressed|empty"),
+        (b"\x1f\x8bnonsense that is no gzip", "compressed|empty"),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_words(content: str | bytes, says: str, tmp_path: Path) -> None:
+    with pytest.raises(ReportError) as raised:
+        events(tmp_path, content)
+    assert any(one in str(raised.value) for one in says.split("|")), str(raised.value)
+    assert raised.value.hint
+
+
+def test_damage_in_the_middle_keeps_what_stood_before(tmp_path: Path) -> None:
+    source = trace(tmp_path, '{"traceEvents": [{"n": 1}, {"n": }, {"n": 3}]' + " " * 40 + "}")
+    assert list(source.events()) == [{"n": 1}]
+    assert source.problem is not None and "no JSON any more at '}, {" in source.problem
+
+
+def test_a_value_without_end_stops_at_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "LONGEST_VALUE", 1 << 20)
+    source = trace(tmp_path, '{"traceEvents": [1, "' + "a" * (5 << 20))
+    assert list(source.events()) == [1]
+    assert source.problem is not None and "longer than" in source.problem
+
+
+def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(ReportError, match="cannot read"):
+            list(TraceFile(path).events())
+
+
+def test_it_tells_how_much_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": list(range(1000))}))
+    told: list[int] = []
+    assert len(list(TraceFile(path, told.append).events())) == 1000
+    assert sum(told) == path.stat().st_size
