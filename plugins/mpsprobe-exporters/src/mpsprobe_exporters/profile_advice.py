@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural
+from mpsprobe_exporters.plain_text import BEYOND, byte_size, number, one_line, plural
 from mpsprobe_exporters.profile_answer import NOISY, amount, configuration, duration, twin
 from mpsprobe_exporters.trace_summary import Division, divide
 
@@ -171,7 +171,7 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
     if cell.warmup is not None and not cell.warmup.stable:
         found = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
         yield "warm-up", found, "Warm up longer (--warmup), or look for shapes that change.", None
-    first = max(cell.first_call_ns, default=0)
+    first = min(max(cell.first_call_ns, default=0), BEYOND)
     if first > FIRST_NS and first > FIRST_STEPS * step.median_ns:
         found = f"The first call takes {duration(first)}, as long as {number(int(first / step.median_ns))} steps."
         yield "first call", found, "Make one call before the first user waits, and keep the process.", None
@@ -254,4 +254,4 @@ def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advic
 def _share_of_step(cell: ProfileCell, spent: int | None) -> float | None:
     if spent is None or cell.step is None or cell.step.median_ns <= 0:
         return None
-    return min(1.0, spent / cell.step.median_ns) if spent < 1e18 else 1.0
+    return min(1.0, min(spent, BEYOND) / cell.step.median_ns)

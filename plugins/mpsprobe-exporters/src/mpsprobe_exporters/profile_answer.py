@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.plain_text import byte_size, number, one_line, plural, quantity
+from mpsprobe_exporters.plain_text import BEYOND, byte_size, number, one_line, plural, quantity
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport, WorkloadInfo
@@ -54,7 +54,7 @@ def duration(nanoseconds: float) -> str:
     """``1.23 s``, ``35.2 ms``, ``812 µs``: three digits."""
     for size, unit in UNITS:
         if nanoseconds >= size or unit == "ns":
-            value = nanoseconds / size
+            value = min(nanoseconds, BEYOND) / size
             digits = 2 if value < 10 else 1 if value < 100 else 0
             return f"{value:,.{digits}f} {unit}"
     raise AssertionError("the last unit takes everything")
@@ -62,6 +62,7 @@ def duration(nanoseconds: float) -> str:
 
 def amount(value: float) -> str:
     """``7.42``, ``74.2``, ``742``, ``7,421``."""
+    value = min(value, BEYOND)
     digits = 2 if value < 10 else 1 if value < 100 else 0
     return f"{value:,.{digits}f}"
 

@@ -25,8 +25,8 @@ PARTS = (
     (1, "kernels", "a kernel runs on the device"),
     (3, "copies", "no kernel, but a copy between memories"),
     (4, "fallbacks", "the device waits while an operator runs on the CPU"),
-    (2, "operators on the host", "the device waits while the host is inside an operator"),
-    (8, "Python and waiting", "none of these"),
+    (2, "operators on the host", "none of these, while the host is inside an operator"),
+    (8, "rest", "Python, and waiting"),
 )
 
 

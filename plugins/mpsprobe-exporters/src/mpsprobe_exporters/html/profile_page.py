@@ -31,7 +31,7 @@ VIEWS: tuple[tuple[str, str, Draw, str], ...] = (
         "kernels",
         "Kernels",
         operators.device_work,
-        "There are no kernels: the trace has events of the host only, or there is none.",
+        "No kernel is in the trace of this configuration, or there is no trace.",
     ),
     ("modules", "Modules", modules.modules, "Modules were not timed."),
     ("memory", "Memory", memory.memory, "Memory was not measured."),
@@ -60,7 +60,7 @@ def profile_page(report: ProfileReport) -> str:
                 )
             )
         else:
-            absent += [nothing] if key != "fallbacks" else []
+            absent += [nothing] if _is_missed(report, key) else []
     if absent:
         views[0] = views[0]._replace(body=[*views[0].body, _absent(absent)])
     names = list(dict.fromkeys(one_line(one.name, 60) for one in report.workloads))
@@ -72,6 +72,11 @@ def profile_page(report: ProfileReport) -> str:
         views,
         _selector(report, chosen),
     )
+
+
+def _is_missed(report: ProfileReport, key: str) -> bool:
+    """Whether a reader may wonder why a view is not there: without fallbacks and kernels there is nothing to show."""
+    return key != "fallbacks" and not (key == "kernels" and any(cell.trace for cell in report.cells))
 
 
 def _first(report: ProfileReport) -> int:

@@ -1,0 +1,77 @@
+"""No text becomes markup, whatever it is, and data in a page can be read back."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+from hostile import HOSTILE, texts
+from hypothesis import given, settings
+
+from mpsprobe_exporters.html.markup import Markup, element, embedded, name, text
+
+
+class _Read(HTMLParser):
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.shown = ""
+        self.titles: list[str | None] = []
+        self.feed(content)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.titles += [value for key, value in attrs if key == "title"]
+
+    def handle_data(self, data: str) -> None:
+        self.shown += data
+
+
+def check(value: str) -> None:
+    read = _Read(element("p", value, element("b", "end"), title=value))
+    assert read.tags == ["p", "b"] and read.shown.endswith("end")
+    if value.isprintable() and len(value) <= 2000:
+        assert read.shown == value + "end" and read.titles == [value]
+    assert text(value).isprintable()
+    assert _Read(name(value)).tags == ["code"]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+def test_known_hostile_texts_stay_text(value: str) -> None:
+    check(value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts)
+def test_any_text_stays_text(value: str) -> None:
+    check(value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts)
+def test_data_ends_no_script_and_is_read_back(value: str) -> None:
+    written = embedded({value: [value, 1, None]}, class_="x")
+    assert written.isascii() and written.isprintable()
+    body = written.removeprefix('<script type="application/json" class="x">').removesuffix("</script>")
+    assert not set("<>&") & set(body)
+    assert json.loads(body) == {value: [value, 1, None]}
+
+
+def test_attributes() -> None:
+    made = element("td", "1", class_="n", data_v=3, hidden=False, open=True, title=None, viewBox="0 0 1 1")
+    assert made == '<td class="n" data-v="3" open viewBox="0 0 1 1">1</td>'
+    assert element("br") == "<br>"
+
+
+def test_children_are_taken_apart_and_markup_is_kept() -> None:
+    inner = element("i", "a & b")
+    assert element("p", ["x", [inner, None]], inner) == "<p>x<i>a &amp; b</i><i>a &amp; b</i></p>"
+    assert isinstance(inner, Markup)
+
+
+def test_long_names_are_shortened_and_told_in_full() -> None:
+    long = "module." * 40
+    assert f'title="{long}"' in name(long) and len(_Read(name(long, 60)).shown) == 60
+    assert name("") == "<code>(none)</code>"
