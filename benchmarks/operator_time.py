@@ -27,6 +27,10 @@ def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from mpsprobe.protocols import RunOptions
     from mpsprobe.registry import get_registry
 
+    if arguments.threads is not None:
+        import torch
+
+        torch.set_num_threads(arguments.threads)
     registry = get_registry()
     device = registry.device(arguments.device)
     options = RunOptions(phase=arguments.phase, batch_size=arguments.batch_size, seq_len=arguments.seq_len)
@@ -75,7 +79,7 @@ def cost(arguments: argparse.Namespace) -> int:
     """
     found: dict[str, list[float]] = {"median": [], "fastest": [], "processor": []}
     shared = [arguments.workload, arguments.phase, "--device", arguments.device, "--steps", str(arguments.steps)]
-    for flag, size in (("--batch-size", arguments.batch_size), ("--seq-len", arguments.seq_len)):
+    for flag, size in _sizes(arguments):
         shared += [flag, str(size)] if size is not None else []
     for number in range(arguments.rounds):
         order = KINDS if number % 2 == 0 else KINDS[::-1]
@@ -90,6 +94,14 @@ def cost(arguments: argparse.Namespace) -> int:
         low, high, middle = min(ratios), max(ratios), statistics.median(ratios)
         sys.stdout.write(f"probe ÷ bare, {clock}: median {middle:.3f} ({low:.3f} to {high:.3f})\n")
     return int(statistics.median(found["median"]) > REACH_COST)
+
+
+def _sizes(arguments: argparse.Namespace) -> list[tuple[str, int | None]]:
+    return [
+        ("--batch-size", arguments.batch_size),
+        ("--seq-len", arguments.seq_len),
+        ("--threads", arguments.threads),
+    ]
 
 
 def agree(arguments: argparse.Namespace) -> int:
@@ -198,6 +210,7 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--seq-len", type=int)
+    parser.add_argument("--threads", type=int, help="of torch on the CPU; 1 where other programs take turns with them")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--kind", choices=KINDS, default="probe")

@@ -215,6 +215,18 @@ def test_other_threads_have_rows_of_their_own(open_steps: Open, measure: Measure
     assert hosts[0].name == "python" and len(hosts) == len({track.thread for track in hosts}) >= 2
 
 
+def test_an_operator_of_a_higher_order_is_measured_as_a_whole(open_steps: Open, measure: Measure) -> None:
+    class Product(torch.nn.Module):
+        def forward(self, inputs: torch.Tensor) -> Any:
+            whole = inputs.to(torch.int8)
+            return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, whole, whole.t())
+
+    found = {
+        one.operator: one for one in measure(OperatorsProbe(slow=True), open_steps("inference", Product))["operators"]
+    }
+    assert found["higher_order::out_dtype"].calls == 2 and found["higher_order::out_dtype"].host_ns > 0
+
+
 def test_the_probe_is_declared_and_the_declaration_imports_no_torch() -> None:
     from mpsprobe_devices import plugin
 

@@ -131,8 +131,9 @@ class SlowRecorder:
 
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         schema = getattr(function, "_schema", None)
-        if schema is None:  # an operator of a higher order: what it calls is seen
-            return function(*args, **kwargs)
+        if schema is None:  # an operator of a higher order, measured as a whole: what it calls is not seen
+            event = Event(f"higher_order::{function.name()}", "operator", _thread(), 0, 0)
+            return self._measured(function, args, kwargs, event, view=False)
         if schema.name.startswith("profiler::"):  # marks of torch's own
             return function(*args, **kwargs)
         if _is_composite(function, args, kwargs):
@@ -142,6 +143,11 @@ class SlowRecorder:
         if view is None:
             view = self._views[function] = _is_view(schema)
         event = Event(schema.name, "operator", _thread(), 0, 0)
+        if schema.overload_name:
+            event.detail = {"overload": schema.overload_name}
+        return self._measured(function, args, kwargs, event, view)
+
+    def _measured(self, function: Any, args: Any, kwargs: Any, event: Event, view: bool) -> Any:
         self._number(event)
         result: Any = None
 
@@ -162,7 +168,7 @@ class SlowRecorder:
         finally:
             if event.start:
                 self._host.append(event)
-        self._describe(event, schema, (args, kwargs), result, view)
+        self._describe(event, (args, kwargs), result, view)
         return result
 
     def _number(self, event: Event) -> None:
@@ -181,25 +187,24 @@ class SlowRecorder:
                 self._makers.add(number)
                 event.sequence = number
 
-    def _describe(self, event: Event, schema: Any, inputs: Any, result: Any, view: bool) -> None:
+    def _describe(self, event: Event, inputs: Any, result: Any, view: bool) -> None:
         args, kwargs = inputs
         shown = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]  # as torch.profiler
         event.shapes = " ".join([str(list(tensor.shape)) for tensor in shown])
         event.dtypes = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
         tensors = _tensors(inputs)
-        event.detail = {"overload": schema.overload_name} if schema.overload_name else None
         warned = self._warnings.take()
         outputs = _tensors(result)
         if warned:
             self._fell_back(event, warned[0], tensors, outputs)
         elif not view:
-            self._ran(event, schema.name, tensors, outputs)
+            self._ran(event, tensors, outputs)
         allocated = self._allocated()
         if allocated is not None and (not self._memory or self._memory[-1][1] != allocated):
             self._memory.append((event.end, allocated))
 
-    def _ran(self, event: Event, name: str, tensors: list[Any], outputs: list[Any]) -> None:
-        event.own_device_ns = event.duration
+    def _ran(self, event: Event, tensors: list[Any], outputs: list[Any]) -> None:
+        name, event.own_device_ns = event.name, event.duration
         event.flow = len(self._queue) + 1
         kinds = {tensor.device.type for tensor in (*tensors, *outputs)}
         queued = Event(name, "kernel", ("device", 0, QUEUE), event.start, event.end, flow=event.flow)
