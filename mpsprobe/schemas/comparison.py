@@ -53,6 +53,8 @@ class ComparisonMethod(Record):
 class ComparedQuantity(Record):
     """One quantity of one configuration. ``ratio`` is new ÷ old, ``low`` and ``high`` its 95 % interval.
 
+    ``old`` and ``new`` are medians of the steps; of several processes the geometric mean of the medians of each.
+
     ``samples`` says what the test took for independent: ``process`` (the median of each process) or ``step``;
     ``old_count`` and ``new_count`` say how many there were. ``adjusted_p_value`` is corrected for the number of tests.
     """

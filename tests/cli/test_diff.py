@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,24 @@ def test_kinds_that_cannot_be_compared(old: str, tmp_path: Path) -> None:
     assert ran.code == 2 and "cannot read" in ran.stderr
     ran = run_cli("diff", "-", "-")
     assert ran.code == 2 and "one report only" in ran.stderr
+
+
+def test_it_needs_no_torch(old: str) -> None:
+    program = (
+        "import sys; from mpsprobe.cli.main import main; code = main(['diff', sys.argv[1], sys.argv[1]]); "
+        "sys.exit(code or ('torch was imported' if 'torch' in sys.modules else 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, old], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "No difference beyond noise" in done.stdout or "Too few samples" in done.stdout
+
+
+def test_every_format_of_a_comparison(old: str, worse: str, tmp_path: Path) -> None:
+    for name in ("diff.txt", "diff.md", "diff.csv", "diff.json", "diff.xml", "diff.prom"):
+        ran = run_cli("diff", old, worse, "-o", str(tmp_path / name))
+        assert ran.code == 0 and (tmp_path / name).stat().st_size > 100, ran.stderr
+    again = run_cli("export", str(tmp_path / "diff.json"), "--to", "markdown")
+    assert again.stdout == (tmp_path / "diff.md").read_text(encoding="utf-8")
 
 
 def test_coverage_and_matrices(tmp_path: Path) -> None:
