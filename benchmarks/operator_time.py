@@ -150,7 +150,7 @@ def _key_averages(made: Any) -> dict[str, tuple[int, float, float]]:
 
     found: dict[str, tuple[int, float, float]] = {}
     for row in made.key_averages():
-        if row.device_type == torch.autograd.DeviceType.CPU and not row.key.startswith("mpsprobe::"):
+        if row.device_type == torch.autograd.DeviceType.CPU and not _is_ours(row.key):
             own = getattr(row, "self_device_time_total", None)
             own = row.self_cuda_time_total if own is None else own
             total = getattr(row, "device_time_total", None)
@@ -183,7 +183,7 @@ def _linked(events: Sequence[Any]) -> tuple[dict[str, int], int]:
 
 def _is_ours(name: str) -> bool:
     """Marks of the probe; and calls of the driver that belong to no operator, whose numbers are of another kind."""
-    return name.startswith(("mpsprobe::", "cuda", "cuL", "cuM", "cuS", "hip"))
+    return name.startswith(("mpsprobe::", "cuda", "cuL", "cuM", "cuS", "hip", "Activity Buffer", "Buffer Flush"))
 
 
 def _off(one_value: float, other: float) -> float:

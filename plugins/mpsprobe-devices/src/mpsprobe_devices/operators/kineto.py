@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from typing import Any
 
@@ -22,7 +23,18 @@ from mpsprobe_devices.operators.marks import OPTIMIZER, STEP, Mark, Marks
 SOURCE = "torch.profiler"
 RUNNING = "another torch profiler is running in this process"
 ENGINE = "autograd::engine::"
-MEMORY, OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
+NOT_SHOWN = (
+    "[memory]",
+    "[OutOfMemory]",
+    "Activity Buffer Request",
+    "Buffer Flush",
+    "Command Buffer Full",
+    "Instrumentation",
+    "Lazy Function Loading",
+    "Resource",
+    "Runtime Triggered Module Loading",
+)
+RUNTIME = re.compile(r"(cuda|cu|hip)[A-Z]")  # cudaLaunchKernel, cuLaunchKernelEx, hipMemcpyAsync
 COPIES = ("Memcpy", "Memset", "gpu_memcpy", "gpu_memset")
 FUNCTION, BACKWARD_NODE = 0, 1  # RecordScope of ATen/record_function.h: operators, autograd nodes
 # Its own user annotations apart, these are all marks that we make; no operator has such a name.
@@ -141,7 +153,7 @@ class _Reader:
         """Events of the host and of the device, joined."""
         for raw in self._events:
             name = raw.name()
-            if name in (MEMORY, OUT_OF_MEMORY) or (hasattr(raw, "is_hidden_event") and raw.is_hidden_event()):
+            if _is_the_profilers(raw, name):
                 continue
             if raw.device_type() != DeviceType.CPU:
                 if not raw.is_user_annotation():
@@ -235,7 +247,13 @@ def _is_runtime(raw: Any, name: str) -> bool:
     kind = _activity(raw)
     if kind:
         return kind.endswith(("_runtime", "_driver"))
-    return raw.scope() == FUNCTION and "::" not in name and name.startswith(("cuda", "hip", "cu"))
+    return raw.scope() == FUNCTION and RUNTIME.match(name) is not None
+
+
+def _is_the_profilers(raw: Any, name: str) -> bool:
+    """Whether it is about memory or about the profiler itself."""
+    hidden = getattr(raw, "is_hidden_event", None)  # 2.8 and later
+    return name in NOT_SHOWN or _activity(raw) == "overhead" or (hidden is not None and hidden())
 
 
 def _activity(raw: Any) -> str:
