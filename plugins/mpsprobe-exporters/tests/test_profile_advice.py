@@ -63,7 +63,7 @@ def slow_kernels(trace: Trace, times: int) -> Trace:
 def test_a_device_that_waits_is_host_bound_unless_the_probe_made_it_wait() -> None:
     waiting = slow_kernels(sample_trace(), 4)
     [one] = advised(cell(trace=waiting))
-    assert one.kind == "host-bound" and one.found.startswith("The device works 19% of the profiled steps")
+    assert one.kind == "host-bound" and one.found.startswith("The device works 190 µs of a step of 1.00 ms (19%).")
     assert one.share == pytest.approx(0.81, abs=0.005)
     slow = sample_profile_report().cells[0].operators
     assert {operator.source for operator in slow} == {"slow mode"}

@@ -128,7 +128,7 @@ def _device_time(cell: ProfileCell) -> Iterator[Finding]:
     division = divide(cell.trace) if cell.trace is not None else None
     if division is None or is_slow_mode(cell):
         return
-    yield from _busy(division) if division.kernels else _host_only(division)
+    yield from _busy(cell, division) if division.kernels else _host_only(division)
     copied = division.copy_ns / division.total_ns
     if copied >= COPIES:
         found = f"Copies take {copied:.0%} of the profiled steps in which no kernel runs."
@@ -140,11 +140,15 @@ def _device_time(cell: ProfileCell) -> Iterator[Finding]:
             yield "tiny kernels", found, "Starting them costs as much: fuse them with --compile.", None
 
 
-def _busy(division: Division) -> Iterator[Finding]:
-    if division.busy < IDLE:
-        idle = 1 - division.busy
-        found = f"The device works {division.busy:.0%} of the profiled steps and waits for the host in the rest."
-        yield "host-bound", found, "Give it more at once: a larger batch, fewer small operators, --compile.", idle
+def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
+    """The device's work beside the timed step where there is one: under a profiler the host is slower than it is."""
+    worked = (division.kernel_ns + division.copy_ns) / division.steps
+    profiled = division.total_ns / division.steps
+    step = min(profiled, cell.step.median_ns) if cell.step is not None and cell.step.median_ns > 0 else profiled
+    if worked < IDLE * step:
+        found = f"The device works {duration(worked)} of a step of {duration(step)} ({worked / step:.0%})."
+        remedy = "Give it more at once: a larger batch, fewer small operators, --compile."
+        yield "host-bound", f"{found} It waits for the host in the rest.", remedy, 1 - worked / step
 
 
 def _host_only(division: Division) -> Iterator[Finding]:

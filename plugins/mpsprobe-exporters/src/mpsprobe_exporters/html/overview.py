@@ -142,10 +142,9 @@ def _facts(report: ProfileReport) -> Iterator[Markup]:
     facts: list[tuple[str, Iterable[str]]] = [("Workload", profile_answer.workload_lines(report)[:MOST_REMARKS])]
     facts += [("Device", [line]) for line in profile_answer.device_lines(report)]
     facts.append(("Versions", _versions(report.environment)))
-    asked = [
-        plural(plan.steps, "timed step"),
-        "warm-up until stable" if plan.warmup is None else f"{number(plan.warmup)} warm-up",
-    ]
+    asked = [plural(plan.steps, "timed step")]
+    if plan.warmup is not None or report.environment is not None:  # an imported trace was asked for nothing
+        asked.append("warm-up until stable" if plan.warmup is None else plural(plan.warmup, "warm-up step"))
     asked += [plural(plan.processes, "fresh process", "fresh processes")] if plan.processes > 1 else []
     asked += ["torch.compile"] if plan.compile else []
     asked += [f"runner {one_line(plan.runner, 40)}"] if plan.runner != "plain" else []

@@ -123,8 +123,8 @@ function firstVisible(model, events, from) {
 }
 
 function paintCurve(to, line, curve, x, width) {
-  const top = Math.max(...curve.v, 0) || 1;
-  words(to, line.palette, curve.name + " \u00b7 up to " + amountOf(curve.name, top), curve.y - HEAD / 2);
+  const most = Math.max(...curve.v, 0), top = most || 1;
+  words(to, line.palette, curve.name + " \u00b7 up to " + amountOf(curve.name, most), curve.y - HEAD / 2);
   const y = (value) => curve.y + CURVE - (Math.max(0, value) / top) * CURVE;
   to.beginPath();
   to.moveTo(Math.max(-2, x(curve.t[0])), curve.y + CURVE);

@@ -44,7 +44,7 @@ function decoded(data) {
   }
   const flows = new Map();
   data.f.forEach((flow, index) => { if (flow) flows.set(flow, [...(flows.get(flow) || []), index]); });
-  return { ...data, start, row, flows, tracks: tracks.filter((track) => track.rows.length) };
+  return { ...data, start, row, flows, tracks: tracks.filter((track) => track.rows.length).sort((a, b) => (a.kind === "device") - (b.kind === "device")) };
 }
 
 function described(model) {
@@ -109,8 +109,9 @@ function step(line, direction, wanted) {
   for (let index = line.selected + direction; index >= 0 && index < count; index += direction) {
     if (!wanted(index)) continue;
     line.selected = index;
-    if (start[index] < line.from || start[index] + l[index] > line.to) {
-      const width = Math.max(line.to - line.from, l[index] * 1.2);
+    const narrow = (l[index] / (line.to - line.from)) * line.canvas.clientWidth < 4; // too narrow to be seen
+    if (narrow || start[index] < line.from || start[index] + l[index] > line.to) {
+      const width = narrow ? l[index] * 40 : Math.max(line.to - line.from, l[index] * 1.2);
       look(line, start[index] + l[index] / 2 - width / 2, start[index] + l[index] / 2 + width / 2);
     }
     line.tell();
