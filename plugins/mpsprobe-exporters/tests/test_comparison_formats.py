@@ -67,9 +67,16 @@ def test_of_many_configurations_only_what_differs_is_shown() -> None:
     cells = [report.cells[0].model_copy(update={"batch_size": size}) for size in range(1, 41)]
     rows, left = words.shown_quantities(report.model_copy(update={"cells": cells}), cells[0])
     assert [row.name for row in rows] == ["step", "samples/s", "backward", "optimizer"]
-    assert left == "3 more quantities without a difference"
-    text = TableExporter(80).render(report.model_copy(update={"cells": cells}))
-    assert max(map(len, text.splitlines())) <= 80
+    assert left == "1 more quantity: too few samples; 2 more quantities: no difference"
+    quiet = changed(report, "no difference").cells[0]
+    some = [cells[0], *(quiet.model_copy(update={"batch_size": size}) for size in range(2, 41))]
+    for shown in (cells, some):
+        many = report.model_copy(update={"cells": shown})
+        for width in (40, 80):
+            text = TableExporter(width).render(many)
+            assert max(map(len, text.splitlines())) <= width
+        assert text.count("batch 40") == MarkdownExporter().render(many).count("batch 40") == 1
+    assert len(text.splitlines()) < 100, "what does not differ has a line, not a block"
 
 
 def test_csv_is_one_table() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.answer import failure_sentence
-from mpsprobe_exporters.plain_text import byte_size, listed, number, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import byte_size, distinct, listed, number, one_line, plural, shortened
 from mpsprobe_exporters.profile_answer import amount, duration
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ VERDICTS = "Verdicts"
 ADVISORIES = "Known wrong results"
 MOST_OPERATORS = 6
 MOST_WHOLE = 4  # configurations up to which every quantity is shown
+QUIET = ("no difference", "too few samples", "not tested")
+QUIET_TITLE = "Configurations of which nothing is known to differ: the step"
 TITLES = ("quantity", "old", "new", "ratio", "95 % interval", "p", "difference")
 OPERATOR_TITLES = ("operator", "calls", "old", "new", "ratio")
 
@@ -122,18 +125,40 @@ def configuration(key: ConfigurationKey) -> str:
     return ", ".join(parts)
 
 
+def parted(report: ComparisonReport) -> tuple[list[ComparedCell], list[ComparedCell]]:
+    """The configurations to show one by one, and, where there are many, those of which nothing differs."""
+    if len(report.cells) <= MOST_WHOLE:
+        return report.cells, []
+    quiet = [cell for cell in report.cells if _is_quiet(cell)]
+    return [cell for cell in report.cells if cell not in quiet], quiet
+
+
+def _is_quiet(cell: ComparedCell) -> bool:
+    ended = cell.old_failure is None and cell.new_failure is None
+    told = any(one.difference not in QUIET for one in cell.quantities)
+    return ended and not told and all(one.presence == "both" for one in cell.fallbacks)
+
+
+def quiet_rows(quiet: Sequence[ComparedCell]) -> list[tuple[str, ...]]:
+    """The step of each, as ``TITLES`` has it, with the configuration for a name."""
+    steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
+    names = distinct([configuration(cell) for cell, _ in steps])
+    return [(name, *_row(one)[1:]) for name, (_, one) in zip(names, steps, strict=True)]
+
+
 def shown_quantities(report: ComparisonReport, cell: ComparedCell) -> tuple[list[QuantityRow], str]:
     """The rows of a configuration, and a sentence about those that are left out.
 
     Of many configurations each has its step and what differs.
     """
     whole = len(report.cells) <= MOST_WHOLE
-    quiet = ("no difference", "too few samples", "not tested")
-    kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in quiet]
-    left = len(cell.quantities) - len(kept)
-    return [
-        _row(one) for one in kept
-    ], f"{plural(left, 'more quantity', 'more quantities')} without a difference" * bool(left)
+    kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
+    left: dict[str, int] = {}
+    for one in cell.quantities:
+        if one not in kept:
+            left[one.difference] = left.get(one.difference, 0) + 1
+    others = (f"{plural(count, 'more quantity', 'more quantities')}: {word}" for word, count in left.items())
+    return [_row(one) for one in kept], "; ".join(others)
 
 
 def _row(one: ComparedQuantity) -> QuantityRow:
@@ -162,6 +187,11 @@ def _ratio(ratio: float) -> str:
 
 def _probability(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def quiet_notes(quiet: Sequence[ComparedCell]) -> list[str]:
+    """Why something could not be told of several configurations; each reason once."""
+    return list(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
 def cell_notes(cell: ComparedCell) -> list[str]:

@@ -22,8 +22,16 @@ def blocks(report: ComparisonReport) -> Iterator[str]:
         yield f"> **{prose(words.conditions_title(report))}**\n>\n" + "\n".join(
             f"> - {prose(line)}" for line in words.condition_lines(report)
         )
-    for cell in report.cells:
+    loud, quiet = words.parted(report)
+    for cell in loud:
         yield from _cell(report, cell)
+    if quiet:
+        yield f"### {words.QUIET_TITLE}"
+        rows = (map(prose, row) for row in words.quiet_rows(quiet))
+        yield "\n".join(table(("configuration", *words.TITLES[1:]), rows, right=range(1, 6)))
+        notes = words.quiet_notes(quiet)
+        if notes:
+            yield _list(notes)
     yield from _coverage(report)
     if report.unpaired:
         yield f"### {words.UNPAIRED}"

@@ -70,3 +70,12 @@ def listed(items: list[str]) -> str:
 def shortened(items: list[str], most: int | None) -> list[str]:
     """The first ``most`` items (``None`` for all); when there are more, the last entry says how many."""
     return items if most is None or len(items) <= most else [*items[:most], f"and {len(items) - most:,} more"]
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Names that stand below each other, made of parts with commas, without the parts that all of them share."""
+    parts = [name.split(", ") for name in names]
+    shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
+    return [
+        ", ".join(part for part in one if part not in shared) or name for one, name in zip(parts, names, strict=True)
+    ]

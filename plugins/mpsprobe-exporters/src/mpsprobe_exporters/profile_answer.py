@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.plain_text import BEYOND, byte_size, number, one_line, plural, quantity
+from mpsprobe_exporters.plain_text import BEYOND, byte_size, distinct, number, one_line, plural, quantity
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport, WorkloadInfo
@@ -258,6 +258,4 @@ def configuration(report: ProfileReport, cell: ProfileCell) -> str:
 
 def labels(report: ProfileReport, cells: Sequence[ProfileCell]) -> list[str]:
     """The names of configurations that stand below each other, without the parts that all of them share."""
-    parts = [configuration(report, cell).split(", ") for cell in cells]
-    shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
-    return [", ".join(part for part in one if part not in shared) or ", ".join(one) for one in parts]
+    return distinct([configuration(report, cell) for cell in cells])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ STYLES = {
 }
 EXPENDABLE = ("p", "95 % interval", "old", "ratio")
 NARROW_NAME = 19
+QUIET_GAPS = 16  # between the columns of steps
 
 
 def body(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
@@ -37,8 +39,16 @@ def body(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
     yield Text(words.side_line(report))
     if report.conditions:
         yield from _section(words.conditions_title(report), words.condition_lines(report), "bold red")
-    for cell in report.cells:
+    loud, quiet = words.parted(report)
+    for cell in loud:
         yield from _cell(report, cell, width)
+    if quiet:
+        yield from _section(words.QUIET_TITLE, ())
+        rows = words.quiet_rows(quiet)
+        room = max(NARROW_NAME, width - max(sum(map(len, row[1:])) for row in rows) - QUIET_GAPS)
+        folded = [("\n".join(textwrap.wrap(row[0], room) or [""]), *row[1:]) for row in rows]
+        yield _table(("configuration", *words.TITLES[1:]), folded, width, EXPENDABLE)
+        yield from (_indented(Text(line)) for line in words.quiet_notes(quiet))
     yield from _coverage(report, width)
     if report.unpaired:
         yield from _section(words.UNPAIRED, words.unpaired_lines(report), "bold red")
