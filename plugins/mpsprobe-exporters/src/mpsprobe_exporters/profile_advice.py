@@ -6,7 +6,7 @@ decides whether it is worth a reader's time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,13 +57,23 @@ class Advice(NamedTuple):
     share: float | None = None
 
 
-def recommendations(report: ProfileReport) -> list[Advice]:
-    """What follows from the report: what costs most first, what cannot be weighed last."""
-    found = [advice for cell in report.cells for advice in _of_cell(report, cell)]
+def recommendations(report: ProfileReport, divisions: Sequence[Division | None] | None = None) -> list[Advice]:
+    """What follows from the report: what costs most first, what cannot be weighed last.
+
+    ``divisions`` is ``divided(report)`` where the caller has it already: of a long trace it takes seconds.
+    """
+    known = divided(report) if divisions is None else divisions
+    pairs = zip(report.cells, known, strict=True)
+    found = [advice for cell, division in pairs for advice in _of_cell(report, cell, division)]
     found += _sweeps(report)
     several = len(report.cells) > 1
     found = [one if several else one._replace(where="") for one in found]
     return sorted(found, key=lambda one: -1.0 if one.share is None else one.share, reverse=True)
+
+
+def divided(report: ProfileReport) -> list[Division | None]:
+    """How the profiled steps of each configuration divide; ``None`` where it has no trace."""
+    return [None if cell.trace is None else divide(cell.trace) for cell in report.cells]
 
 
 def folded(found: list[Advice]) -> list[tuple[Advice, int]]:
@@ -86,9 +96,10 @@ def is_slow_mode(cell: ProfileCell) -> bool:
     return any(one.source == "slow mode" for one in cell.operators)
 
 
-def _of_cell(report: ProfileReport, cell: ProfileCell) -> Iterator[Advice]:
+def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
     where = configuration(report, cell)
-    for kind, found, remedy, share in (*_fallbacks(cell), *_device_time(cell), *_steps(cell), *_whole(report, cell)):
+    device = () if division is None or is_slow_mode(cell) else _device_time(cell, division)
+    for kind, found, remedy, share in (*_fallbacks(cell), *device, *_steps(cell), *_whole(report, cell)):
         yield Advice(kind, where, found, remedy, share)
 
 
@@ -124,10 +135,7 @@ def _fallback_cure(one: FallbackCost) -> str:
     return "No release has a kernel for it: replace the operator, or move it out of the step."
 
 
-def _device_time(cell: ProfileCell) -> Iterator[Finding]:
-    division = divide(cell.trace) if cell.trace is not None else None
-    if division is None or is_slow_mode(cell):
-        return
+def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:
     yield from _busy(cell, division) if division.kernels else _host_only(division)
     copied = division.copy_ns / division.total_ns
     if copied >= COPIES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,7 +98,7 @@ def divide(trace: Trace) -> Division | None:
         within = overlap(windows, covered)
         parts.append(within - before)
         before = within
-    started = sum(_inside(windows, trace.start_ns[index]) for index in _of(trace, "kernel"))
+    started = _inside(windows, (trace.start_ns[index] for index in _of(trace, "kernel")))
     kernel, copy, fallback, operator = parts
     return Division(steps, total, kernel, copy, fallback, operator, total - before, started)
 
@@ -137,11 +138,14 @@ def _intervals(trace: Trace, category: str) -> Iterator[Interval]:
         yield trace.start_ns[index], trace.start_ns[index] + trace.duration_ns[index]
 
 
-def _inside(windows: Sequence[Interval], moment: int) -> bool:
-    from bisect import bisect_right
-
-    found = bisect_right(windows, moment, key=lambda window: window[0]) - 1
-    return found >= 0 and moment < windows[found][1]
+def _inside(windows: Sequence[Interval], moments: Iterable[int]) -> int:
+    """How many of ``moments`` lie in a window; windows as ``merged`` returns them."""
+    starts, ends = [start for start, _ in windows], [end for _, end in windows]
+    count = 0
+    for moment in moments:
+        found = bisect_right(starts, moment) - 1
+        count += found >= 0 and moment < ends[found]
+    return count
 
 
 def _bytes(trace: Trace, index: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.html import figures
@@ -13,7 +13,7 @@ from mpsprobe_exporters.html.views.summary import speed_up
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.profile_advice import is_slow_mode
 from mpsprobe_exporters.profile_answer import amount, configuration, duration
-from mpsprobe_exporters.trace_summary import Division, divide
+from mpsprobe_exporters.trace_summary import Division
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport
@@ -77,13 +77,9 @@ def phases(report: ProfileReport) -> Iterator[Markup]:
     yield figures.legend((color, one_line(key, 40)) for key, color in list(colors.items())[:MOST_NAMED])
 
 
-def divisions(report: ProfileReport) -> Iterator[Markup]:
+def divisions(report: ProfileReport, known: Sequence[Division | None]) -> Iterator[Markup]:
     """How the profiled steps divide between the device and the host, as the traces tell."""
-    found = []
-    for cell in report.cells:
-        division = divide(cell.trace) if cell.trace is not None else None
-        if division is not None:
-            found.append((cell, division))
+    found = [(cell, one) for cell, one in zip(report.cells, known, strict=True) if one is not None]
     if not found:
         return
     rows = []

@@ -12,7 +12,7 @@ from mpsprobe_exporters.html.scales import TIMES, bounded
 from mpsprobe_exporters.html.tables import Column, Field
 from mpsprobe_exporters.html.views.summary import speed_up, tiles
 from mpsprobe_exporters.plain_text import number, one_line, plural
-from mpsprobe_exporters.profile_advice import Advice, folded, recommendations
+from mpsprobe_exporters.profile_advice import Advice, divided, folded, recommendations
 from mpsprobe_exporters.profile_answer import amount
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ def overview(report: ProfileReport, chosen: int) -> Iterator[Markup]:
         if len(report.cells) > 1:
             yield element("p", profile_answer.configuration(report, cell), class_="quiet tiles-of")
         yield tiles(report, cell)
-    yield from _advice(recommendations(report))
+    divisions = divided(report)
+    yield from _advice(recommendations(report, divisions))
     yield from _block("Configurations", [_configurations(report)])
     yield from _block("Speed-up", charts.speed_ups(report))
-    yield from _block("Where a step goes", [*charts.phases(report), *charts.divisions(report)])
+    yield from _block("Where a step goes", [*charts.phases(report), *charts.divisions(report, divisions)])
     yield from _block("Remarks", _remarks(report))
     yield from _block("How it was measured", _facts(report))
 
