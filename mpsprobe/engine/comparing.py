@@ -166,7 +166,9 @@ def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterat
         if all(parts):
             yield _compared("phase", name, *parts)
         else:
-            yield _Tested(_untested("phase", name, phase.median_ns, later.median_ns, "no samples in a report"))
+            yield _Tested(
+                _untested("phase", name, phase.median_ns, later.median_ns, "no samples for each process in a report")
+            )
     for quantity in memory(before, after, threshold):
         yield _Tested(quantity)
 
