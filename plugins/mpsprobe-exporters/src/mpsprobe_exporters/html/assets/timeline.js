@@ -7,7 +7,7 @@ function timeline(box) {
   if (box.dataset.made) return;
   box.dataset.made = "yes";
   const model = decoded(JSON.parse(box.querySelector("script").textContent));
-  const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": described(model) });
+  const canvas = make("canvas", { tabindex: "0", role: "application", "aria-label": described(model) });
   const tip = make("div", { class: "tip", hidden: true });
   const said = make("div", { class: "said", role: "status" });
   const frame = make("div", { class: "chart" }, canvas, tip);

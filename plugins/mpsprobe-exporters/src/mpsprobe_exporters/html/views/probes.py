@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ProbeReading, ProfileCell, ProfileReport
 
 MOST_VALUES = 200
+# The words of names that are units, and how they are written: from that size on, in that unit.
+UNITS = {
+    "mj": ((1e6, "kJ"), (1e3, "J"), (1.0, "mJ")),
+    "mw": ((1e6, "kW"), (1e3, "W"), (1.0, "mW")),
+    "celsius": ((1.0, "°C"),),
+    "percent": ((1.0, "%"),),
+}
 COLUMNS = (Column("Probe"), Column("Process", True), Column("Quantity"), Column("Value", True), Column("Caveats"))
 MISSING = (Column("Probe"), Column("Why it could not measure"))
 
@@ -39,15 +46,19 @@ def probes(report: ProfileReport, cell: ProfileCell) -> Markup | None:
 
 
 def written(key: str, value: float | str) -> str:
-    """A value by the unit that ends its name: ``12.4 ms`` for ``…_ns``, ``812 mJ`` for ``…_mj``."""
+    """A value by the unit in its name: ``12.4 ms`` for ``…_ns``, ``81.2 J`` for ``gpu_mj_per_step``."""
     if isinstance(value, str):
         return one_line(value, 200)
-    amount_ = bounded(value)
-    if key.endswith("_ns"):
-        return duration(amount_)
-    if key.endswith("_bytes"):
-        return byte_size(int(amount_))
-    return number(int(amount_)) if amount_ == int(amount_) and abs(amount_) >= 100 else amount(amount_)
+    found = bounded(value)
+    words = key.lower().split("_")[::-1]
+    if "bytes" in words:
+        return byte_size(int(found))
+    if "ns" in words:
+        return duration(found)
+    for scale in (UNITS[word] for word in words if word in UNITS):
+        size, unit = next((one for one in scale if abs(found) >= one[0]), scale[-1])
+        return f"{amount(found / size)} {unit}"
+    return number(int(found)) if found == int(found) else amount(found)
 
 
 def _row(one: ProbeReading, key: str, value: float | str, several: bool) -> tuple[Field, ...]:
