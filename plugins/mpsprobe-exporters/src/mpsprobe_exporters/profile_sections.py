@@ -277,4 +277,4 @@ def _cut(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], ...], 
 
 def _calls(count: int, steps: int) -> str:
     """Calls in one step, which need not be whole."""
-    return amount(min(count, BEYOND) / steps).removesuffix(".00")
+    return amount(min(count, BEYOND) / steps) if count % steps else number(count // steps)
