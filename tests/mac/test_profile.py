@@ -1,0 +1,94 @@
+"""``mpsprobe profile`` on MPS: times, memory, the slow mode, and fallbacks as they were predicted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe.testing import run_cli
+
+pytestmark = pytest.mark.mps
+
+WITH_FALLBACK = {"PYTORCH_ENABLE_MPS_FALLBACK": "1"}
+
+
+def _cell(tmp_path: Path, *arguments: str, steps: int = 5, variables: dict[str, str] | None = None) -> dict[str, Any]:
+    """The one configuration of a profile on MPS."""
+    output = tmp_path / "report.json"
+    fixed = ["--device", "mps", "--steps", str(steps), "--warmup", "2", "-o", str(output)]
+    ran = run_cli("profile", *arguments, *fixed, variables=variables)
+    assert ran.code == 0, ran.stderr
+    (cell,) = json.loads(output.read_text(encoding="utf-8"))["cells"]
+    assert cell["failure"] is None
+    found: dict[str, Any] = cell
+    return found
+
+
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_a_profile_has_times_and_memory(models: str, tmp_path: Path, phase: str) -> None:
+    cell = _cell(tmp_path, "--workload", f"{models}:net", "--phase", phase)
+    assert len(cell["steps"]) == 5 and all(step["duration_ns"] > 0 for step in cell["steps"])
+    assert cell["first_call_ns"][0] > cell["step"]["median_ns"], "the first call compiles"
+    memory = cell["memory"]
+    assert 0 < memory["allocated_bytes"] <= memory["reserved_bytes"] and memory["peak_process_bytes"] > 2**20
+    assert memory["peak_allocated_bytes"] >= memory["allocated_bytes"] and memory["caveats"] == []
+    assert set(cell["phases"]) == (set() if phase == "inference" else {"forward", "backward", "optimizer"})
+
+
+@pytest.mark.parametrize("extra", [["--autocast", "float16"], ["--dtype", "float16"], ["--compile"]], ids=" ".join)
+def test_other_ways_to_run(models: str, tmp_path: Path, extra: list[str]) -> None:
+    assert len(_cell(tmp_path, "--workload", f"{models}:net", *extra)["steps"]) == 5
+
+
+def test_a_peak_within_a_step_is_seen_where_the_allocator_keeps_it(models: str, tmp_path: Path) -> None:
+    memory = _cell(tmp_path, "--workload", f"{models}:peak")["memory"]
+    if memory["source"] == "allocator":
+        assert 256 * 2**20 <= memory["peak_allocated_bytes"] < 512 * 2**20
+    else:
+        assert memory["source"] == "sampled" and memory["peak_allocated_bytes"] > 0
+
+
+def test_the_slow_mode_gives_each_operator_its_time(models: str, tmp_path: Path) -> None:
+    cell = _cell(tmp_path, "--workload", f"{models}:net", "--probe", "operators")
+    names = {one["operator"] for one in cell["operators"]}
+    assert {"aten::relu", "aten::mean.dim"} <= names
+    assert {one["source"] for one in cell["operators"]} == {"slow mode"}
+    assert all(one["host_ns"] > 0 for one in cell["operators"]) and cell["profiled_steps"] >= 1
+    assert {"first", "second"} <= {one["module"] for one in cell["modules"]} and cell["trace"] is not None
+
+
+def test_fallbacks_are_those_that_were_predicted(models: str, tmp_path: Path) -> None:
+    asked = ["coverage", f"{models}:leaving", "--torch", "installed", "--format", "json"]
+    predicted = {
+        one["operator"] for one in run_cli(*asked).json()["operators"] if one["verdict"] in ("fallback", "missing")
+    }
+    cell = _cell(tmp_path, "--workload", f"{models}:leaving", "--probe", "operators", variables=WITH_FALLBACK)
+    observed = {one["operator"] for one in cell["fallbacks"] if one["method"] == "observed"}
+    assert observed == predicted
+
+
+def test_a_model_that_stays_has_no_fallbacks(models: str, tmp_path: Path) -> None:
+    cell = _cell(
+        tmp_path, "--workload", f"{models}:net", "--phase", "training", "--probe", "operators", variables=WITH_FALLBACK
+    )
+    assert cell["fallbacks"] == []
+
+
+def test_every_probe_measures_or_says_why_not(models: str, tmp_path: Path) -> None:
+    cell = _cell(tmp_path, "--workload", f"{models}:net", "--probe", "all")
+    told = {one["probe"] for one in cell["readings"]} | {one["probe"] for one in cell["unavailable"]}
+    assert {"host", "thermal", "energy"} <= told
+    energy = [one["values"] for one in cell["readings"] if one["probe"] == "energy"]
+    assert all(values["gpu_mj"] > 0 and values["window_ns"] >= 1e9 for values in energy)
+
+
+def test_against_the_cpu(models: str, tmp_path: Path) -> None:
+    output = tmp_path / "report.json"
+    asked = ["--workload", f"{models}:net", "--device", "mps", "--baseline", "cpu", "--steps", "3", "--warmup", "1"]
+    ran = run_cli("profile", *asked, "-o", str(output))
+    assert ran.code == 0, ran.stderr
+    report = json.loads(output.read_text(encoding="utf-8"))
+    assert [cell["device"] for cell in report["cells"]] == ["mps", "cpu"]
