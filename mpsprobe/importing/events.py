@@ -111,7 +111,7 @@ class Reader:
             kind = self._kinds[category] = self._kind(str(category).lower())
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
-        if kind is None:
+        if kind is None or "placeholder" in args:  # which the exporter ``tensorboard`` writes for its reader's sake
             if category == TIMED_STEP:
                 rows = self.timed.setdefault(_key(event.get("pid")), {})
                 rows.setdefault(_key(event.get("tid")), []).append((times[1], args.get("outlier") == "yes"))

@@ -19,6 +19,7 @@ from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import STEP_PREFIX, TIMED_STEP, tensorboard
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks
 from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title, where
+from mpsprobe_exporters.traces.links import OPERATORS
 from mpsprobe_exporters.traces.slices import Slices
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def _profiled(
     ):  # without one the reader takes the operators of the host for the step
         yield _event(f"{STEP_PREFIX}0", "user_annotation", whole.place, 0, last)
     yield _window(last)
+    if not any(trace.categories[one] in OPERATORS for one in set(trace.category)):
+        yield _placeholder(whole.place)
     yield from slices.lines(layout)
     curves = [Curve(one.name, one.times_ns, one.values) for one in trace.counters]
     base_ns, thread = slices.base_ns, _main_thread(trace)
@@ -120,6 +123,9 @@ def _timed(cell: ProfileCell, layout: Layout, host: int) -> Iterator[str]:
             category = "user_annotation" if step else one.category
             yield _event(shown, category, place, start + one.begin, start + one.begin + one.duration)
     yield _window(latest)
+    note = layout.row(host, "note").place
+    yield "".join(layout.taken())
+    yield _placeholder(note)
     if cell.memory is not None:
         curves = timed.as_curves(found, counters.memory(cell.memory.curve))
         yield from pieces(counters.allocations(curves, place, 0, cell.device == "cpu"), layout)
@@ -137,6 +143,12 @@ def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
 def _window(last: int) -> str:
     """From a microsecond on the reader can divide the time into buckets."""
     return _event(WINDOW, "Trace", '"pid":"Spans","tid":"PyTorch Profiler"', 0, max(last, 1000))
+
+
+def _placeholder(place: str) -> str:
+    """The reader's operator view breaks on a worker without operators, and the other views with it."""
+    line = _event("(no operators were profiled: --probe operators)", "cpu_op", place, 0, 1)
+    return f'{line[:-1]},"args":{{"placeholder":"yes"}}}}'
 
 
 def _numbered(trace: Trace | None, kind: str, first: int, most: int | None) -> dict[int, int]:
