@@ -129,7 +129,7 @@ class KinetoRecorder:
 
 def _mark(number: int) -> Mark:
     """Seen by the profiler as an operator is: an annotation of the user would be copied to the GPU's time line."""
-    made: Mark = _FAST(f"{MARK}{number}")
+    made: Mark = _FAST(MARK + str(number))
     return made
 
 

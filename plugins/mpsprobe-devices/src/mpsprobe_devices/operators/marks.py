@@ -107,7 +107,7 @@ class Marks:
     def _leave(self, number: int) -> None:
         """Close ``number``, and first what was left open inside it by an error that somebody caught."""
         stack = self._stack()
-        if not any(opened == number for opened, _ in stack):
+        if not stack or (stack[-1][0] != number and all(opened != number for opened, _ in stack)):
             return
         while True:
             opened, mark = stack.pop()
@@ -116,8 +116,9 @@ class Marks:
                 return
 
     def _stack(self) -> list[tuple[int, Mark]]:
-        stack: list[tuple[int, Mark]] | None = getattr(self._local, "stack", None)
-        if stack is None:
+        try:
+            stack: list[tuple[int, Mark]] = self._local.stack
+        except AttributeError:
             stack = self._local.stack = []
         return stack
 
