@@ -106,7 +106,10 @@ def _key(cell: ProfileCell) -> tuple[object, ...]:
 
 def _device(report: ProfileReport, cell: ProfileCell) -> str:
     info = next((one for one in report.devices if one.type == cell.device), None)
-    return one_line(info.name) if info is not None and info.name else one_line(cell.device)
+    if info is None or not info.name:
+        return one_line(cell.device)
+    shared = sum(one.name == info.name for one in report.devices) > 1  # of a Mac, the GPU and the CPU have one name
+    return f"{one_line(cell.device, 20)} ({one_line(info.name)})" if shared else one_line(info.name)
 
 
 def workload_lines(report: ProfileReport) -> list[str]:

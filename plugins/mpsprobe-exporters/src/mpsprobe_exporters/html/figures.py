@@ -105,7 +105,7 @@ def plot(
     Args:
         tips: what the script shows under the pointer.
         band: a range of the y axis, 0 to 1, that is shaded.
-        level: a place on the y axis with a dashed line and its label.
+        level: a place on the y axis with a dashed line and its label, where it has one.
         divided: places on the x axis with a line each.
     """
     drawn = [_rule(y, tick) for tick, _ in y.ticks]
@@ -117,7 +117,7 @@ def plot(
     if level is not None:
         at = percent(1 - level[0])
         drawn.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
-        named.append(element("text", level[1], x="100%", y=at, dy="-8", text_anchor="end", class_="label"))
+        named += [_level_name(level[1], at)] if level[1] else []
     paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
     stretch = {
         "viewBox": f"0 0 {FINE} {FINE}",
@@ -159,6 +159,10 @@ def histogram(title: str, x: Axis, counts: Sequence[int], y: Axis) -> Markup:
         element("svg", *rules, *bars, *_scale(x, y), class_="plot low", role="img", aria_label=title),
         class_="chart",
     )
+
+
+def _level_name(said: str, at: str) -> Markup:
+    return element("text", said, x="100%", y=at, dy="-8", text_anchor="end", class_="label")
 
 
 def _rule(y: Axis, tick: float) -> Markup:

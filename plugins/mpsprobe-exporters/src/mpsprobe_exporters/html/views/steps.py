@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_DOTS = 2000
 MOST_TIPS = 600
 MOST_BARS = 24
+LABELS = 0.05  # of the width
 FEWEST_IN_HISTOGRAM = 5
 
 COLUMNS = (
@@ -51,32 +52,34 @@ def _dots(cell: ProfileCell) -> Markup | None:
     count = len(samples)
     y = scales.axis([one.duration_ns for one in samples], "time")
     x = _index_axis(count)
-    place = [((index + 0.5) / count, y.place(bounded(one.duration_ns))) for index, one in enumerate(samples)]
+    place = [(x.place(index), y.place(bounded(one.duration_ns))) for index, one in enumerate(samples)]
     lines = [
         Line("", 1, [at for at, one in zip(place, samples, strict=True) if not one.outlier], "dots"),
         Line("", 3, [at for at, one in zip(place, samples, strict=True) if one.outlier], "odd"),
     ]
     tips = [Tip(place[index][0], _tip(index, samples[index])) for index in scales.thinned(count, MOST_TIPS)]
-    processes = [index / count for index in range(1, count) if samples[index].process != samples[index - 1].process]
+    changes = [index for index in range(1, count) if samples[index].process != samples[index - 1].process]
     step = cell.step
-    level = None if step is None else (y.place(step.median_ns), f"median {duration(step.median_ns)}")
+    level = None if step is None else (y.place(step.median_ns), "")
     band = None if step is None else (y.place(step.low_ns), y.place(step.high_ns))
     title = f"{plural(len(cell.steps), 'timed step')}, in order" + (
-        f", {plural(len(processes) + 1, 'process', 'processes')} side by side" if processes else ""
+        f", {plural(len(changes) + 1, 'process', 'processes')} side by side" if changes else ""
     )
+    title += f"; the line is the median, {duration(step.median_ns)}, the band its interval" if step is not None else ""
     title += f" (the first {number(MOST_DOTS)})" if len(cell.steps) > MOST_DOTS else ""
-    drawn = figures.plot(title, x, y, lines, tips=tips, band=band, level=level, divided=processes)
+    drawn = figures.plot(
+        title, x, y, lines, tips=tips, band=band, level=level, divided=[x.place(index - 0.5) for index in changes]
+    )
     entries = [(1, "step")] + ([(3, "outlier")] if any(one.outlier for one in samples) else [])
     return joined([drawn, figures.legend(entries)]) if len(entries) > 1 else drawn
 
 
 def _index_axis(count: int) -> Axis:
-    """Steps counted from 0, each in the middle of its share of the width."""
+    """Steps counted from 0; on the left there is room for the labels of the other axis."""
     last = count - 1
     wanted = dict.fromkeys([0, last // 2, last]) if last > 1 else range(count)
-    return Axis(
-        -0.5, last + 0.5, [(float(index), f"step {number(index)}" if not index else number(index)) for index in wanted]
-    )
+    ticks = [(float(index), number(index) if index else f"step {number(index)}") for index in wanted]
+    return Axis(-0.5 - LABELS * count, last + 0.5, ticks)
 
 
 def _tip(index: int, one: StepSample) -> str:
