@@ -20,7 +20,7 @@ def one_line(text: str, longest: int | None = LONGEST) -> str:
         longest: most characters of the result; ``None`` for all of them.
     """
     joined = re.sub(r"[\s\x1c-\x1f\x85]+", " ", text).strip()
-    clean = "".join(c if c.isprintable() else REPLACEMENT for c in joined)
+    clean = joined if joined.isprintable() else "".join(c if c.isprintable() else REPLACEMENT for c in joined)
     if longest is None or len(clean) <= longest:
         return clean
     head = longest * 2 // 3

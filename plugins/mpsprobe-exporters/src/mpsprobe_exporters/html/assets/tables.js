@@ -55,7 +55,7 @@ function filtered(table) {
   table.closest(".scroll").before(make("div", { class: "filter" }, input, count));
 }
 
-for (const table of document.querySelectorAll("table.data:not(.tree)")) {
+function arranging(table) {
   if (table.tBodies[0].rows.length > 1) sortable(table);
   if (table.dataset.filter && table.tBodies[0].rows.length > 5) filtered(table);
 }

@@ -4,8 +4,6 @@ const MOST_ROWS = 60; // of one track; what nests deeper is drawn on the last
 const NEAREST = 50; // ns over the whole width: closer, nothing is to be seen
 
 function timeline(box) {
-  if (box.dataset.made) return;
-  box.dataset.made = "yes";
   const model = decoded(JSON.parse(box.querySelector("script").textContent));
   const canvas = make("canvas", { tabindex: "0", role: "application", "aria-label": described(model) });
   const tip = make("div", { class: "tip", hidden: true });

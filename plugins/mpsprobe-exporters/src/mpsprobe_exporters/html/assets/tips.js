@@ -25,5 +25,3 @@ function tipping(plot) {
     cursor.setAttribute("visibility", "hidden");
   });
 }
-
-document.querySelectorAll("svg[data-tips]").forEach(tipping);

@@ -47,5 +47,3 @@ function folding(table) {
   if (inner.some(Boolean)) table.closest(".scroll").before(make("div", { class: "filter" }, input, all, none));
   show();
 }
-
-document.querySelectorAll("table.tree").forEach(folding);

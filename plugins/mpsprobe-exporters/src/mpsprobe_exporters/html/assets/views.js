@@ -3,6 +3,7 @@ const views = [...document.querySelectorAll("section.view")];
 const links = [...document.querySelectorAll("nav a[data-view]")];
 const chooser = document.getElementById("cell");
 const themes = ["auto", "light", "dark"];
+const made = new WeakSet();
 let cell = chooser ? chooser.value : "0";
 
 function show(name) {
@@ -18,7 +19,19 @@ function show(name) {
   }
   document.querySelector(".opening").classList.toggle("short", current !== views[0]);
   choose(current);
-  current.querySelectorAll("[data-cell]:not([hidden]) .timeline").forEach(timeline);
+  enliven(current);
+}
+
+// Makes what is seen sortable, foldable and so on, once: what nobody looks at costs no time.
+function enliven(view) {
+  const kinds = [["table.data:not(.tree)", arranging], ["table.tree", folding], ["svg[data-tips]", tipping], [".timeline", timeline]];
+  for (const [selector, act] of kinds) {
+    for (const found of view.querySelectorAll(selector)) {
+      if (made.has(found) || found.closest("[data-cell][hidden]")) continue;
+      made.add(found);
+      act(found);
+    }
+  }
 }
 
 // Shows the chosen configuration's block of a view, or the sentence that there is none.
