@@ -29,6 +29,7 @@ Measure = Callable[..., dict[str, Any]]
 def left_behind() -> tuple[Any, ...]:
     """Everything that the probe touches and must leave as it was."""
     return (
+        torch.nn.Module.__call__,
         dict(hooks._global_forward_hooks),
         dict(hooks._global_forward_pre_hooks),
         dict(optimizers._global_optimizer_pre_hooks),
