@@ -27,7 +27,7 @@ from mpsprobe import exporting
 from mpsprobe.errors import ReportError
 from mpsprobe.output import write_folder
 from mpsprobe.registry import Registry
-from mpsprobe.schemas import Counter, ProfileReport, Trace
+from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Trace
 from mpsprobe.testing import sample_profile_report
 from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
 
@@ -85,6 +85,15 @@ def test_memory_of_the_timed_steps_stands_in_where_the_trace_has_none(tmp_path: 
     assert trace is not None
     found = seen(report_of(trace.model_copy(update={"counters": []})), tmp_path)
     assert found.peaks == {"CUDA0": 1_500_000} and found.memory == {}
+
+
+def test_where_only_the_process_is_measured_its_footprint_is_the_memory_of_the_cpu(tmp_path: Path) -> None:
+    used = MemoryUse(source="sampled", curve=MemoryCurve(times_ns=[0, 10, 20], process_bytes=[100, 300, 200]))
+    trace = sample_profile_report().cells[0].trace
+    assert trace is not None
+    for number, made in enumerate((trace.model_copy(update={"counters": []}), None)):
+        found = seen(report_of(made, memory=used, device="cpu"), tmp_path / str(number))
+        assert found.peaks == {"CPU-1": 300}
 
 
 def test_an_operator_is_charged_with_what_changed_while_it_ran(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CURVES = ("allocated_bytes", "reserved_bytes", "process_bytes")
 CPU_PREFIX = "cpu_"  # of the names of curves that are the host's in the trace of another device
+ON_CPU = f"{CPU_PREFIX}allocated_bytes"
 LARGEST = 2.0**62  # bytes
 
 
@@ -52,6 +53,9 @@ def allocations(curves: Sequence[Curve], place: str, base_ns: int, cpu: bool) ->
     It knows the types of device 0 and 1 only: ``cpu`` says that allocated bytes are the host's, else they are drawn
     for GPU0. Each change is an allocation of its own, so an operator is charged with what changed while it ran.
     """
+    if not any(one.name.endswith("allocated_bytes") for one in curves):
+        # Torch does not count what the CPU holds: there the footprint of the whole process stands for it.
+        curves = [one._replace(name=ON_CPU) for one in curves if one.name == "process_bytes"]
     for prefix, on_host in ((CPU_PREFIX, True), ("", cpu)):
         allocated = next((one for one in curves if one.name == f"{prefix}allocated_bytes"), None)
         if allocated is None:
