@@ -52,8 +52,7 @@ def slices(trace: dict[str, Any], category: str) -> list[dict[str, Any]]:
 
 def nanoseconds(event: dict[str, Any]) -> tuple[int, int]:
     """Start and end."""
-    start = round(event["ts"] * 1000)
-    return start, start + round(event.get("dur", 0) * 1000)
+    return round(event["ts"] * 1000), round((event["ts"] + event.get("dur", 0)) * 1000)
 
 
 def _refused(word: str) -> NoReturn:

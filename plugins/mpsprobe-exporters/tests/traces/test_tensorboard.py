@@ -118,6 +118,20 @@ def test_kernels_without_operators_or_steps_still_make_an_overview(tmp_path: Pat
     assert found.costs["Kernel"] == pytest.approx(0.8, abs=0.002)
 
 
+def test_a_step_that_the_device_works_through_is_no_step_to_the_plugin(tmp_path: Path) -> None:
+    rows = [
+        (0, STEP, HOST, -1, 0, 0, 100),
+        (1, LAUNCH, HOST, -1, 1, 10, 5),
+        (2, KERNEL, DEVICE, -1, 1, 20, 1000),
+        (0, STEP, HOST, -1, 0, 100, 100),  # over when the kernel of the first one still runs: of no length
+        (0, STEP, HOST, -1, 0, 200, 100),
+        (1, LAUNCH, HOST, -1, 2, 210, 5),
+        (2, KERNEL, DEVICE, -1, 2, 1100, 500),
+    ]
+    found = seen(report_of(trace_of(rows, ["ProfilerStep#7", "commit", "gemm"])), tmp_path)
+    assert [spent for _, spent in found.steps] == [pytest.approx(1.02, abs=0.002), pytest.approx(0.58, abs=0.002)]
+
+
 def test_a_launch_without_a_kernel_takes_no_other_ones(tmp_path: Path) -> None:
     rows = [
         (0, OPERATOR, HOST, -1, 0, 0, 100),

@@ -28,6 +28,7 @@ class Slices:
         devices: the number of the device for each track, for readers that ask for it.
         offset_ns: when the first event begins in the written file.
         first_flow: what is added to the numbers of arrows, so that they are unique in the file.
+        no_steps: when the steps begin that must not be read as steps.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Slices:
         dialect: Dialect,
         offset_ns: int = 0,
         first_flow: int = 0,
+        no_steps: frozenset[int] = frozenset(),
     ) -> None:
         self._trace = trace
         self._rows = rows
         self._devices = devices
         self._dialect = dialect
+        self._no_steps = no_steps
         order = _order(trace)
         self._order = order
         self.base_ns = min(trace.start_ns, default=0) - offset_ns
@@ -118,6 +121,9 @@ class Slices:
                 row.ends.pop()
                 row.contexts.pop()
             known = trace.details[detail] if detail >= 0 else {}
+            cat = cats[category]
+            if kind == "step" and start in self._no_steps:
+                kind, cat = "other", '"step"'
             shown = links.name(kind, trace.names[name], known)
             context, inside = links.enter(row, kind, shown, known, flow)
             if row.ends and end > row.ends[-1]:
@@ -132,7 +138,7 @@ class Slices:
             first, last = ticks(begin), ticks(end)
             drawn = self._flows.arrow(flow, on_host[track])
             yield (
-                f'{SEPARATOR}{{"ph":"X","cat":{cats[category]},"name":{text(shown)},{place},'
+                f'{SEPARATOR}{{"ph":"X","cat":{cat},"name":{text(shown)},{place},'
                 f'"ts":{exact(first)},"dur":{exact(last - first)},"args":{{{args}}}}}'
                 + (f'{drawn}{place},"ts":{exact(first)}}}' if drawn else "")
             )

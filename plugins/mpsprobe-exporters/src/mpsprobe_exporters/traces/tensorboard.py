@@ -21,6 +21,7 @@ from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks
 from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title, where
 from mpsprobe_exporters.traces.links import OPERATORS
 from mpsprobe_exporters.traces.slices import Slices
+from mpsprobe_exporters.traces.swallowed import swallowed
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
@@ -79,7 +80,7 @@ def _profiled(
 ) -> Iterator[str]:
     numbers = [(hosts if track.kind == "host" else devices)[track.process] for track in trace.tracks]
     rows = [layout.row(number, track.name) for number, track in zip(numbers, trace.tracks, strict=True)]
-    slices = Slices(trace, rows, numbers, tensorboard())
+    slices = Slices(trace, rows, numbers, tensorboard(), no_steps=swallowed(trace))
     last = max(one + spent for one, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
     last = min(last - slices.base_ns, LONGEST_NS)
     host = next(iter(hosts.values()), FIRST_HOST)
