@@ -69,3 +69,29 @@ def test_what_is_not_claimed_blames_own_operators_alone() -> None:
     assert found.refused == {}
     assert blame([_seen("net", "unclaimed", SUM, ADD)]).unclaimed == {}
     assert blame([_seen("silu", "unclaimed", SILU), _seen("swish", "passes", SILU)]).unclaimed == {}
+
+
+PUT, ADDED_UP = ("aten::_index_put_impl_", "int8"), ("aten::_index_put_impl_", "int8 with accumulate")
+
+
+def test_the_flag_is_to_blame_that_explains_more_entries() -> None:
+    found = blame([_seen("index_put", "fails", PUT, ADDED_UP), _seen("masked_put_accumulate", "fails", ADDED_UP)])
+    assert found.refused == {ADDED_UP: "index_put"}
+
+
+def test_a_flag_is_not_taken_because_the_operator_is() -> None:
+    found = blame([_seen("index_put", "fails", PUT, ADDED_UP), _seen("put", "passes", PUT)])
+    assert found.refused == {ADDED_UP: "index_put"}
+    assert found.accepted == {PUT}
+
+
+def test_each_flag_is_to_blame_where_no_entry_tells_them_apart() -> None:
+    refused = dict.fromkeys((PUT, ADDED_UP), "index_put")
+    assert blame([_seen("index_put", "fails", PUT, ADDED_UP)]).refused == refused
+    own = [("aten::sort.stable", "int8"), ("aten::sort.stable", "int8 with descending")]
+    assert blame([_seen("sort", "fails", *own)]).refused == dict.fromkeys(own, "sort")
+
+
+def test_an_operator_with_several_flags_is_alone() -> None:
+    assert blame([_seen("net", "unclaimed", PUT, ADDED_UP)]).unclaimed == dict.fromkeys((PUT, ADDED_UP), "net")
+    assert blame([_seen("net", "unclaimed", PUT, SUM)]).unclaimed == {}

@@ -8,7 +8,7 @@ import pytest
 
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.audit.entries import entry_named
-from mpsprobe_coverage.audit.learn import learn, observe, shared_lists, status_of
+from mpsprobe_coverage.audit.learn import _by_flags, learn, observe, shared_lists, status_of
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Rule
 from mpsprobe_coverage.device.refusals.listed import decode
@@ -26,6 +26,14 @@ class Always:
 
     def __call__(self, call: Call) -> Refusal | None:
         return Refusal("never", source="message")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arguments of an entry."""
+
+    args: tuple[int, ...]
+    kwargs: dict[str, bool]
 
 
 @pytest.fixture
@@ -71,6 +79,21 @@ def test_entries_are_observed_on_the_device_of_the_release() -> None:
     assert found["nn.functional.silu"].explained  # the CPU has no kernel either
     assert found["abs"].status == "passes"
     assert ("aten::abs.out", "int16") in found["abs"].calls
+
+
+@pytest.mark.usefixtures("few_entries")
+def test_calls_are_told_apart_by_their_flags() -> None:
+    found = {one.entry: one.calls for one in observe("int16", (("2.13.0",),))[("2.13.0",)]}
+    sorts = {one for operator, one in found["sort"] if operator == "aten::sort.stable"}
+    assert {"int16>int64", "int16>int64 with descending", "int16>int64 with stable, descending"} <= sorts
+
+
+def test_samples_with_other_flags_come_first() -> None:
+    samples = [Sample((size,), {"stable": flag}) for flag in (False, True) for size in (1, 2, 3)]
+    first, second, *others = _by_flags(samples)
+    assert (first.kwargs["stable"], second.kwargs["stable"]) == (False, True)
+    assert [*first.args, *second.args] == [1, 1]
+    assert [one.args[0] for one in others] == [2, 3, 2, 3]
 
 
 def test_what_the_mechanism_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

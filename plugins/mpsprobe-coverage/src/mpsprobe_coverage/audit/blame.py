@@ -3,7 +3,10 @@
 An entry calls many operators. What an entry calls that is expected to pass is taken by MPS, with these dtypes. Of
 what is left in a failing entry, the operators that bear its name are blamed; without such, one that is left alone, or
 whose name is near, and of several the one that explains most failing entries. Where nothing is left nobody is: sizes,
-arguments or numbers are the cause then, not a dtype. Where no name is near either, it would be a guess.
+numbers or values are the cause then, not a dtype or a flag. Where no name is near either, it would be a guess.
+
+An operator is looked at for each signature by itself: dtypes, and the flags of ``device/refusals/signatures.py``. So
+``index_put`` that accumulates is told from one that does not if some entry passes, or fails, with one of them alone.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
+
+from mpsprobe_coverage.device.refusals.signatures import dtypes_in, without_flags
 
 Status = Literal["passes", "fails", "unclaimed"]
 Called = tuple[str, str]
@@ -59,7 +64,8 @@ def blame(observed: Sequence[Observed]) -> Blame:
     for one in observed:
         if one.status == "unclaimed" and not one.explained and not refused.keys() & one.calls:
             left = _candidates(one, known)
-            for call in left if len(left) == 1 else _own(one, left):  # weaker evidence: no choice between operators
+            # Weaker evidence: no choice between operators.
+            for call in sorted(left) if len(left) == 1 or _flags_alone(left) else _own(one, left):
                 unclaimed.setdefault(call, one.entry)
     return Blame(refused, unclaimed, accepted)
 
@@ -77,20 +83,29 @@ def _blamed(failing: Sequence[Observed], accepted: frozenset[Called]) -> dict[Ca
     while True:
         candidates = [_candidates(one, accepted) for one in open_cases]
         counts = Counter(call for them in candidates for call in them)
-        alone = {call for them in candidates if len(them) == 1 for call in them}
+        alone = {call for them in candidates if len(them) == 1 or _flags_alone(them) for call in them}
         near = {call: _nearness(call, open_cases) for call in counts}
         certain = [call for call in counts if call in alone or near[call] >= NEAR]
         if not certain:
             return refused
         chosen = min(certain, key=lambda call: (-counts[call], -near[call], call))
-        refused[chosen] = min(one.entry for one in open_cases if chosen in one.calls)
+        cases = [one for one in open_cases if chosen in one.calls]
+        entry = min(one.entry for one in cases)
+        for call in counts:  # where no case tells flags apart, each may be the cause
+            if _flags_alone({call, chosen}) and [one for one in open_cases if call in one.calls] == cases:
+                refused[call] = entry
         open_cases = [one for one in open_cases if chosen not in one.calls]
 
 
 def _candidates(one: Observed, known: Iterable[Called]) -> frozenset[Called]:
     """Calls with the dtype of the entry that nobody is known to take."""
-    with_dtype = {call for call in one.calls if one.dtype in call[1].replace(">", " ").split()}
+    with_dtype = {call for call in one.calls if one.dtype in dtypes_in(call[1])}
     return frozenset(with_dtype.difference(known))
+
+
+def _flags_alone(calls: Iterable[Called]) -> bool:
+    """Whether they differ in nothing but flags."""
+    return len({(operator, without_flags(one)) for operator, one in calls}) == 1
 
 
 def _own(one: Observed, calls: Iterable[Called]) -> list[Called]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mpsprobe_coverage.audit.samples import is_for_mps
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
+from mpsprobe_coverage.device.interception import Interception
+from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Lists, Rule, rules_for
+from mpsprobe_coverage.device.refusals.signatures import flags_of
 from mpsprobe_coverage.device.tensor import TensorSpec
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -28,6 +33,7 @@ class Seen:
         source: what the reason rests on (``message``, ``dtype``, ``lists``, …); None where the registration says it.
         phase: ``samples``, ``forward`` or ``backward``.
         inputs, outputs: names of the dtypes of its tensors, in order.
+        flags: arguments that choose a way (``device/refusals/signatures.py``), if the device notes them.
     """
 
     operator: str
@@ -37,6 +43,7 @@ class Seen:
     phase: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    flags: tuple[str, ...] = ()
 
     @property
     def refuses(self) -> bool:
@@ -45,10 +52,15 @@ class Seen:
 
 
 class ShortRecorder(Recorder):
-    """Keeps ``Seen`` calls until ``take`` is asked for them."""
+    """Keeps ``Seen`` calls until ``take`` is asked for them.
+
+    Attributes:
+        judged: the operator that is judged at the moment, and its flags.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.judged: tuple[str, tuple[str, ...]] = ("", ())
         self._seen: dict[tuple[Any, ...], str | None] = {}
 
     def call(
@@ -63,7 +75,8 @@ class ShortRecorder(Recorder):
         # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
         sources = tuple(getattr(one, "source", None) for one in _each(reason))
         dtypes = tuple(spec.dtype for spec in inputs), tuple(spec.dtype for spec in outputs)
-        self._seen.setdefault((operator, verdict, sources, self.phase, *dtypes), reason)
+        flags = self.judged[1] if self.judged[0] == operator else ()
+        self._seen.setdefault((operator, verdict, sources, self.phase, *dtypes, flags), reason)
 
     def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
         """Nothing of it is shown: a call without a verdict is recorded as ``unknown`` too."""
@@ -79,11 +92,11 @@ class ShortRecorder(Recorder):
         """The same, as judged by the device's lists and by those beside them."""
         seen, self._seen = self._seen, {}
         found: tuple[list[Seen], list[Seen]] = ([], [])
-        for (operator, verdict, _, phase, inputs, outputs), reason in seen.items():
+        for (operator, verdict, _, phase, inputs, outputs, flags), reason in seen.items():
             for into, one in zip(found, _each(reason), strict=True):
                 judged = "native" if one is None and isinstance(reason, _Parted) else verdict
                 source = getattr(one, "source", None)
-                into.append(Seen(operator, judged, _plain(one), source, phase, _names(inputs), _names(outputs)))
+                into.append(Seen(operator, judged, _plain(one), source, phase, _names(inputs), _names(outputs), flags))
         return tuple(found[0]), tuple(found[1])
 
 
@@ -111,17 +124,48 @@ class _BothRules:
         return parted
 
 
+class _Noting(Interception):
+    """Tells the recorder with which flags an operator is called that is judged."""
+
+    def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        with self._judging(plan, args, kwargs):
+            return super().call(plan, args, kwargs)
+
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, refused: str | None = None, verdict: str | None = None) -> Any:
+        with self._judging(plan, args, kwargs):
+            return super().leaf(plan, args, kwargs, refused, verdict)
+
+    @contextmanager
+    def _judging(self, plan: Plan, args: Any, kwargs: Any) -> Iterator[None]:
+        recorder = self.recorder
+        assert isinstance(recorder, ShortRecorder)
+        before, recorder.judged = recorder.judged, (plan.name, flags_of(plan.func, args, kwargs))
+        try:
+            yield
+        finally:
+            recorder.judged = before
+
+
 class AuditDevice(VirtualDevice):
     """A virtual device that is used for thousands of small runs. Arguments are those of ``VirtualDevice``.
 
     Args:
         lists: which of PyTorch's lists are a source beside the mechanism.
         beside: other lists to judge by in the same run.
+        note_flags: tell calls apart by their flags too.
     """
 
     def __init__(
-        self, table: KernelTable, *, lists: Lists = "none", beside: Lists | None = None, **options: Any
+        self,
+        table: KernelTable,
+        *,
+        lists: Lists = "none",
+        beside: Lists | None = None,
+        note_flags: bool = False,
+        **options: Any,
     ) -> None:
+        if note_flags:
+            self._interception_type = _Noting
         super().__init__(table, lists=lists, **options)
         self.short = ShortRecorder()
         self.recorder = self._interception.recorder = self.short

@@ -7,7 +7,7 @@ mechanism alone; ``blame`` finds the operators. Releases with the same expectati
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -22,7 +22,8 @@ from mpsprobe_coverage.audit.procedure import forward
 from mpsprobe_coverage.audit.quiet import undisturbed
 from mpsprobe_coverage.audit.reference import on_cpu
 from mpsprobe_coverage.audit.samples import draw
-from mpsprobe_coverage.device.refusals.listed import Learned, encode, signature
+from mpsprobe_coverage.device.refusals.listed import Learned, encode
+from mpsprobe_coverage.device.refusals.signatures import signature
 from mpsprobe_coverage.device.wrapping import NotStrided
 from mpsprobe_coverage.kernels.expectations import (
     TESTED_DTYPES,
@@ -100,7 +101,7 @@ def observe(dtype: str, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ..
         for group in groups:
             expected = load_expectations(group[-1])
             table = load_table(group[-1])
-            with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=outcomes, lists="none") as device:
+            with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=outcomes, note_flags=True) as device:
                 for key, one in drawn.items():
                     status = status_of(expected, key, one.entry, dtype)
                     if status is not None:
@@ -146,7 +147,28 @@ def _drawn(dtype: str) -> Iterator[tuple[str, _Drawn]]:
         first: dict[Any, Any] = {}
         for sample in samples:
             first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), sample)
-        yield key, _Drawn(entry, samples, list(first.values()), _names(entry))
+        yield key, _Drawn(entry, samples, _by_flags(first.values()), _names(entry))
+
+
+def _by_flags(samples: Iterable[Any]) -> list[Any]:
+    """The samples, those first that have truth values and names that none before them has."""
+    first: dict[Any, Any] = {}
+    others = []
+    for sample in samples:
+        flags = _flags((sample.args, sample.kwargs))
+        if flags in first:
+            others.append(sample)
+        else:
+            first[flags] = sample
+    return [*first.values(), *others]
+
+
+def _flags(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((name, _flags(inner)) for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_flags, value))
+    return value if isinstance(value, (bool, str)) else None
 
 
 def _observed(device: AuditDevice, one: _Drawn, key: str, dtype: str, status: Status, release: str) -> Observed:
@@ -162,7 +184,7 @@ def _observed(device: AuditDevice, one: _Drawn, key: str, dtype: str, status: St
             failed = True
     seen = list(device.short.take())
     calls = frozenset(
-        (call.operator, signature(call.inputs, call.outputs))
+        (call.operator, signature(call.inputs, call.outputs, call.flags))
         for call in seen
         if (call.verdict == "native" or (call.verdict == "unsupported" and call.source not in (None, "registration")))
         and NO_TENSOR.isdisjoint((*call.inputs, *call.outputs))

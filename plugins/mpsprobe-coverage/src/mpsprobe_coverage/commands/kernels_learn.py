@@ -27,9 +27,9 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
     """Hold the lists of entries that PyTorch expects to fail on MPS against what these entries call.
 
     Every entry of the installed torch's OpInfo database runs on the virtual device of each release that has a list,
-    with each dtype. An operator that only failing entries call with a dtype counts as refusing it; what passing
-    entries call is taken. The result is the data file lists.refusals of this package. It takes some minutes, and
-    torch's test modules, which need expecttest and numpy.
+    with each dtype. An operator that only failing entries call with a dtype, or with a dtype and arguments such as
+    accumulate=True, counts as refusing it; what passing entries call is taken. The result is the data file
+    lists.refusals of this package. It takes some minutes, and torch's test modules, which need expecttest and numpy.
 
     \b
     mpsprobe kernels learn --check
@@ -50,8 +50,8 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
         refused, taken = (sum(map(len, part.values())) for part in (one.refused, one.accepted))
         weaker = sum(map(len, one.unclaimed.values()))
         lines.append(
-            f"{', '.join(one.releases)}: {refused} refused, {weaker} not claimed, {taken} taken, counted by operator "
-            "and dtypes"
+            f"{', '.join(one.releases)}: {refused} refused, {weaker} not claimed, {taken} taken, counted by operator, "
+            "dtypes and flags"
         )
     shipped = data_folder() / FILE
     same = shipped.is_file() and shipped.read_bytes() == data

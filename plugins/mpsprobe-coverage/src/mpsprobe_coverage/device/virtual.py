@@ -49,6 +49,8 @@ class VirtualDevice:
     PyTorch's dispatcher are process-wide. The process is left as it was found, also after an exception.
     """
 
+    _interception_type: type[Interception] = Interception
+
     def __init__(
         self,
         table: KernelTable,
@@ -67,7 +69,7 @@ class VirtualDevice:
         self._tables = {**{name.partition("::")[0]: table for name in table.operators}, **(libraries or {})}
         self._wrapper = Wrapper(2**62 if keep_weights else shadow_limit, keep_weights)
         limit = 2**62 if keep_weights else shadow_limit
-        self._interception = Interception(
+        self._interception = self._interception_type(
             self._tables,
             routes_for(table),
             self.recorder,

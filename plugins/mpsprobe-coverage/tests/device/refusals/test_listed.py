@@ -14,6 +14,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Rule, listed
 from mpsprobe_coverage.device.refusals.listed import Learned, Lists, decode, encode, rules, speaking_for, uncontradicted
+from mpsprobe_coverage.device.refusals.signatures import dtypes_in
 from mpsprobe_coverage.kernels.expectations import expectation_releases
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
@@ -135,6 +136,70 @@ def test_what_all_lists_show_to_be_taken_is_not_refused(
     assert [rule(call) is not None for rule in uncontradicted(OPERATOR, (_Always(about),), table, "none")] == [True]  # type: ignore[arg-type]
 
 
+PUT = "aten::_index_put_impl_"
+
+
+def _put(release: str, accumulate: bool, lists: Lists = "own", dtype: torch.dtype = torch.int64) -> Refusal | str:
+    """What ``index_put`` meets on the device of ``release``: a refusal or the verdict."""
+    with VirtualDevice(load_table(release), lists=lists) as device:
+        target, values = device.move(torch.zeros(4, dtype=dtype)), device.move(torch.ones(2, dtype=dtype))
+        places = device.move(torch.tensor([0, 1]))
+        with device.recording("forward"):
+            target.index_put_((places,), values, accumulate=accumulate)
+        [record] = [one for one in device.recorder.calls() if one.operator == PUT]
+    return record.reason if isinstance(record.reason, Refusal) else record.verdict
+
+
+def test_a_flag_is_refused_by_itself(known: list[Learned], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", ())
+    known += [
+        Learned(("2.12.0",), {PUT: {"int64 with accumulate": "index_put"}}, {}, {}),
+        Learned(("2.13.0",), {PUT: {"int64": "index_put"}}, {}, {PUT: frozenset({"int64 with accumulate"})}),
+    ]
+    refused = _put("2.12.0", accumulate=True)
+    assert isinstance(refused, Refusal)
+    assert str(refused) == "PyTorch expects it to fail for int64 with accumulate"
+    assert refused.accepted_since == "2.13.0"
+    assert _put("2.12.0", accumulate=False) == "native"  # no list has seen it: the mechanism decides
+    assert isinstance(_put("2.13.0", accumulate=False), Refusal)
+    assert _put("2.13.0", accumulate=True) == "native"
+
+
+def test_what_is_taken_with_a_flag_contradicts_a_rule_about_dtypes(known: list[Learned]) -> None:
+    known += [Learned(("2.13.0",), {}, {}, {OPERATOR: frozenset({"int8 with a_flag"})})]
+    table = load_table("2.13.0")
+    with VirtualDevice(table) as device:
+        spec = device.move(torch.ones(2, dtype=torch.int8)).spec
+    call = Call(torch.ops.aten.relu.default, (), {}, (spec,), (spec,))
+    [kept] = uncontradicted(OPERATOR, (_Always(frozenset({torch.int8})),), table, "own")
+    assert kept(call) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.uint8])
+@pytest.mark.parametrize("release", ["2.6.0", "2.8.0"])
+def test_whole_numbers_are_put_and_not_added_up(release: str, dtype: torch.dtype) -> None:
+    """Macs with these releases write indices every day; what they have no kernel for is to add up at an index."""
+    assert _put(release, accumulate=False, dtype=dtype) == "native"
+    refused = _put(release, accumulate=True, dtype=dtype)
+    assert isinstance(refused, Refusal)
+    assert refused.source == ("list" if release == "2.8.0" else "message")
+    assert _put("2.9.0", accumulate=True, dtype=dtype) == "native"
+
+
+def test_the_way_of_reducing_counts() -> None:
+    def reduced(release: str, way: str) -> set[str]:
+        with VirtualDevice(load_table(release)) as device:
+            numbers, places = device.move(torch.ones(2, dtype=torch.int64)), device.move(torch.tensor([0, 1]))
+            with device.recording("forward"):
+                numbers.scatter_reduce(0, places, numbers, way)
+            return {one.verdict for one in device.recorder.calls() if one.operator == "aten::scatter_reduce.two"}
+
+    assert reduced("2.12.0", "sum") == {"native"}
+    assert reduced("2.12.0", "amax") == {"unsupported"}
+    assert reduced("2.13.0", "amax") == {"native"}
+    assert reduced("2.13.0", "prod") == {"unsupported"}
+
+
 def test_equal_rules_are_equal_in_every_release() -> None:
     """A run on one release speaks for another whose rules are the same."""
     one, other = rules(load_table("2.14.0")), rules(load_table("2.14.1"))
@@ -174,7 +239,11 @@ def test_the_shipped_file_covers_every_release_with_expectations() -> None:
         for operator, taken in one.accepted.items():
             assert taken.isdisjoint(one.blamed(operator))
         tensors = {
-            name for part in (one.refused, one.unclaimed) for them in part.values() for s in them for name in _names(s)
+            name
+            for part in (one.refused, one.unclaimed)
+            for them in part.values()
+            for s in them
+            for name in dtypes_in(s)
         }
         assert all(isinstance(getattr(torch, name), torch.dtype) for name in tensors)
     assert all(speaking_for(release, "own") for release in torch_releases())
@@ -198,7 +267,3 @@ def test_a_file_with_other_content_is_told(body: bytes) -> None:
         decode(data)
     with pytest.raises(TableError, match="is damaged"):
         decode(data[:-1] + b"x")
-
-
-def _names(one: str) -> list[str]:
-    return one.replace(">", " ").split()

@@ -43,6 +43,24 @@ def _gcd(dtype: torch.dtype) -> Any:
     return torch.gcd(_square(dtype), _square(dtype))
 
 
+def _put(accumulate: bool) -> Operation:
+    def put(dtype: torch.dtype) -> Any:
+        places = torch.tensor([0, 1]).to("mps")
+        return _square(dtype).index_put_((places,), _square(dtype)[:2], accumulate=accumulate)
+
+    return put
+
+
+def _add(places: list[int]) -> Operation:
+    def add(dtype: torch.dtype) -> Any:
+        index = torch.tensor(places, dtype=torch.int64).to("mps")
+        return _square(dtype).index_add(0, index, _square(dtype)[: len(places)])
+
+    return add
+
+
+PUT = "aten::_index_put_impl_"
+ATOMIC = "scalar_type == ScalarType::Bool to be true"
 LINEAR = "MPS device does not support linear for non-float inputs"
 
 
@@ -105,6 +123,9 @@ LINEAR = "MPS device does not support linear for non-float inputs"
         ),
         ("2.7.1", lambda d: _square(d).sigmoid(), torch.int64, "aten::sigmoid", "sigmoid op with int64", "2.8.0"),
         ("1.13.1", lambda d: -_square(d), torch.int64, "aten::neg", "input type 'int64' in MPS backend", "2.0.0"),
+        ("2.0.1", _put(accumulate=True), torch.int16, PUT, ATOMIC, "2.8.0"),
+        ("2.7.1", _put(accumulate=True), torch.float16, PUT, ATOMIC, "2.8.0"),
+        ("2.8.0", _add([0, 1]), torch.int64, "aten::index_add", "Expected non int64 dtype for source", "2.9.0"),
     ],
 )
 def test_a_guarded_call_is_unsupported_and_says_so(
@@ -131,6 +152,11 @@ def test_a_guarded_call_is_unsupported_and_says_so(
         ("2.13.0", lambda d: _square(d).normal_(), torch.bfloat16, "aten::normal_"),
         ("2.0.1", lambda d: _square(d).cumsum(0), torch.int32, "aten::cumsum"),
         ("2.8.0", lambda d: _square(d).sigmoid(), torch.int64, "aten::sigmoid"),
+        *(("2.6.0", _put(accumulate=False), d, PUT) for d in (torch.int64, torch.float16, torch.bool, torch.uint8)),
+        *(("2.6.0", _put(accumulate=True), d, PUT) for d in (torch.float32, torch.int32, torch.bool)),
+        ("2.8.0", _put(accumulate=True), torch.float16, PUT),
+        ("2.8.0", _add([0, 1]), torch.int32, "aten::index_add"),
+        ("2.8.0", _add([]), torch.int64, "aten::index_add"),  # nothing is checked where nothing is added
     ],
 )
 def test_what_the_guard_lets_through_stays_native(

@@ -1,8 +1,8 @@
-"""What the lists of PyTorch's own tests say that MPS refuses or takes, in dtypes, where the mechanism does not know it.
+"""What the lists of PyTorch's own tests say that MPS refuses or takes, where the mechanism does not know it.
 
 The lists name entries of the OpInfo database; ``audit/learn.py`` finds the operators that are to blame, once for each
-list, and ``kernels/data/lists.refusals`` keeps the result. A signature is the dtypes that a call reads, each once and
-in order, and after ``>`` those that it returns besides (``float32 int64``, ``int64>float32``).
+list, and ``kernels/data/lists.refusals`` keeps the result: for each operator the signatures (``signatures.py``) that it
+refuses and takes. A call whose signature no list has is not refused by one.
 
 Which lists speak for a release:
 
@@ -32,13 +32,14 @@ from packaging.version import Version
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals.call import Call, Rule
+from mpsprobe_coverage.device.refusals.signatures import dtypes_in, dtypes_of, signature_of, without_flags
 from mpsprobe_coverage.kernels.format import REINSTALL
 from mpsprobe_coverage.kernels.releases import data_folder
 from mpsprobe_coverage.kernels.table import KernelTable
 
 Lists = Literal["own", "neighbours", "none"]
 FILE = "lists.refusals"
-MAGIC = "mpsprobe-list-refusals 1"
+MAGIC = "mpsprobe-list-refusals 2"
 REFUSED, UNCLAIMED, ACCEPTED = "refused", "unclaimed", "accepted"
 PARTS = (REFUSED, UNCLAIMED, ACCEPTED)
 
@@ -92,7 +93,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Contradicted:
-    """A rule of another source, without the signatures that the lists show to be taken."""
+    """A rule about dtypes alone, without those that the lists show to be taken with whatever flags."""
 
     rule: Rule
     accepted: frozenset[str]
@@ -104,7 +105,7 @@ class Contradicted:
 
     def __call__(self, call: Call) -> Refusal | None:
         refused = self.rule(call)
-        return None if refused is not None and signature_of(call) in self.accepted else refused
+        return None if refused is not None and dtypes_of(call) in self.accepted else refused
 
 
 def rules(table: KernelTable, lists: Lists = "own") -> dict[str, tuple[Rule, ...]]:
@@ -124,7 +125,7 @@ def rules_of(operator: str, table: KernelTable, lists: Lists = "own") -> tuple[R
     if not shown:
         return ()
     # A call has all dtypes of the signature that it matches: to know the first of each is enough.
-    dtypes = frozenset(getattr(torch, next(iter(_split(one)))) for one in shown)
+    dtypes = frozenset(getattr(torch, dtypes_in(one)[0]) for one in shown)
     since = {one: _accepted_since(operator, one, table.release) for one in shown}
     return (Listed(dtypes, frozenset(shown), shown, since),)
 
@@ -147,7 +148,7 @@ def uncontradicted(operator: str, rules: tuple[Rule, ...], table: KernelTable, l
     voices = speaking_for(table.release, lists)
     if not voices or all(Version(voice.releases[0]) > Version(table.release) for voice in voices):
         return rules
-    accepted = frozenset.intersection(*(voice.accepted.get(operator, frozenset()) for voice in voices))
+    accepted = frozenset.intersection(*(frozenset(map(without_flags, v.accepted.get(operator, ()))) for v in voices))
     return tuple(_uncontradicted(rule, accepted) for rule in rules)
 
 
@@ -155,8 +156,8 @@ def _uncontradicted(rule: Rule, accepted: frozenset[str]) -> Rule:
     """The rule itself where no list touches it, so that it stays equal to that of other releases."""
     if rule.dtypes is None or not getattr(rule, "only_dtypes", True):
         return rule  # sizes and arguments, of which a list says nothing
-    refused = {_name(dtype) for dtype in rule.dtypes}
-    touched = frozenset(one for one in accepted if not refused.isdisjoint(_split(one)))
+    refused = {str(dtype).removeprefix("torch.") for dtype in rule.dtypes}
+    touched = frozenset(one for one in accepted if not refused.isdisjoint(dtypes_in(one)))
     return Contradicted(rule, touched) if touched else rule
 
 
@@ -171,18 +172,6 @@ def speaking_for(release: str, lists: Lists) -> tuple[Learned, ...]:
     older = [one for one in others if Version(one.releases[-1]) < Version(release)]
     newer = [one for one in others if Version(one.releases[0]) > Version(release)]
     return (*older[-1:], *newer[:1])
-
-
-def signature(inputs: Iterable[str], outputs: Iterable[str]) -> str:
-    """Names of dtypes → the signature of a call that has them."""
-    read = tuple(dict.fromkeys(inputs))
-    made = tuple(dict.fromkeys(name for name in outputs if name not in read))
-    return f"{' '.join(read)}>{' '.join(made)}" if made else " ".join(read)
-
-
-def signature_of(call: Call) -> str:
-    """The signature of ``call``."""
-    return signature((_name(spec.dtype) for spec in call.inputs), (_name(spec.dtype) for spec in call.outputs))
 
 
 @functools.cache
@@ -288,12 +277,3 @@ def _accepted_since(operator: str, one: str, release: str) -> str | None:
         if Version(voice.releases[0]) > Version(release) and one in voice.accepted.get(operator, ()):
             return voice.releases[0]
     return None
-
-
-def _split(one: str) -> list[str]:
-    return one.replace(">", " ").split()
-
-
-@functools.cache
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

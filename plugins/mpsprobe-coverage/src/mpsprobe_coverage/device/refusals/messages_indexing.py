@@ -22,7 +22,17 @@ from mpsprobe_coverage.device.refusals.messages_guards import (
 )
 
 _UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+_ATOMIC = frozenset({torch.float32, torch.int32, torch.bool})
 _TOPK_LIMIT, _FFT_AXES = 16, 4
+
+
+def _accumulates(call: Call) -> bool:
+    return bool(call.argument("accumulate"))
+
+
+def _has_indices(call: Call) -> bool:
+    index = spec(call, "index")
+    return index is None or index.numel > 0
 
 
 def _reduces_to_mean(call: Call) -> bool:
@@ -50,6 +60,14 @@ GUARDS: tuple[Guard, ...] = (
     # Indexing.mm, index_reduce_mps_out
     Guard("index_reduce_int64", ("index_reduce",), Argument("self", LONG)),
     Guard("index_reduce_complex64", ("index_reduce",), Argument("self", frozenset({torch.complex64}))),
+    # Indexing.mm: validateInputData, which lets every whole number and truth value pass where nothing is accumulated
+    Guard(
+        "index_put_accumulate_dtype",
+        ("_index_put_impl_",),
+        Both(Argument("values", other_than(_ATOMIC)), _accumulates),
+    ),
+    # Indexing.mm, index_add_mps_out
+    Guard("index_add_int64", ("index_add",), Both(Argument("source", LONG), _has_indices)),
     # ScatterGather.mm: scatter_mps_general, gather_out_mps
     Guard("scatter_mean", ("scatter_reduce",), Shape(_reduces_to_mean)),
     Guard("gather_sparse_grad", ("gather",), Shape(_has_sparse_grad)),

@@ -48,6 +48,14 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     "fused_grad_scale_refused": ("grad_scale and found_inf are not supported on MPS",),
     "lstm_multi_layer_macos13": ("Multi-layer LSTM support in MPS available only on MacOS 13",),
     "softmax_half_to_float_refused": ("with half to float conversion is not supported on MPS",),
+    # Indexing.mm
+    "index_put_accumulate_dtype": (
+        "Expected scalar_type == ScalarType::Float || inputTensor.scalar_type() == ScalarType::Int || "
+        "scalar_type == ScalarType::Bool to be true",
+        "Expected inputTensor.scalar_type() == ScalarType::Float || inputTensor.scalar_type() == ScalarType::Int || "
+        "inputTensor.scalar_type() == ScalarType::Bool to be true",
+    ),
+    "index_add_int64": ("index_add(): Expected non int64 dtype for source",),
     # LinearAlgebra.mm, Linear.mm, Blas.mm
     "linear_input_not_floating": ("MPS device does not support linear for non-float inputs",),
     "linear_weight_not_floating": ("MPS device does not support linear for non-float weights",),
