@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import profiling
 from measure import (
     BenchmarkFailed,
     Spread,
@@ -172,6 +173,7 @@ GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
     "quick": quick,
     "kernels": kernels,
     "tables": tables,
+    "profile": profiling.timing,
 }
 
 
