@@ -53,8 +53,8 @@ def test_a_peak_within_a_step_is_seen_where_the_allocator_keeps_it(models: str, 
 
 def test_the_slow_mode_gives_each_operator_its_time(models: str, tmp_path: Path) -> None:
     cell = _cell(tmp_path, "--workload", f"{models}:net", "--probe", "operators")
-    names = {one["operator"] for one in cell["operators"]}
-    assert {"aten::relu", "aten::mean.dim"} <= names
+    names = {one["operator"].partition(".")[0] for one in cell["operators"]}
+    assert {"aten::relu", "aten::mean"} <= names
     assert {one["source"] for one in cell["operators"]} == {"slow mode"}
     assert all(one["host_ns"] > 0 for one in cell["operators"]) and cell["profiled_steps"] >= 1
     assert {"first", "second"} <= {one["module"] for one in cell["modules"]} and cell["trace"] is not None
