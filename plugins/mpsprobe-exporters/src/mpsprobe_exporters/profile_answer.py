@@ -119,8 +119,10 @@ def workload_lines(report: ProfileReport) -> list[str]:
 
 def _workload_line(report: ProfileReport, workload: WorkloadInfo) -> str:
     made = [one_line(workload.architecture)] if workload.architecture else []
-    made.append(f"{quantity(workload.parameters)} parameters")
-    parts = [f"{one_line(workload.name)} ({', '.join(made)})", workload.phase, one_line(workload.dtype)]
+    if workload.parameters or report.environment is not None:  # an imported trace does not tell: no zero for that
+        made.append(f"{quantity(workload.parameters)} parameters")
+    name = one_line(workload.name) + (f" ({', '.join(made)})" if made else "")
+    parts = [name, workload.phase, one_line(workload.dtype)]
     if workload.autocast:
         parts.append(f"autocast {one_line(workload.autocast)}")
     if workload.grad_accum != 1:

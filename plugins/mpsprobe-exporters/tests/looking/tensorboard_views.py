@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Frame, Page, Route, sync_playwright
 
 PORT = 6123
@@ -166,17 +167,27 @@ def _views(page: Page, run: str) -> list[tuple[str, str]]:
 
 
 def _open(page: Page, run: str, worker: str, view: str) -> Frame:
+    """The plugin's frame with that view; the page is loaded anew when it does not come."""
+    for _ in range(5):
+        try:
+            return _chosen(page, (run, view, worker))
+        except PlaywrightError as error:
+            sys.stdout.write(f"again: {str(error).splitlines()[0]}\n")
+    raise SystemExit(f"the view {view} of {worker} does not open")
+
+
+def _chosen(page: Page, choices: tuple[str, ...]) -> Frame:
     page.goto("about:blank")
-    page.goto(f"http://127.0.0.1:{PORT}/#pytorch_profiler")
-    page.wait_for_selector("iframe")
-    frame = next(one for one in iter(lambda: _plugin_frame(page), None) if one)
-    for position, choice in enumerate((run, view, worker)):
+    page.goto(f"http://127.0.0.1:{PORT}/#pytorch_profiler", timeout=20_000)
+    page.wait_for_selector("iframe", timeout=20_000)
+    frame = _plugin_frame(page)
+    for position, choice in enumerate(choices):
         box = frame.locator("[aria-haspopup=listbox]").nth(position)
         box.wait_for(timeout=20_000)
-        if box.inner_text().strip() != choice:
-            box.click()
-            frame.locator("li[role=option]", has_text=choice).first.click()
-            time.sleep(1)
+        if box.inner_text(timeout=5_000).strip() != choice:
+            box.click(timeout=5_000)
+            frame.locator("li[role=option]", has_text=choice).first.click(timeout=5_000)
+            page.wait_for_timeout(1000)
     return frame
 
 
@@ -184,16 +195,18 @@ def _settled(page: Page, frame: Frame, view: str) -> str:
     """The content once there is some and it had time to be drawn, at most ``LONGEST`` seconds later."""
     deadline = time.monotonic() + LONGEST
     while not (found := _content(page, frame, view)) and time.monotonic() < deadline:
-        time.sleep(1)
-    time.sleep(SETTLED)
+        page.wait_for_timeout(1000)
+    page.wait_for_timeout(SETTLED * 1000)
     return found and _content(page, frame, view)
 
 
-def _plugin_frame(page: Page) -> Frame | bool:
-    found = [one for one in page.frames if "pytorch_profiler" in one.url and one != page.main_frame]
-    if not found:
-        time.sleep(0.2)
-    return found[0] if found else False
+def _plugin_frame(page: Page) -> Frame:
+    for _ in range(100):
+        found = [one for one in page.frames if "pytorch_profiler" in one.url and one != page.main_frame]
+        if found:
+            return found[0]
+        page.wait_for_timeout(200)  # unlike sleep, it lets the browser's messages in
+    raise PlaywrightError("the plugin's frame does not come")
 
 
 def _content(page: Page, frame: Frame, view: str) -> str:
