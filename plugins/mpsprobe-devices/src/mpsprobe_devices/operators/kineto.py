@@ -7,6 +7,7 @@ some releases lack (2.6 to 2.13 were read) are asked for by name.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -90,7 +91,9 @@ class KinetoRecorder:
         # libkineto of 2.13 writes lines about its own start and stop to standard error unless told not to.
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")
         self._device = device
-        self._profile: Any = profile(activities=list({ProfilerActivity.CPU, activity}), record_shapes=True)
+        # There is one cycle; without this some releases (2.11) warn that events of others are lost.
+        kept = {"acc_events": True} if "acc_events" in inspect.signature(profile).parameters else {}
+        self._profile: Any = profile(activities=list({ProfilerActivity.CPU, activity}), record_shapes=True, **kept)
         self._marks = Marks(_mark, model)
         self._steps = 0
         self._memory: list[tuple[int, int]] = []
