@@ -217,6 +217,8 @@ def _content(page: Page, frame: Frame, view: str) -> str:
         found: Any = inner[-1].evaluate(MODEL) if inner else None
         return json.dumps(found) if found and found["slices"] else ""
     tables = frame.locator("table.stand-in, .ant-table table, .ant-table-tbody").all()
+    if view == "Memory" and "No Data" in frame.inner_text("body") and not frame.locator("table.stand-in").count():
+        return ""
     rows = [table.locator("tr").count() for table in tables]
     return f"{len(rows)} tables and charts with {sum(rows)} rows" if sum(rows) > len(rows) else ""
 

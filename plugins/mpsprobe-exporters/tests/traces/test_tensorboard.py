@@ -29,6 +29,7 @@ from mpsprobe.output import write_folder
 from mpsprobe.registry import Registry
 from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Trace
 from mpsprobe.testing import sample_profile_report
+from mpsprobe_exporters.traces.counters import AT_FIRST
 from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
 
 ALL = ["Overview", "Operator", "Kernel", "Trace", "Memory", "Module"]
@@ -59,7 +60,7 @@ def test_every_view_of_the_sample_has_content(tmp_path: Path) -> None:
     [model] = found.modules
     assert (model.name, model.occurences, model.device_duration) == ("SampleModel", 2, 320.0)
     assert [child.name for child in model.children] == ["encoder.0 (Linear)"]
-    assert found.peaks == {"CUDA0": 1_500_000}
+    assert found.peaks == {"CUDA0": 1_500_000} and list(found.memory) == ["GPU0"]  # else the view offers no device
     assert found.gpu["Name"] == "Apple M3 Max" and found.gpu["GPU Utilization"] == "44.0 %"
 
 
@@ -84,7 +85,7 @@ def test_memory_of_the_timed_steps_stands_in_where_the_trace_has_none(tmp_path: 
     trace = sample_profile_report().cells[0].trace
     assert trace is not None
     found = seen(report_of(trace.model_copy(update={"counters": []})), tmp_path)
-    assert found.peaks == {"CUDA0": 1_500_000} and found.memory == {}
+    assert found.peaks == {"CUDA0": 1_500_000} and list(found.memory["GPU0"]) == [AT_FIRST]
 
 
 def test_where_only_the_process_is_measured_its_footprint_is_the_memory_of_the_cpu(tmp_path: Path) -> None:
@@ -106,8 +107,12 @@ def test_an_operator_is_charged_with_what_changed_while_it_ran(tmp_path: Path) -
     ]
     found = seen(report_of(trace_of(rows, ["s", "aten::a", "aten::b"], counters=curves)), tmp_path)
     # Self increase, allocated by itself, its allocations; the same with what it calls; calls.
-    assert found.memory["GPU0"] == {"aten::a": [500, 500, 1, 500, 500, 1, 1], "aten::b": [-400, 0, 0, -400, 0, 0, 1]}
-    assert found.memory["CPU"] == {"aten::a": [64, 64, 1, 64, 64, 1, 1]}
+    assert found.memory["GPU0"] == {
+        AT_FIRST: [1000, 1000, 1, 1000, 1000, 1, 2],
+        "aten::a": [500, 500, 1, 500, 500, 1, 1],
+        "aten::b": [-400, 0, 0, -400, 0, 0, 1],
+    }
+    assert found.memory["CPU"] == {AT_FIRST: [64, 64, 1, 64, 64, 1, 2]}
     assert found.peaks == {"CUDA0": 1500, "CPU-1": 64}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, thousandths, ticks
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CURVES = ("allocated_bytes", "reserved_bytes", "process_bytes")
 CPU_PREFIX = "cpu_"  # of the names of curves that are the host's in the trace of another device
 ON_CPU = f"{CPU_PREFIX}allocated_bytes"
+AT_FIRST = "(memory that is held at first)"
 LARGEST = 2.0**62  # bytes
 
 
@@ -47,11 +48,16 @@ def lines(curves: Iterable[Curve], process: int, base_ns: int) -> Iterator[str]:
                 )
 
 
-def allocations(curves: Sequence[Curve], place: str, base_ns: int, cpu: bool) -> Iterator[str]:
+def allocations(
+    curves: Sequence[Curve], place: str, base_ns: int, cpu: bool, new_place: Callable[[], str]
+) -> Iterator[str]:
     """What torch-tb-profiler draws as memory: an allocation or release for each change of a curve.
 
     It knows the types of device 0 and 1 only: ``cpu`` says that allocated bytes are the host's, else they are drawn
     for GPU0. Each change is an allocation of its own, so an operator is charged with what changed while it ran.
+
+    It draws a device only if an operator is charged there. What is held at first belongs to none, so a stand-in of no
+    length gets it, on a row that ``new_place`` makes.
     """
     if not any(one.name.endswith("allocated_bytes") for one in curves):
         # Torch does not count what the CPU holds: there the footprint of the whole process stands for it.
@@ -62,17 +68,27 @@ def allocations(curves: Sequence[Curve], place: str, base_ns: int, cpu: bool) ->
             continue
         reserved = next((one for one in curves if one.name == f"{prefix}reserved_bytes"), None)
         where = '"Device Type":0,"Device Id":-1' if on_host else '"Device Type":1,"Device Id":0'
-        yield from _changes(allocated, reserved, place, where, base_ns)
+        yield from _changes(allocated, reserved, (place, new_place), where, base_ns)
 
 
-def _changes(allocated: Curve, reserved: Curve | None, place: str, where: str, base_ns: int) -> Iterator[str]:
+def _changes(
+    allocated: Curve, reserved: Curve | None, places: tuple[str, Callable[[], str]], where: str, base_ns: int
+) -> Iterator[str]:
     held = _points(reserved) if reserved is not None else []
-    before, position = 0, 0
+    before, position, started = 0, 0, False
     for index, (at, value) in enumerate(_points(allocated)):
         while position < len(held) - 1 and held[position + 1][0] <= at:
             position += 1
         total = f',"Total Reserved":{held[position][1]}' if held else ""
         shown = exact(ticks(_time(at, base_ns)))
+        place = places[0]
+        if value > 0 and not started:
+            started, place = True, places[1]()
+            length = exact(ticks(_time(at, base_ns) + 1) - ticks(_time(at, base_ns)))
+            yield (
+                f'{SEPARATOR}{{"ph":"X","cat":"cpu_op","name":"{AT_FIRST}",{place},"ts":{shown},"dur":{length},'
+                f'"args":{{"placeholder":"yes"}}}}'
+            )
         yield (
             f'{SEPARATOR}{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"ts":{shown},'
             f'"args":{{{where},"Addr":{index + 1},"Bytes":{value - before},"Total Allocated":{value}{total}}}}}'
