@@ -92,7 +92,7 @@ class KinetoRecorder:
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")
         self._device = device
         # There is one cycle; without this some releases (2.11) warn that events of others are lost.
-        kept = {"acc_events": True} if "acc_events" in inspect.signature(profile).parameters else {}
+        kept: dict[str, Any] = {"acc_events": True} if "acc_events" in inspect.signature(profile).parameters else {}
         self._profile: Any = profile(activities=list({ProfilerActivity.CPU, activity}), record_shapes=True, **kept)
         self._marks = Marks(_mark, model)
         self._steps = 0
