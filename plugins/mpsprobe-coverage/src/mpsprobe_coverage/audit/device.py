@@ -124,7 +124,7 @@ class _BothRules:
         return parted
 
 
-class _Noting(Interception):
+class _Noting(Interception):  # type: ignore[no-untyped-call]  # torch has no types for subclasses of its modes
     """Tells the recorder with which flags an operator is called that is judged."""
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
