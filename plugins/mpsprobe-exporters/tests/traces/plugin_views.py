@@ -19,6 +19,7 @@ class Views(NamedTuple):
         modules: of the module view, those without a module around them.
         memory: by device, bytes allocated by operator.
         peaks: by device, bytes.
+        curves: by device, how many points the memory view draws.
         gpu: what the overview tells of the GPU.
     """
 
@@ -30,6 +31,7 @@ class Views(NamedTuple):
     modules: list[Any]
     memory: dict[str, dict[str, float]]
     peaks: dict[str, float]
+    curves: dict[str, int]
     gpu: dict[str, str]
 
 
@@ -62,5 +64,6 @@ def views(path: Path, scratch: Path) -> Views:
             {f"{kind.name}{number}": peak for (kind, number), peak in snapshot.get_peak_memory().items()}
             if snapshot
             else {},
+            {device: len(rows) for device, rows in run.get_memory_curve()["rows"].items()} if snapshot else {},
             {row["title"]: row["value"] for row in run.gpu_summary or []},
         )

@@ -61,6 +61,7 @@ def test_every_view_of_the_sample_has_content(tmp_path: Path) -> None:
     assert (model.name, model.occurences, model.device_duration) == ("SampleModel", 2, 320.0)
     assert [child.name for child in model.children] == ["encoder.0 (Linear)"]
     assert found.peaks == {"CUDA0": 1_500_000} and list(found.memory) == ["GPU0"]  # else the view offers no device
+    assert found.curves == {"GPU0": 7}  # four values, and before three of them the one that held until then
     assert found.gpu["Name"] == "Apple M3 Max" and found.gpu["GPU Utilization"] == "44.0 %"
 
 

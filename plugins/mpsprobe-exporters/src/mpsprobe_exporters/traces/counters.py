@@ -79,7 +79,7 @@ def _changes(
     for index, (at, value) in enumerate(_points(allocated)):
         while position < len(held) - 1 and held[position + 1][0] <= at:
             position += 1
-        total = f',"Total Reserved":{held[position][1]}' if held else ""
+        reserving = held[position][1] if held else 0  # torch writes it so; without one no curve is drawn
         shown = exact(ticks(_time(at, base_ns)))
         place = places[0]
         if value > 0 and not started:
@@ -91,7 +91,8 @@ def _changes(
             )
         yield (
             f'{SEPARATOR}{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"ts":{shown},'
-            f'"args":{{{where},"Addr":{index + 1},"Bytes":{value - before},"Total Allocated":{value}{total}}}}}'
+            f'"args":{{{where},"Addr":{index + 1},"Bytes":{value - before},"Total Allocated":{value},'
+            f'"Total Reserved":{reserving}}}}}'
         )
         before = value
 
