@@ -27,7 +27,7 @@ from mpsprobe import exporting
 from mpsprobe.errors import ReportError
 from mpsprobe.output import write_folder
 from mpsprobe.registry import Registry
-from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Trace
+from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Trace, Track
 from mpsprobe.testing import sample_profile_report
 from mpsprobe_exporters.traces.counters import AT_FIRST
 from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
@@ -169,6 +169,19 @@ def test_hostile_names_lose_no_run(text: str, tmp_path: Path) -> None:
 def test_no_trace_loses_its_run(trace: Trace, tmp_path: Path) -> None:
     found = seen(report_of(trace), tmp_path)
     assert found.steps and found.costs["Total"] > 0
+
+
+def test_a_trace_of_a_device_alone_has_a_named_host_for_what_the_reader_needs(tmp_path: Path) -> None:
+    alone = Trace(
+        names=["gemm"],
+        categories=["kernel"],
+        tracks=[Track(name="stream 7", kind="device", process=5, thread=7)],
+        **{name: [0] for name in ("name", "category", "track", "flow", "start_ns")},
+        detail=[-1],
+        duration_ns=[5_000],
+    )
+    found = seen(report_of(alone), tmp_path)  # the strict reader asks for the names
+    assert found.kernels and found.costs["Total"] > 0
 
 
 def test_the_same_report_gives_the_same_bytes_and_overwrites_nothing(tmp_path: Path) -> None:

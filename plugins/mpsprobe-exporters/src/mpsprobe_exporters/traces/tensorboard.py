@@ -59,11 +59,12 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     hosts = _numbered(trace, "host", FIRST_HOST, None)
     devices = _numbered(trace, "device", 0, MOST_DEVICES - 1)
     main = next(iter(hosts.values()), FIRST_HOST)
-    head = header(report, [CellFacts(cell, [*hosts.values(), *devices.values()] or [main], None)])
+    named = list(hosts.values()) or [main]  # what the reader needs lies on a host, also where the trace has none
+    head = header(report, [CellFacts(cell, [*named, *devices.values()], None)])
     # The reader cuts the file at its last bracket to add counters of its own: nothing may stand behind the events.
     yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
     shown = title(cell)
-    for number in hosts.values() if trace is not None else [main]:
+    for number in named:
         layout.process(number, f"{shown}: host", None if trace is not None else timed.MADE)
     for number in devices.values():
         layout.process(number, f"{shown}: {cell.device.upper()}")
