@@ -63,7 +63,7 @@ def test_show_finds_by_name_and_by_distribution() -> None:
     assert shown.stdout == run_cli("plugins", "show", "mpsprobe", variables=ALL).stdout
     assert "commands      diff, export, import, plugins, profile, workloads" in shown.stdout
     [found] = run_cli("plugins", "show", "core", "--format", "json", variables=ALL).json()
-    assert found["contributes"] == {"command": ["export", "plugins", "profile", "workloads"]}
+    assert found["contributes"] == {"command": ["diff", "export", "import", "plugins", "profile", "workloads"]}
 
 
 def test_an_unknown_plugin_gets_the_nearest_names() -> None:
