@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -194,3 +197,19 @@ def test_the_registry_has_them() -> None:
     registry = get_registry()
     assert set(registry.runners()) == {"trainer", "accelerate"}
     assert registry.runner("trainer").name == "trainer"
+
+
+def test_what_is_missing_is_told_with_what_to_install(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "accelerate" else real(name))
+    assert runner.unavailable(CpuDevice()) == "accelerate not installed: pip install 'mpsprobe-hf[trainer]'"
+
+
+def test_a_runner_is_asked_without_importing_what_it_needs() -> None:
+    code = (
+        "import sys; sys.modules.update(greenlet=None, accelerate=None)\n"
+        "from mpsprobe.registry import get_registry\n"
+        "print([get_registry().runner(name).name for name in ('trainer', 'accelerate')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "['trainer', 'accelerate']", ran.stderr

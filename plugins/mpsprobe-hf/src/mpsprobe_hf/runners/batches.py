@@ -61,7 +61,7 @@ def reason_against(device: Device, *distributions: str) -> str | None:
 
     missing = [name for name in distributions if importlib.util.find_spec(name) is None]
     if missing:
-        return f"{' and '.join(missing)} is not installed: pip install 'mpsprobe-hf[trainer]'"
+        return f"{' and '.join(missing)} not installed: pip install 'mpsprobe-hf[trainer]'"
     if device.name not in DEVICES:
         return f"it knows {', '.join(DEVICES)} only"
     if device.name == "cpu":
