@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe import loading
 from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe.output import check_folder, check_writable, deliver, write_folder
+from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ def _files(registry: Registry, name: str, exporter: Any, report: Report) -> Iter
 
 
 def _pieces(content: Iterable[str | bytes]) -> Iterator[bytes]:
-    for piece in content:
-        yield piece.encode("utf-8", "backslashreplace") if isinstance(piece, str) else piece
+    yield from map(as_bytes, content)
 
 
 def _blame(registry: Registry, name: str, problem: str, cause: Exception | None) -> NoReturn:

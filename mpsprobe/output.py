@@ -45,7 +45,7 @@ def write_atomically(path: str | Path, data: str | bytes) -> None:
         OutputError: it cannot be written; what was at ``path`` is untouched and nothing is left beside it.
     """
     with _replacing(path) as stream:
-        stream.write(_as_bytes(data))
+        stream.write(as_bytes(data))
 
 
 def write_folder(path: str | Path, files: Iterable[tuple[str, Iterable[bytes]]]) -> Path:
@@ -121,7 +121,7 @@ def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> Non
     """
     if path is not None and str(path) != "-":
         with _replacing(path) as stream:
-            for piece in [_as_bytes(data)] if isinstance(data, (str, bytes)) else data:
+            for piece in [as_bytes(data)] if isinstance(data, (str, bytes)) else data:
                 stream.write(piece)
         return
     if not isinstance(data, (str, bytes)):
@@ -218,7 +218,8 @@ def _move_to_free_name(made: Path, parent: Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def _as_bytes(data: str | bytes) -> bytes:
+def as_bytes(data: str | bytes) -> bytes:
+    """``data`` as it is written: UTF-8, with escapes for what that cannot hold."""
     return data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
 
 

@@ -232,6 +232,10 @@ class Registry:
             f"the command '{name}'", entry.declaration.target, entry.plugin, click.Command, lambda one: one
         )
 
+    def listens(self, hook: str) -> bool:
+        """Whether any plugin has ``hook``: what it would be told need not be made for nobody."""
+        return any(hook in plugin.hooks for plugin in self.plugins())
+
     def announce(self, hook: str, **arguments: Any) -> None:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
         for plugin in self.plugins():

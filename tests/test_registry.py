@@ -230,6 +230,7 @@ def test_a_run_is_announced_to_every_plugin_that_listens(plugin_folder: Path, to
 
     assert c_listens_plugin.heard == [("net", "training")]
     [line] = told
+    assert not Registry([]).listens("mpsprobe_before_run")
     assert "b-breaks 1.0 is left out: its hook mpsprobe_before_run failed: OSError: full" in line
 
 

@@ -72,7 +72,8 @@ def profile(
     named, phase = ",".join(plan.asked.workloads), ",".join(plan.asked.phases)
     registry.announce("mpsprobe_before_run", workload=named, phase=phase)
     report = _measured(registry, wishes, plan)
-    registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
+    if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
+        registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
     try:
         for one, path in targets:
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
