@@ -11,6 +11,7 @@ from mpsprobe.declarations import (
     CommandDeclaration,
     DeviceDeclaration,
     ExporterDeclaration,
+    KernelTablesDeclaration,
     ProbeDeclaration,
     RunnerDeclaration,
     ScannerDeclaration,
@@ -23,6 +24,7 @@ from mpsprobe.suggestions import printable
 KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "workload": ("mpsprobe_workloads", WorkloadDeclaration),
     "scanner": ("mpsprobe_scanners", ScannerDeclaration),
+    "backend": ("mpsprobe_kernel_tables", KernelTablesDeclaration),
     "exporter": ("mpsprobe_exporters", ExporterDeclaration),
     "device": ("mpsprobe_devices", DeviceDeclaration),
     "probe": ("mpsprobe_probes", ProbeDeclaration),

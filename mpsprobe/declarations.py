@@ -54,6 +54,19 @@ class ScannerDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelTablesDeclaration:
+    """The kernel tables of one backend of torch. ``target`` resolves to a ``KernelTables``.
+
+    Args:
+        name: the backend, as the user types it after ``--backend`` (``xpu``).
+    """
+
+    name: str
+    target: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExporterDeclaration:
     """What turns a report into something else. ``target`` resolves to an ``Exporter``.
 
@@ -132,6 +145,7 @@ class Diagnosis:
 Declaration = (
     WorkloadDeclaration
     | ScannerDeclaration
+    | KernelTablesDeclaration
     | ExporterDeclaration
     | DeviceDeclaration
     | ProbeDeclaration

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DeviceDeclaration,
         Diagnosis,
         ExporterDeclaration,
+        KernelTablesDeclaration,
         ProbeDeclaration,
         RunnerDeclaration,
         ScannerDeclaration,
@@ -67,6 +68,11 @@ def mpsprobe_runners() -> Iterable[RunnerDeclaration]:
 @hookspec
 def mpsprobe_scanners() -> Iterable[ScannerDeclaration]:
     """Scanners. Called when a coverage report is planned."""
+
+
+@hookspec
+def mpsprobe_kernel_tables() -> Iterable[KernelTablesDeclaration]:
+    """Kernel tables of backends. Called when a backend is chosen (``coverage --backend``) or listed."""
 
 
 @hookspec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -113,6 +113,82 @@ class Scanner(Protocol):
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
     ) -> Report: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What PyTorch calls a backend, and what it does with an operator that has no kernel there.
+
+    Attributes:
+        device: the device type as ``torch.device`` takes it (``xpu``, ``privateuseone``).
+        key: the dispatch key of its dense tensors (``XPU``, ``PrivateUse1``). Sparse tensors have ``Sparse`` and
+            ``SparseCsr`` before it, autocast ``Autocast``.
+        label: the backend as people write it, for reports; ``key`` where it is empty.
+        without_kernel: ``raises``, or ``cpu``: the backend runs such an operator on the CPU, unasked.
+        variable: what a user sets to have it run on the CPU where it would raise
+            (``PYTORCH_ENABLE_XPU_FALLBACK=1``); ``None`` where nothing helps.
+    """
+
+    device: str
+    key: str
+    label: str = ""
+    without_kernel: str = "raises"
+    variable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackendKernels:
+    """What one torch release registers for a backend. Operators are written ``namespace::name.overload``.
+
+    Which operators the release has, and which have composite kernels, is known without it: the same on every backend.
+
+    Attributes:
+        release: of torch (``2.13.0``).
+        kernels: dispatch key of the backend (``XPU``, ``SparseXPU``, ``AutocastXPU``) → operators with a kernel there.
+        source: what it was read from, in words, for the report.
+        sha256: of what it was read from, in hexadecimal, if that is one file.
+        whole: no operator without an entry has a kernel. If False, those are ``unknown`` and never ``missing``.
+        fallback: operators that are registered to run on the CPU, unasked; they need not be in ``kernels``.
+        raising: operators whose registered kernel only raises.
+        refused_dtypes: dtype (``float64``) → why no tensor can have it on the backend, in a sentence.
+        notes: what a reader of a report should know of the table.
+    """
+
+    release: str
+    kernels: Mapping[str, Collection[str]]
+    source: str
+    sha256: str = ""
+    whole: bool = True
+    fallback: Collection[str] = ()
+    raising: Collection[str] = ()
+    refused_dtypes: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@runtime_checkable
+class KernelTables(Protocol):
+    """The kernels of one backend, release by release.
+
+    One that can ask the running dispatcher may also have ``installed() -> BackendKernels | None``, which ``--torch
+    installed`` means; ``None`` where the backend is not in this process. Without it the installed release's table is
+    taken. One that knows where C++ asks tensors for their device type may have
+    ``routes(release) -> Mapping[str, Callable]``: operator → a function with its arguments that calls, by
+    ``torch.ops``, what that backend calls instead.
+    """
+
+    backend: Backend
+
+    def releases(self) -> Sequence[str]:
+        """The torch releases that have a table; at least one. Nothing is read for it that ``table`` could read."""
+        ...
+
+    def table(self, release: str) -> BackendKernels:
+        """The table of one of ``releases``.
+
+        Raises:
+            TableError: it cannot be read; the message says what to do.
+        """
+        ...
 
 
 @runtime_checkable

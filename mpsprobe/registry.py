@@ -24,11 +24,12 @@ if TYPE_CHECKING:
         CommandDeclaration,
         DeviceDeclaration,
         ExporterDeclaration,
+        KernelTablesDeclaration,
         ProbeDeclaration,
         RunnerDeclaration,
         ScannerDeclaration,
     )
-    from mpsprobe.protocols import Device, Probe, Runner, Scanner, Workload
+    from mpsprobe.protocols import Device, KernelTables, Probe, Runner, Scanner, Workload
 
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
 OPEN_NAMES = (
@@ -39,6 +40,7 @@ FIRST_PARTY = {
     "workload": "mpsprobe-hf",
     "exporter": "mpsprobe-exporters",
     "scanner": "mpsprobe-coverage",
+    "backend": "mpsprobe-coverage",
     "device": "mpsprobe-devices",
     "probe": "mpsprobe-devices",
     "runner": "mpsprobe-hf",
@@ -109,6 +111,10 @@ class Registry:
     def scanners(self) -> Mapping[str, ScannerDeclaration]:
         """The scanners, by name."""
         return self._catalogue("scanner").usable()
+
+    def backends(self) -> Mapping[str, KernelTablesDeclaration]:
+        """The backends that have kernel tables, by name."""
+        return self._catalogue("backend").usable()
 
     def exporters(self) -> Mapping[str, ExporterDeclaration]:
         """The exporters, by name."""
@@ -190,6 +196,13 @@ class Registry:
         if able:
             raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", _switch_off())
         raise UsageError(f"no installed scanner reads '{shown}' workloads", self._hint("scanner"))
+
+    def kernel_tables(self, backend: str) -> KernelTables:
+        """The kernel tables of the backend of that name. Raises as ``workload``."""
+        from mpsprobe.protocols import KernelTables
+
+        made: KernelTables = self._object("backend", backend, KernelTables)
+        return made
 
     def device(self, name: str) -> Device:
         """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
