@@ -1,0 +1,55 @@
+"""Directives that write Markdown, which the page then reads as if it stood there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+
+class MarkdownDirective(SphinxDirective):
+    """A directive whose content is made by ``markdown()``: ``argument`` says of what."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
+
+    def markdown(self, argument: str) -> str:
+        """The Markdown that takes the directive's place."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """Read what ``markdown()`` wrote; its headings become sections of the page."""
+        text = self.markdown(self.arguments[0] if self.arguments else "")
+        lines = StringList(text.splitlines(), source=self.get_source_info()[0])
+        made = nodes.Element()
+        self.state.nested_parse(lines, self.content_offset, made, match_titles=True)
+        return made.children
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a column that has nothing to say in any row is left out."""
+    cells = [[cell.replace("\n", " ").replace("|", "\\|") for cell in row] for row in rows]
+    if not cells:
+        return ""
+    kept = [index for index in range(len(heads)) if any(row[index] for row in cells)]
+    lines = [[heads[index] for index in kept], ["---" for _ in kept]]
+    lines += [[row[index] for index in kept] for row in cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def code(text: object) -> str:
+    """``text`` as code in running text."""
+    return f"`{text}`" if str(text) else ""
+
+
+def from_docstring(text: str) -> str:
+    """Running text of a docstring, where code stands between double backquotes, as Markdown."""
+    return re.sub(r"``(.+?)``", r"`\1`", text, flags=re.DOTALL)
+
+
+def block(language: str, text: str) -> str:
+    """A fenced block."""
+    return f"````{language}\n{text.rstrip()}\n````"
