@@ -19,7 +19,15 @@ Presence = Literal["both", "new", "gone"]
 
 
 class ComparedSide(Record):
-    """One of the two reports. ``source`` is how the user named it."""
+    """One of the two reports.
+
+    Attributes:
+        source: how the user named it.
+        workloads: names of what it ran.
+        environment: where it was made; ``None`` where that is not known.
+        devices: what ran it.
+        complete: whether it ran to its end; false after Ctrl-C.
+    """
 
     source: str
     workloads: list[str] = []
@@ -30,7 +38,13 @@ class ComparedSide(Record):
 
 
 class ChangedCondition(Record):
-    """Something about the runs themselves that differs: another machine, another torch, other settings."""
+    """Something about the runs themselves that differs: another machine, another torch, other settings.
+
+    Attributes:
+        what: the condition (``torch``, ``device``, ``steps``, …).
+        old: its value in the old report.
+        new: its value in the new one.
+    """
 
     what: str
     old: str
@@ -38,10 +52,13 @@ class ChangedCondition(Record):
 
 
 class ComparisonMethod(Record):
-    """How a difference is told from noise; ``words`` says it in full.
+    """How a difference is told from noise.
 
-    ``level`` is the chance that a comparison of two equal programs tells any difference at all, over all ``tests``.
-    ``threshold`` is the least share by which a quantity has to differ to count: 0.02 for 2 %.
+    Attributes:
+        level: the chance that a comparison of two equal programs tells any difference at all, over all ``tests``.
+        threshold: the least share by which a quantity has to differ to count: 0.02 for 2 %.
+        tests: how many quantities were tested together.
+        words: the method in full.
     """
 
     level: float
@@ -51,12 +68,27 @@ class ComparisonMethod(Record):
 
 
 class ComparedQuantity(Record):
-    """One quantity of one configuration. ``ratio`` is new ÷ old, ``low`` and ``high`` its 95 % interval.
+    """One quantity of one configuration.
 
-    ``old`` and ``new`` are medians of the steps; of several processes the geometric mean of the medians of each.
-
-    ``samples`` says what the test took for independent: ``process`` (the median of each process) or ``step``;
-    ``old_count`` and ``new_count`` say how many there were. ``adjusted_p_value`` is corrected for the number of tests.
+    Attributes:
+        quantity: what kind it is.
+        name: which one: of a phase or of a kind of memory its name, else that of the quantity.
+        unit: of ``old`` and ``new``.
+        old: the median of the old steps; of several processes the geometric mean of the median of each.
+        new: the same of the new ones.
+        ratio: new ÷ old.
+        low: lower end of the 95 % interval of ``ratio``.
+        high: its upper end.
+        samples: what the test took for independent: the median of each process, or each step; ``None``: it was
+            not tested.
+        old_count: how many such samples the old report has.
+        new_count: how many the new one has.
+        test: name of the test; ``None``: it was not tested.
+        p_value: of that test alone.
+        adjusted_p_value: corrected for the number of tests.
+        difference: what may be said of it.
+        regression: whether ``--fail-on regression`` counts it.
+        note: what else to know of it.
     """
 
     quantity: QuantityKind
@@ -79,10 +111,17 @@ class ComparedQuantity(Record):
 
 
 class ComparedOperator(Record):
-    """One operator: calls and self time in one profiled step.
+    """One operator: calls and self time in one profiled step. Each was measured once, so nothing is said of noise.
 
-    ``clock`` says whose time: the device's kernels where both reports have it, else the host's. Each was measured once,
-    so nothing is said of noise.
+    Attributes:
+        operator: ``namespace::name.overload``.
+        clock: whose time: the device's kernels where both reports have it, else the host's.
+        presence: which of the reports has it.
+        old_calls: calls in one profiled step of the old report; ``None`` where it has none.
+        new_calls: the same of the new one.
+        old_ns: self time in one profiled step of the old report.
+        new_ns: the same of the new one.
+        ratio: new time ÷ old time.
     """
 
     operator: str
@@ -96,7 +135,21 @@ class ComparedOperator(Record):
 
 
 class ComparedFallback(Record):
-    """An operator that leaves MPS in one of the reports, or in both; all figures are for one step."""
+    """An operator that leaves MPS in one of the reports, or in both; all figures are for one step.
+
+    Attributes:
+        operator: ``namespace::name.overload``.
+        presence: which of the reports has it.
+        old_verdict: why it leaves MPS in the old report.
+        new_verdict: why in the new one.
+        old_calls: calls in one step of the old report.
+        new_calls: the same of the new one.
+        old_ns: their time in one step, where it was observed.
+        new_ns: the same of the new one.
+        old_bytes: what is copied to the CPU and back in one step.
+        new_bytes: the same of the new one.
+        regression: whether ``--fail-on regression`` counts it.
+    """
 
     operator: str
     presence: Presence
@@ -112,7 +165,17 @@ class ComparedFallback(Record):
 
 
 class ConfigurationKey(Record):
-    """What tells the configurations of a profile apart."""
+    """What tells the configurations of a profile apart.
+
+    Attributes:
+        workload: its name.
+        phase: ``inference`` or ``training``.
+        device: torch's name of it.
+        batch_size: samples in a step; ``None``: the workload's own.
+        seq_len: tokens or frames in a sample; ``None``: the workload's own.
+        dtype: of the parameters; ``None`` where it is not known.
+        autocast: the dtype of autocast; ``None`` without.
+    """
 
     workload: str
     phase: str
@@ -124,7 +187,16 @@ class ConfigurationKey(Record):
 
 
 class ComparedCell(ConfigurationKey):
-    """One configuration that both reports have. ``regression``: it ran to its end in the old one only."""
+    """One configuration that both reports have.
+
+    Attributes:
+        quantities: times, throughput and memory.
+        operators: time by operator, where both reports have it.
+        fallbacks: what leaves MPS in either report.
+        old_failure: how the old one ended early.
+        new_failure: how the new one did.
+        regression: it ran to its end in the old report only.
+    """
 
     quantities: list[ComparedQuantity] = []
     operators: list[ComparedOperator] = []
@@ -135,7 +207,11 @@ class ComparedCell(ConfigurationKey):
 
 
 class UnpairedCell(ConfigurationKey):
-    """A configuration that only one of the reports has."""
+    """A configuration that only one of the reports has.
+
+    Attributes:
+        presence: which of the reports has it.
+    """
 
     presence: Presence
 
@@ -143,7 +219,13 @@ class UnpairedCell(ConfigurationKey):
 class ComparedVerdict(Record):
     """An operator whose verdict differs, or that one of the coverage reports does not have.
 
-    Of an operator with several verdicts in a report the worst counts. ``release`` is set in a matrix.
+    Attributes:
+        operator: ``namespace::name.overload``.
+        release: of torch; set in a matrix only.
+        old: the old verdict; of several the worst.
+        new: the new one.
+        change: worse or better, or that only one report has the operator.
+        regression: whether ``--fail-on regression`` counts it.
     """
 
     operator: str
@@ -155,7 +237,15 @@ class ComparedVerdict(Record):
 
 
 class ComparedAdvisory(Record):
-    """A known wrong result that matches in one of the coverage reports only."""
+    """A known wrong result that matches in one of the coverage reports only.
+
+    Attributes:
+        id: of the advisory, as ``mpsprobe advisories show`` takes it.
+        title: the same in a line.
+        release: of torch; set in a matrix only.
+        presence: which of the reports has it.
+        regression: whether ``--fail-on regression`` counts it.
+    """
 
     id: str
     title: str
@@ -165,7 +255,14 @@ class ComparedAdvisory(Record):
 
 
 class ComparedFailure(Record):
-    """How the runs of two coverage reports ended, where that differs."""
+    """How the runs of two coverage reports ended, where that differs.
+
+    Attributes:
+        release: of torch; set in a matrix only.
+        old: how the old run ended early; ``None``: it did not.
+        new: how the new one did.
+        regression: whether ``--fail-on regression`` counts it.
+    """
 
     release: str | None = None
     old: RunFailure | None = None
@@ -174,7 +271,22 @@ class ComparedFailure(Record):
 
 
 class ComparisonReport(Record):
-    """Two reports of one kind held against each other. ``regressions`` counts what ``--fail-on regression`` counts."""
+    """Two reports of one kind held against each other.
+
+    Attributes:
+        compares: the kind of both reports.
+        old: the report that the other one is held against.
+        new: that other one.
+        conditions: what differs about the runs themselves.
+        method: how differences were told from noise; ``None`` for coverage, which has no noise.
+        cells: configurations that both profiles have.
+        unpaired: configurations that only one of them has.
+        verdicts: operators of coverage whose verdict differs.
+        advisories: known wrong results that only one report has.
+        failures: runs of coverage that ended differently.
+        regressions: what ``--fail-on regression`` counts.
+        notes: what else a reader should know.
+    """
 
     kind: Literal["comparison"] = "comparison"
     schema_version: Literal[1] = 1

@@ -19,16 +19,27 @@ the lists of PyTorch's own tests."""
 
 
 class TableProvenance(Record):
-    """From which file a kernel table was built."""
+    """From which file a kernel table was built.
+
+    Attributes:
+        wheel: its file name.
+        sha256: of that file, in hexadecimal.
+    """
 
     wheel: str
     sha256: str
 
 
 class Target(Record):
-    """What was judged. ``table`` is ``None`` when the live dispatcher was asked (a build with MPS).
+    """What was judged.
 
-    ``macos`` is the one that was asked for; ``None`` stands for a new one.
+    Attributes:
+        backend: what was judged, as ``torch.device`` names it.
+        torch: the release.
+        macos_minimum: the oldest macOS that the release runs on.
+        macos: the one that was asked for; ``None`` stands for a new one.
+        table: the table that was read; ``None`` when the live dispatcher was asked (a build with MPS).
+        torchvision: the release of torchvision whose table was read too.
     """
 
     backend: Literal["mps"] = "mps"
@@ -40,7 +51,15 @@ class Target(Record):
 
 
 class CoverageSummary(Record):
-    """Counts. Composite operators are not in them: what they are made of is."""
+    """Counts. Composite operators are not in them: what they are made of is.
+
+    Attributes:
+        calls: of all operators.
+        operators: distinct ones.
+        calls_by_verdict: a verdict that does not occur has no entry.
+        operators_by_verdict: likewise.
+        parameters_bytes: memory of the parameters.
+    """
 
     calls: int = Field(ge=0)
     operators: int = Field(ge=0)
@@ -57,9 +76,18 @@ class CoverageSummary(Record):
 class OperatorFinding(Record):
     """One operator under one verdict.
 
-    ``calls`` and both ``_bytes`` are totals over the run. ``shapes`` holds the shapes of the tensor
-    arguments, as the distinct combinations that occurred, most frequent first. ``native_since`` is
-    the first release from which the operator has had a native kernel without a gap up to the newest.
+    Attributes:
+        operator: ``namespace::name.overload``, without ``.default``.
+        verdict: what becomes of it.
+        calls: over the whole run.
+        phases: calls in each phase (``forward``, ``backward``, ``optimizer``).
+        dtypes: of its tensors.
+        shapes: of the tensor arguments, as the distinct combinations that occurred, most frequent first.
+        modules: where in the model it is called, as paths of modules.
+        call_sites: where in the source, as ``file:line``.
+        native_since: the first release from which it has had a native kernel without a gap up to the newest.
+        input_bytes: what its tensor arguments hold, over the whole run.
+        output_bytes: what its results hold, over the whole run.
     """
 
     operator: str
@@ -81,7 +109,14 @@ class OperatorFinding(Record):
 
 
 class Unjudged(Record):
-    """An operator that no table covers, or something that could not be followed."""
+    """An operator that no table covers, or something that could not be followed.
+
+    Attributes:
+        operator: its name, or what could not be followed.
+        reason: why, in words.
+        calls: over the whole run.
+        call_sites: where in the source, as ``file:line``.
+    """
 
     operator: str
     reason: str
@@ -90,7 +125,14 @@ class Unjudged(Record):
 
 
 class DataDependence(Record):
-    """A place where the model's control flow read a value that a prediction cannot know."""
+    """A place where the model's control flow read a value that a prediction cannot know.
+
+    Attributes:
+        operator: what read the value.
+        assumed: the value that was taken instead.
+        calls: over the whole run.
+        call_sites: where in the source, as ``file:line``.
+    """
 
     operator: str
     assumed: str
@@ -99,7 +141,15 @@ class DataDependence(Record):
 
 
 class RefusedTensor(Record):
-    """The first tensor of a dtype that MPS does not have: where it is made, a Mac raises."""
+    """The first tensor of a dtype that MPS does not have: where it is made, a Mac raises.
+
+    Attributes:
+        dtype: the one that MPS does not have.
+        operator: what makes the tensor.
+        phase: of the step.
+        module: of the model, as a path.
+        call_site: in the source, as ``file:line``.
+    """
 
     dtype: str
     operator: str
@@ -109,7 +159,13 @@ class RefusedTensor(Record):
 
 
 class MacosCondition(Record):
-    """Something that the release serves from ``macos`` on, while it runs on older systems too."""
+    """Something that the release serves from ``macos`` on, while it runs on older systems too.
+
+    Attributes:
+        macos: the first version that serves it.
+        what: that it serves, in words.
+        operators: those that it concerns.
+    """
 
     macos: str
     what: str
@@ -164,8 +220,23 @@ class AffectedSystems(AffectedRange):
 class AdvisoryMatch(Record):
     """A known wrong result of an operator, and where the workload makes such a call.
 
-    ``condition``, ``symptom`` and ``workaround`` are about the operator, not about this workload; ``hardware`` names
-    the chips that have it, where it is not all of them.
+    ``condition``, ``symptom`` and ``workaround`` are about the operator, not about this workload.
+
+    Attributes:
+        id: as ``mpsprobe advisories show`` takes it.
+        title: the same in a line.
+        condition: which calls it concerns.
+        symptom: what happens.
+        workaround: what to do instead.
+        hardware: the chips that have it, where it is not all of them.
+        torch: the releases that have it.
+        macos: the systems that have it.
+        sources: addresses of what establishes it.
+        operators: those of this workload that match.
+        calls: of this workload that match.
+        phases: these calls by phase.
+        modules: where in the model they are, as paths of modules.
+        call_sites: where in the source, as ``file:line``.
     """
 
     id: str
@@ -185,7 +256,15 @@ class AdvisoryMatch(Record):
 
 
 class RunFailure(Record):
-    """The exception that ended the run; the operators before it are in the report."""
+    """The exception that ended the run; the operators before it are in the report.
+
+    Attributes:
+        phase: in which it was raised.
+        error: the exception's class.
+        message: what it says.
+        module: of the model, as a path.
+        call_site: in the source, as ``file:line``.
+    """
 
     phase: str
     error: str
@@ -195,7 +274,19 @@ class RunFailure(Record):
 
 
 class CoverageReport(Record):
-    """What one torch release does with one workload."""
+    """What one torch release does with one workload.
+
+    Attributes:
+        method: how the verdicts were found.
+        workload: what was run.
+        target: what was judged.
+        environment: where it was traced.
+        summary: counts.
+        operators: every operator, by verdict.
+        not_judged: what has no verdict.
+        data_dependence: where the model looked at values that a prediction does not have.
+        failure: set if the run ended with an exception; the report ends there.
+    """
 
     kind: Literal["coverage"] = "coverage"
     schema_version: Literal[1] = 1
@@ -221,7 +312,14 @@ class CoverageReport(Record):
 
 
 class MatrixCell(Record):
-    """One release in a matrix: counts, and the verdict of each operator that is not native."""
+    """One release in a matrix: counts, and the verdict of each operator that is not native.
+
+    Attributes:
+        target: what was judged.
+        summary: counts.
+        findings: the verdict of each operator that is not native.
+        failure: set if this run ended with an exception.
+    """
 
     target: Target
     summary: CoverageSummary
@@ -231,10 +329,17 @@ class MatrixCell(Record):
 
 
 class MatrixReport(Record):
-    """One workload on many releases, oldest first.
+    """One workload on many releases.
 
-    ``native_since`` is the first release from which the whole workload is native without a gap up
-    to the newest, found by tracing each release rather than from the operators of one.
+    Attributes:
+        method: how the verdicts were found.
+        workload: what was run.
+        environment: where it was traced.
+        native_since: the first release from which the whole workload is native without a gap up to the newest,
+            found by tracing each release.
+        releases: one for each, oldest first.
+        not_judged: of the newest release.
+        data_dependence: of the newest release.
     """
 
     kind: Literal["coverage-matrix"] = "coverage-matrix"

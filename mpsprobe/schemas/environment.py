@@ -8,9 +8,17 @@ from mpsprobe.schemas.record import Record
 class Environment(Record):
     """Versions of what took part; ``None`` for what was not installed or not used.
 
-    ``torch`` is the release that traced the operators, which need not be the one that was judged:
-    compositions differ a little between releases. ``torch_build`` is the local part of its version
-    (``cpu``, ``cu128``), which wheels for macOS do not have.
+    The release that traced the operators need not be the one that was judged: compositions differ a little between
+    releases.
+
+    Attributes:
+        mpsprobe: its version.
+        python: its version.
+        platform: system and processor (``macosx-arm64``, ``linux-x86_64``).
+        torch: the release that traced or ran.
+        torch_build: the local part of its version (``cpu``, ``cu128``), which wheels for macOS do not have.
+        transformers: its version.
+        torchvision: its version.
     """
 
     mpsprobe: str

@@ -17,7 +17,15 @@ PLAIN = "plain"
 
 
 class DeviceInfo(Record):
-    """What ran the workload. ``type`` is torch's name of it: ``mps``, ``cuda``, ``cpu``."""
+    """What ran the workload.
+
+    Attributes:
+        type: torch's name of it: ``mps``, ``cuda``, ``cpu``.
+        name: the maker's name of it.
+        memory_bytes: how much it has.
+        capabilities: what else is known of it, by name.
+        caveats: what to think of before its figures are quoted.
+    """
 
     type: str
     name: str
@@ -27,7 +35,24 @@ class DeviceInfo(Record):
 
 
 class ProfilePlan(Record):
-    """What was asked for. ``warmup`` ``None`` stands for: until the steps are stable. ``clock`` times the steps."""
+    """What was asked for.
+
+    Attributes:
+        workloads: names.
+        phases: ``inference``, ``training`` or both.
+        preset: the comparison that was asked for, if one was.
+        devices: torch's names.
+        batch_sizes: ``None`` stands for the workload's own.
+        seq_lens: likewise.
+        steps: timed ones, in each process.
+        warmup: steps before them; ``None`` stands for: until they are stable.
+        processes: fresh ones, one after the other.
+        clock: what timed the steps.
+        compile: whether the model ran through ``torch.compile``.
+        runner: whose training loop; ``plain`` for mpsprobe's own.
+        baseline: the device that the others are held against.
+        probes: names of what measured beside time.
+    """
 
     workloads: list[str] = []
     phases: list[str] = []
@@ -46,7 +71,13 @@ class ProfilePlan(Record):
 
 
 class StepSample(Record):
-    """One timed step, synchronised before and after. An outlier is marked and kept."""
+    """One timed step, synchronised before and after.
+
+    Attributes:
+        duration_ns: from synchronised to synchronised.
+        process: which one, counted from 0.
+        outlier: far from the others; marked and kept.
+    """
 
     duration_ns: int = Field(ge=0)
     process: int = Field(default=0, ge=0)
@@ -56,8 +87,17 @@ class StepSample(Record):
 class DurationStatistics(Record):
     """Samples of a duration in short.
 
-    ``low_ns`` and ``high_ns`` are the ``confidence`` interval of the median (percentile bootstrap); ``spread`` is the
-    scaled median absolute deviation as a share of the median.
+    Attributes:
+        count: of samples.
+        median_ns: of the samples.
+        low_ns: lower end of the interval of the median (percentile bootstrap).
+        high_ns: its upper end.
+        confidence: of that interval.
+        spread: the scaled median absolute deviation as a share of the median.
+        minimum_ns: the shortest sample.
+        maximum_ns: the longest one.
+        mean_ns: of all samples, outliers too.
+        outliers: how many samples are marked.
     """
 
     count: int = Field(ge=1)
@@ -73,7 +113,13 @@ class DurationStatistics(Record):
 
 
 class Warmup(Record):
-    """The steps before the timed ones; the first call of all, with its compilations, is not among them."""
+    """The steps before the timed ones; the first call of all, with its compilations, is not among them.
+
+    Attributes:
+        durations_ns: of each step.
+        stable: whether the steps had settled.
+        rule: how that was decided, in words.
+    """
 
     durations_ns: list[int] = []
     stable: bool
@@ -81,7 +127,14 @@ class Warmup(Record):
 
 
 class Throughput(Record):
-    """How much goes through in a second, by the median step; the interval is that of the median."""
+    """How much goes through in a second, by the median step; the interval is that of the median.
+
+    Attributes:
+        unit: of what.
+        per_second: by the median step.
+        low: lower end of the interval.
+        high: its upper end.
+    """
 
     unit: Literal["samples", "tokens"]
     per_second: float
@@ -90,7 +143,14 @@ class Throughput(Record):
 
 
 class MemoryCurve(Record):
-    """Memory over time; the columns have one value for each time, counted from the first timed step."""
+    """Memory over time; the columns have one value for each time, counted from the first timed step.
+
+    Attributes:
+        times_ns: counted from the first timed step.
+        allocated_bytes: what tensors hold, at each time.
+        reserved_bytes: what the allocator has from the system, at each time.
+        process_bytes: the footprint of the process, at each time.
+    """
 
     times_ns: list[int] = []
     allocated_bytes: list[int] = []
@@ -102,8 +162,17 @@ class MemoryUse(Record):
     """Memory over the timed steps.
 
     Allocated is what tensors hold, reserved what the allocator has taken from the system for them, process the whole
-    footprint of the process. ``source`` tells whether the peaks are the allocator's own or the largest of samples,
-    which can miss a short one; the process is sampled always. ``caveats`` says what stopped answering midway.
+    footprint of the process, which is sampled always.
+
+    Attributes:
+        source: whether the peaks are the allocator's own, or the largest of samples, which can miss a short one.
+        allocated_bytes: what tensors hold after the last step.
+        reserved_bytes: what the allocator has taken from the system for them.
+        peak_allocated_bytes: the largest since the first timed step.
+        peak_reserved_bytes: the largest since the first timed step.
+        peak_process_bytes: the largest sample of the footprint of the process.
+        curve: the samples.
+        caveats: what stopped answering midway, and what else to think of.
     """
 
     source: MemorySource
@@ -117,7 +186,14 @@ class MemoryUse(Record):
 
 
 class ProbeReading(Record):
-    """What a probe measured over the timed steps: values by name, with their unit in the name."""
+    """What a probe measured over the timed steps: values by name, with their unit in the name.
+
+    Attributes:
+        probe: its name.
+        values: by name, with the unit at the end of the name.
+        caveats: what to think of before they are quoted.
+        process: which one, counted from 0.
+    """
 
     probe: str
     values: dict[str, float | str]
@@ -126,7 +202,12 @@ class ProbeReading(Record):
 
 
 class UnavailableProbe(Record):
-    """A probe that could not run, and why: never a zero."""
+    """A probe that could not run, and why: never a zero.
+
+    Attributes:
+        probe: its name.
+        reason: why, in a sentence.
+    """
 
     probe: str
     reason: str
@@ -135,9 +216,17 @@ class UnavailableProbe(Record):
 class OperatorTime(Record):
     """One operator over the ``profiled_steps`` of its cell, all calls together.
 
-    ``device_ns`` is its kernels' time (``None`` where no clock of the device was read); ``self`` leaves out what the
-    operator calls. ``source`` says what took the time: ``torch.profiler``, or ``slow mode`` (synchronised after each
-    operator, so that host and device time are one), or ``trace`` for an imported one.
+    Attributes:
+        operator: ``namespace::name.overload``, or the name of a kernel that none of torch's operators started.
+        calls: over all profiled steps.
+        host_ns: of the host, with what the operator calls.
+        self_host_ns: without what it calls.
+        device_ns: of its kernels; ``None`` where no clock of the device was read.
+        self_device_ns: without those of what it calls.
+        shapes: of its tensors.
+        modules: where in the model it is called, as paths of modules.
+        source: what took the time: ``torch.profiler``, ``slow mode`` (synchronised after each operator),
+            ``trace`` (imported).
     """
 
     operator: str
@@ -152,9 +241,17 @@ class OperatorTime(Record):
 
 
 class ModuleTime(Record):
-    """One module of the model over the ``profiled_steps`` of its cell, forward passes unless ``phase`` says otherwise.
+    """One module of the model over the ``profiled_steps`` of its cell.
 
-    ``module`` is its path (``encoder.layer.0.attention``; empty for the model itself), ``type`` its class.
+    Attributes:
+        module: its path (``encoder.layer.0.attention``); empty for the model itself.
+        type: its class.
+        calls: over all profiled steps.
+        host_ns: of the host, with the modules in it.
+        self_host_ns: without the modules in it.
+        device_ns: of the kernels; ``None`` where no clock of the device was read.
+        self_device_ns: without those of the modules in it.
+        phase: ``forward`` or ``backward``.
     """
 
     module: str
@@ -168,9 +265,16 @@ class ModuleTime(Record):
 
 
 class FallbackCost(Record):
-    """An operator of the model that leaves MPS. ``calls``, ``duration_ns`` and ``bytes`` are for one step.
+    """An operator of the model that leaves MPS.
 
-    ``bytes`` is what is copied to the CPU and back. ``duration_ns`` is there where it was observed.
+    Attributes:
+        operator: ``namespace::name.overload``.
+        calls: in one step.
+        method: whether it was seen on MPS, or follows from the kernel table.
+        verdict: why it leaves MPS.
+        duration_ns: in one step, where it was observed.
+        bytes: what is copied to the CPU and back in one step.
+        native_since: the first release from which it has a native kernel.
     """
 
     operator: str
@@ -185,9 +289,34 @@ class FallbackCost(Record):
 class ProfileCell(Record):
     """One configuration on one device: everything that was measured of it.
 
-    ``first_call_ns`` has one entry for each process. ``phases`` come from steps of their own, synchronised between the
-    phases, so that the timed steps are not disturbed; so do ``operators``, ``modules`` and ``trace``, from
-    ``profiled_steps`` steps. ``dtype`` is ``None`` where it is not known (an imported trace).
+    ``phases`` come from steps of their own, synchronised between the phases, so that the timed steps are not disturbed;
+    so do ``operators``, ``modules`` and ``trace``.
+
+    Attributes:
+        workload: its name.
+        phase: what ran.
+        device: torch's name of it.
+        batch_size: samples in a step.
+        seq_len: tokens or frames in a sample.
+        dtype: of the parameters; ``None`` where it is not known (an imported trace).
+        autocast: the dtype of autocast; ``None`` without.
+        first_call_ns: with its compilations; one entry for each process.
+        warmup: the steps before the timed ones.
+        steps: the timed ones.
+        step: those in short.
+        phases: forward, backward and optimizer, from steps of their own.
+        phase_samples_ns: what ``phases`` was computed from.
+        throughput: samples and tokens in a second.
+        memory: over the timed steps.
+        readings: what probes measured.
+        unavailable: probes that could not.
+        profiled_steps: how many steps ``operators``, ``modules`` and ``trace`` are of.
+        operators: time by operator.
+        modules: time by module.
+        fallbacks: operators that leave MPS.
+        trace: the profiled steps as a time line.
+        notes: what else a reader should know.
+        failure: set if it ended with an exception; what was measured before is there.
     """
 
     workload: str
@@ -219,9 +348,15 @@ class ProfileCell(Record):
 class ProfileReport(Record):
     """Workloads on one or more devices, in one or more configurations.
 
-    ``workloads`` has each workload once for each phase; sizes that differ between its cells are in the cells alone.
-    ``environment`` is ``None`` where it is not known (an imported trace). ``complete`` is false after an interruption:
-    what was measured before is there. ``predicted_with`` is the kernel table that predicted fallbacks came from.
+    Attributes:
+        workloads: each once for each phase; sizes that differ between cells are in the cells alone.
+        environment: ``None`` where it is not known (an imported trace).
+        devices: what ran.
+        plan: what was asked for.
+        cells: one for each configuration on each device.
+        predicted_with: the kernel table that predicted fallbacks come from.
+        complete: false after an interruption; what was measured before is there.
+        notes: what else a reader should know.
     """
 
     kind: Literal["profile"] = "profile"

@@ -16,7 +16,12 @@ from mpsprobe.suggestions import printable
 
 
 class UnknownReport(Record):
-    """A report of a kind that no schema here describes (a newer version's, a plugin's): kept verbatim."""
+    """A report of a kind that no schema here describes (a newer version's, a plugin's): kept verbatim.
+
+    Attributes:
+        kind: of a newer version, or of a plugin.
+        schema_version: of that kind.
+    """
 
     kind: str
     schema_version: int

@@ -13,7 +13,14 @@ Category = Literal["step", "phase", "module", "operator", "launch", "kernel", "c
 
 
 class Track(Record):
-    """A row of the time line: a thread of the host, or a queue of the device. Its events nest."""
+    """A row of the time line: a thread of the host, or a queue of the device. Its events nest.
+
+    Attributes:
+        name: as viewers show it.
+        kind: whose it is.
+        process: its number.
+        thread: its number.
+    """
 
     name: str
     kind: TrackKind
@@ -22,7 +29,13 @@ class Track(Record):
 
 
 class Counter(Record):
-    """A quantity over time, drawn as a curve: memory in bytes, power in milliwatts. The unit ends the name."""
+    """A quantity over time, drawn as a curve: memory in bytes, power in milliwatts. The unit ends the name.
+
+    Attributes:
+        name: with the unit at its end.
+        times_ns: of each value.
+        values: as many as there are times.
+    """
 
     name: str
     times_ns: list[int]
@@ -30,11 +43,22 @@ class Counter(Record):
 
 
 class Trace(Record):
-    """Events in columns of equal length, ordered by ``start_ns``.
+    """Events in columns of equal length.
 
-    ``name``, ``category``, ``track`` and ``detail`` are positions in ``names``, ``categories``, ``tracks`` and
-    ``details``; ``detail`` -1 means none. ``flow`` joins an event of the host with those of the device that it caused:
-    equal numbers belong together, 0 to nothing.
+    Attributes:
+        names: of events, each once.
+        categories: of events, each once.
+        tracks: the rows.
+        details: of events, each once.
+        name: for each event a position in ``names``.
+        category: for each event a position in ``categories``.
+        track: for each event a position in ``tracks``.
+        detail: for each event a position in ``details``; -1 for none.
+        flow: joins an event of the host with those of the device that it caused: equal numbers belong together, 0
+            to nothing.
+        start_ns: of each event, in ascending order.
+        duration_ns: of each event.
+        counters: quantities over time.
     """
 
     names: list[str] = []

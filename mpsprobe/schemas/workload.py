@@ -10,7 +10,22 @@ from mpsprobe.schemas.record import Record
 
 
 class WorkloadInfo(Record):
-    """One workload as it was run; ``parameters`` counts each shared parameter once."""
+    """One workload as it was run.
+
+    Attributes:
+        name: as the user typed it.
+        architecture: the model's class.
+        phase: what was run.
+        dtype: of the parameters.
+        parameters: each shared one counted once.
+        batch_size: samples in a step; ``None`` where there is no such thing.
+        seq_len: tokens or frames in a sample; ``None`` where there is no such thing.
+        autocast: the dtype of autocast; ``None`` without.
+        grad_accum: backward passes for each update.
+        optimizer: its class, in training.
+        weights: whether real weights were loaded.
+        notes: what a reader should know, for example of the inputs.
+    """
 
     name: str
     architecture: str
