@@ -1,0 +1,1 @@
+"""What ``mpsprobe plugins new`` writes: a whole package for a plugin, from the templates in this folder."""
