@@ -17,7 +17,6 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 # Examples are other people's distributions, as far as this site is concerned.
 exclude_patterns = ["_build", "examples", "**/.*"]
 root_doc = "index"
-nitpicky = True
 show_warning_types = True
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
@@ -29,6 +28,8 @@ autodoc_use_type_comments = False
 napoleon_numpy_docstring = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
+
+smartquotes = False  # they would make one dash of the two of a flag
 
 html_theme = "furo"
 html_title = f"mpsprobe {version}"

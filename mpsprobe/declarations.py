@@ -13,7 +13,9 @@ from typing import Any
 from mpsprobe.errors import PluginError
 
 PHASES = ("inference", "training")
+"""What of a workload can be run."""
 DTYPES = ("float32", "float16", "bfloat16")
+"""What parameters can be made of; all but the first are also for autocast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,12 @@ class ScannerDeclaration:
 
     ``target`` resolves to a ``Scanner``, or to a class of them that is made without arguments; so
     do the targets of exporters, devices and probes.
+
+    Args:
+        name: what reports and messages call it.
+        target: ``"package.module:attribute"``.
+        summary: one line about it.
+        frameworks: those that it reads, as workloads declare theirs.
     """
 
     name: str
@@ -59,6 +67,8 @@ class KernelTablesDeclaration:
 
     Args:
         name: the backend, as the user types it after ``--backend`` (``xpu``).
+        target: ``"package.module:attribute"``; resolves to a ``KernelTables``.
+        summary: one line about it.
     """
 
     name: str
@@ -76,6 +86,8 @@ class ExporterDeclaration:
         binary: whether it renders bytes; then it never goes to a terminal.
         kinds: the kinds of report that it reads.
         folder: whether it writes files into a folder (a ``FolderExporter``); then it has no extension.
+        target: ``"package.module:attribute"``.
+        summary: one line about it.
     """
 
     name: str
@@ -89,7 +101,13 @@ class ExporterDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDeclaration:
-    """What runs a workload (``mps``, ``cuda``, ``cpu``). ``target`` resolves to a ``Device``."""
+    """What runs a workload (``mps``, ``cuda``, ``cpu``). ``target`` resolves to a ``Device``.
+
+    Args:
+        name: what the user types after ``--device``: torch's name of it.
+        target: ``"package.module:attribute"``.
+        summary: one line about it.
+    """
 
     name: str
     target: str
@@ -101,6 +119,9 @@ class ProbeDeclaration:
     """What measures during a run. ``target`` resolves to a ``Probe``.
 
     Args:
+        name: what the user types after ``--probe``.
+        target: ``"package.module:attribute"``.
+        summary: one line about it.
         default: whether it runs without being named; one that takes long, or slows the machine down, should not.
     """
 
@@ -115,6 +136,9 @@ class RunnerDeclaration:
     """A library's own loop around a workload's steps (``trainer``, …). ``target`` resolves to a ``Runner``.
 
     Args:
+        name: what the user types after ``--runner``.
+        target: ``"package.module:attribute"``.
+        summary: one line about it.
         phases: which of ``inference`` and ``training`` it runs.
     """
 
@@ -126,7 +150,13 @@ class RunnerDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class CommandDeclaration:
-    """A command of the CLI. ``target`` resolves to a ``click.Command``; ``summary`` is its help line."""
+    """A command of the CLI. ``target`` resolves to a ``click.Command``; ``summary`` is its help line.
+
+    Args:
+        name: what the user types after ``mpsprobe``.
+        target: ``"package.module:attribute"``.
+        summary: one line for ``mpsprobe --help``.
+    """
 
     name: str
     target: str
@@ -135,7 +165,13 @@ class CommandDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One finding of ``mpsprobe doctor``: ``level`` is ``ok``, ``note``, ``warning`` or ``error``."""
+    """One finding of ``mpsprobe doctor``.
+
+    Args:
+        level: ``ok``, ``note``, ``warning`` or ``error``.
+        message: what was found, in a sentence.
+        hint: what to do about it.
+    """
 
     level: str
     message: str
@@ -152,6 +188,7 @@ Declaration = (
     | RunnerDeclaration
     | CommandDeclaration
 )
+"""Whatever a hook returns to say what a plugin offers."""
 
 
 def resolve(target: str) -> Any:

@@ -25,6 +25,9 @@ class MpsprobeError(Exception):
     Args:
         message: what is wrong, one sentence, with the offending value in it.
         hint: what to do next; printed on a line of its own.
+
+    Attributes:
+        exit_code: what the process ends with.
     """
 
     exit_code = 2

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from mpsprobe.registry import Registry
     from mpsprobe.schemas.report import Report
 
-LONGEST_NAME = 60  # characters of a made-up file name before its extension
+LONGEST_NAME = 60
+"""Characters of a made-up file name before its extension."""
 
 
 def exporter_for(registry: Registry, path: str | PurePath) -> str | None:

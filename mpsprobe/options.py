@@ -10,7 +10,9 @@ import click
 from mpsprobe.errors import UnknownName, UsageError
 
 LARGEST = 2**31 - 1
+"""The largest whole number that an option takes."""
 MOST_PERCENT = 1000.0
+"""The largest percentage that an option takes."""
 
 
 class Named(click.ParamType):
@@ -21,9 +23,15 @@ class Named(click.ParamType):
         self._names = tuple(names)
 
     def get_metavar(self, *_args: Any, **_kwargs: Any) -> str:
+        """The names, with ``|`` between them: what the help shows."""
         return "|".join(self._names)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """``value``, if it is one of the names.
+
+        Raises:
+            UnknownName: it is none; the message has the nearest.
+        """
         if value not in self._names:
             raise UnknownName(self.name, str(value), self._names, "There are: " + ", ".join(self._names) + ".")
         return str(value)
@@ -38,6 +46,11 @@ class Positive(click.ParamType):
         self._lowest = lowest
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """``value`` as a number.
+
+        Raises:
+            UsageError: it is no whole number, or too small or too large.
+        """
         try:
             number = int(str(value))
         except ValueError:
@@ -54,6 +67,11 @@ class Several(click.ParamType):
     name = "N,…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """``value`` as numbers.
+
+        Raises:
+            UsageError: there is none, or one that ``Positive`` refuses.
+        """
         parts = value if isinstance(value, (tuple, list)) else [part for part in str(value).split(",") if part.strip()]
         numbers = tuple(Positive().convert(str(part).strip(), param, ctx) for part in parts)
         if not numbers:
@@ -67,6 +85,11 @@ class Names(click.ParamType):
     name = "NAME,…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """``value`` as names.
+
+        Raises:
+            UsageError: there is none.
+        """
         parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
         names = tuple(dict.fromkeys(str(part).strip() for part in parts if str(part).strip()))
         if not names:
@@ -80,6 +103,11 @@ class Percent(click.ParamType):
     name = "PERCENT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """``value`` as a share of 1: 0.05 for ``5`` and ``5%``.
+
+        Raises:
+            UsageError: it is no number, negative or too large.
+        """
         try:
             number = float(str(value).strip().removesuffix("%"))
         except ValueError:

@@ -40,6 +40,7 @@ class TerminalProgress(SilentProgress):
         self._task: TaskID | None = None
 
     def start(self, total: int | None, what: str) -> None:
+        """Draw the line; one that was drawn before goes."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -51,6 +52,7 @@ class TerminalProgress(SilentProgress):
         self._drawn.start()
 
     def advance(self, what: str | None = None) -> None:
+        """One step further; nothing where nothing was started."""
         if self._drawn is None or self._task is None:
             return
         self._drawn.advance(self._task)
@@ -58,6 +60,7 @@ class TerminalProgress(SilentProgress):
             self._drawn.update(self._task, description=what)
 
     def stop(self) -> None:
+        """Take the line away."""
         if self._drawn is not None:
             self._drawn.stop()
             self._drawn = self._task = None

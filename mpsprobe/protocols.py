@@ -27,6 +27,7 @@ class RunOptions:
         grad_accum: forward and backward passes for each optimizer step.
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
         macos: version of macOS to judge for; ``None`` for a new one.
+        backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
     """
 
     phase: str = "inference"
@@ -39,6 +40,7 @@ class RunOptions:
     grad_accum: int = 1
     clip_norm: float = 1.0
     macos: str | None = None
+    backend: str = "mps"
 
 
 @dataclass(slots=True)
@@ -77,6 +79,10 @@ class Workload(Protocol):
     sets the device (``with torch.device(…)`` or a mode of its own) and moves what it gets. So one
     workload serves the virtual MPS device, which builds 70 billion parameters without memory, and
     a real one. A workload of another framework returns that framework's own object from ``build``.
+
+    Attributes:
+        name: what the user typed, and what reports call it.
+        framework: what it is written in; a scanner says which it reads.
     """
 
     name: str
@@ -99,11 +105,17 @@ class Workload(Protocol):
 class Progress(Protocol):
     """How long work tells where it is; the CLI draws it on a terminal, and nothing elsewhere."""
 
-    def start(self, total: int | None, what: str) -> None: ...
+    def start(self, total: int | None, what: str) -> None:
+        """Begin ``total`` steps (``None``: not known) of ``what``."""
+        ...
 
-    def advance(self, what: str | None = None) -> None: ...
+    def advance(self, what: str | None = None) -> None:
+        """One step is done; ``what`` is what comes next."""
+        ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """All is done, or given up. May be called more than once."""
+        ...
 
 
 @runtime_checkable
@@ -112,7 +124,13 @@ class Scanner(Protocol):
 
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
-    ) -> Report: ...
+    ) -> Report:
+        """Run a step of ``workload`` and judge it for ``torch_releases``: a coverage report for one, else a matrix.
+
+        Raises:
+            MpsprobeError: the workload cannot be built, or a release has no table.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +192,9 @@ class KernelTables(Protocol):
     taken. One that knows where C++ asks tensors for their device type may have
     ``routes(release) -> Mapping[str, Callable]``: operator → a function with its arguments that calls, by
     ``torch.ops``, what that backend calls instead.
+
+    Attributes:
+        backend: whose kernels they are.
     """
 
     backend: Backend
@@ -264,6 +285,9 @@ class Device(Protocol):
 
     A device with a clock of its own may also have ``clock_unavailable() -> str | None``, why that clock cannot be
     trusted here, in a sentence, and ``stopwatch() -> Stopwatch``: what ``--clock device`` times steps with.
+
+    Attributes:
+        name: what ``--device`` and reports call it: torch's name of it.
     """
 
     name: str
@@ -330,7 +354,11 @@ class Probe(Protocol):
 
 @runtime_checkable
 class Runner(Protocol):
-    """A library's own loop around a workload's steps: what that library's users run."""
+    """A library's own loop around a workload's steps: what that library's users run.
+
+    Attributes:
+        name: what ``--runner`` and reports call it.
+    """
 
     name: str
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.workload import WorkloadInfo
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
+"""What ``torch.optim.AdamW`` is made with."""
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
 

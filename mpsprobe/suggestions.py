@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 SHOWN_CHARACTERS = 200
+"""How much of a text that somebody else wrote a message shows."""
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:

@@ -12,10 +12,12 @@ from mpsprobe.schemas.profile import DeviceInfo
 from mpsprobe.schemas.record import Record
 
 QuantityKind = Literal["step", "first_call", "phase", "throughput", "memory"]
+"""What a profile measures that can be compared."""
 Difference = Literal["slower", "faster", "larger", "smaller", "no difference", "too few samples", "not tested"]
 """``no difference``: none beyond noise, or none of the least size that counts. ``too few samples``: no sample of that
 size could show a difference. ``not tested``: measured once, so that nothing is known of its noise."""
 Presence = Literal["both", "new", "gone"]
+"""Which of two reports has something: both, the new one only, the old one only."""
 
 
 class ComparedSide(Record):

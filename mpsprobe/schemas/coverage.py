@@ -11,7 +11,9 @@ from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.workload import WorkloadInfo
 
 Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
+"""What a backend does with a call; docs/explanation/verdicts.md says what each word means."""
 Method = Literal["predicted", "observed"]
+"""``predicted``: traced on the virtual device. ``observed``: run on the device itself."""
 Source = Literal["registration", "branch", "dtype", "message", "metal", "stub", "list"]
 """What a verdict rests on: what the release registers; C++ that goes to MPS without a registration; a dtype that MPS
 does not have; a guard's message in the binary; the names of the Metal kernels in it; a DispatchStub that is never set;
@@ -22,19 +24,24 @@ class TableProvenance(Record):
     """From which file a kernel table was built.
 
     Attributes:
-        wheel: its file name.
-        sha256: of that file, in hexadecimal.
+        wheel: its file name; empty for another backend than MPS.
+        sha256: of that file, in hexadecimal; empty where it is not one file.
+        source: what the table of another backend was read from, and whose plugin did.
     """
 
     wheel: str
     sha256: str
+    source: str | None = None
 
 
 class Target(Record):
     """What was judged.
 
     Attributes:
-        backend: what was judged, as ``torch.device`` names it.
+        backend: what was judged, as the user types it (``mps``, ``xpu``).
+        label: the backend as people write it.
+        variable: what has an operator without a kernel run on the CPU; ``None`` where nothing does.
+        notes: what is not known of another backend than MPS, in sentences.
         torch: the release.
         macos_minimum: the oldest macOS that the release runs on.
         macos: the one that was asked for; ``None`` stands for a new one.
@@ -42,7 +49,10 @@ class Target(Record):
         torchvision: the release of torchvision whose table was read too.
     """
 
-    backend: Literal["mps"] = "mps"
+    backend: str = "mps"
+    label: str = "MPS"
+    variable: str | None = "PYTORCH_ENABLE_MPS_FALLBACK=1"
+    notes: list[str] = []
     torch: str
     macos_minimum: str | None = None
     macos: str | None = None

@@ -14,7 +14,7 @@ class Environment(Record):
     Attributes:
         mpsprobe: its version.
         python: its version.
-        platform: system and processor (``macosx-arm64``, ``linux-x86_64``).
+        platform: system and processor (``macos-14.5-arm64``, ``linux-x86_64``).
         torch: the release that traced or ran.
         torch_build: the local part of its version (``cpu``, ``cu128``), which wheels for macOS do not have.
         transformers: its version.

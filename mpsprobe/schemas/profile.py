@@ -13,7 +13,9 @@ from mpsprobe.schemas.trace import Trace
 from mpsprobe.schemas.workload import WorkloadInfo
 
 MemorySource = Literal["allocator", "sampled"]
+"""Who tells a peak: the allocator, which misses none, or the largest of samples."""
 PLAIN = "plain"
+"""The runner that is mpsprobe's own loop."""
 
 
 class DeviceInfo(Record):
@@ -22,7 +24,7 @@ class DeviceInfo(Record):
     Attributes:
         type: torch's name of it: ``mps``, ``cuda``, ``cpu``.
         name: the maker's name of it.
-        memory_bytes: how much it has.
+        memory_bytes: how much it has; on MPS what Metal recommends to use at most.
         capabilities: what else is known of it, by name.
         caveats: what to think of before its figures are quoted.
     """
@@ -166,8 +168,8 @@ class MemoryUse(Record):
 
     Attributes:
         source: whether the peaks are the allocator's own, or the largest of samples, which can miss a short one.
-        allocated_bytes: what tensors hold after the last step.
-        reserved_bytes: what the allocator has taken from the system for them.
+        allocated_bytes: what tensors held at the last sample.
+        reserved_bytes: what the allocator had taken from the system for them then.
         peak_allocated_bytes: the largest since the first timed step.
         peak_reserved_bytes: the largest since the first timed step.
         peak_process_bytes: the largest sample of the footprint of the process.

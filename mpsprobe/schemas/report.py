@@ -28,7 +28,9 @@ class UnknownReport(Record):
 
 
 KnownReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport
+"""A report whose kind this version has a schema for."""
 Report = KnownReport | UnknownReport
+"""What everything before produces and everything after reads."""
 
 KINDS: dict[str, type[KnownReport]] = {
     "coverage": CoverageReport,
@@ -36,7 +38,9 @@ KINDS: dict[str, type[KnownReport]] = {
     "profile": ProfileReport,
     "comparison": ComparisonReport,
 }
+"""The schema of each kind, by the ``kind`` in the document."""
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
+"""What errors say to somebody who gave another file."""
 
 
 def parse_report(text: str | bytes, source: str = "report") -> Report:

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 from mpsprobe.schemas.record import Record
 
 TrackKind = Literal["host", "device"]
+"""Whose row it is."""
 Category = Literal["step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other"]
+"""What an event is; docs/explanation/operator-time.md says what each word means."""
 
 
 class Track(Record):
