@@ -1,0 +1,1 @@
+"""A badge for a README: what a model meets on Apple silicon."""
