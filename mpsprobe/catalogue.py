@@ -17,7 +17,7 @@ from mpsprobe.declarations import (
     ScannerDeclaration,
     WorkloadDeclaration,
 )
-from mpsprobe.discovery import CORE
+from mpsprobe.discovery import CORE, FoundPlugin
 from mpsprobe.loading import HookFailed, Plugin
 from mpsprobe.suggestions import printable
 
@@ -31,6 +31,7 @@ KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "runner": ("mpsprobe_runners", RunnerDeclaration),
     "command": ("mpsprobe_commands", CommandDeclaration),
 }
+SHOWN_NAMES = 3  # of a conflict, on one line
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -42,23 +43,33 @@ class Entry:
     plugin: Plugin
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Conflict:
+    """Names that belong to nobody, or to the core alone: ``about`` is whose conflict it is, ``line`` tells it."""
+
+    about: str
+    line: str
+
+
 class Catalogue:
     """The names of one kind.
 
     Attributes:
         entries: the usable names, in the order of their declaration.
         conflicts: names that several plugins declared, with all of them; they are not in ``entries``.
+        refused: names of the core that a plugin declared too, with that plugin.
     """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.entries: dict[str, Entry] = {}
         self.conflicts: dict[str, list[Plugin]] = {}
-        self._declared: dict[str, list[str]] = {}
+        self.refused: list[tuple[str, Plugin]] = []
+        self._declared: dict[FoundPlugin, list[str]] = {}
 
-    def add(self, plugin: Plugin, declarations: Iterable[Any]) -> Iterator[str]:
-        """Take over what ``plugin`` declared; yields a line for each name that another one has too."""
-        mine = self._declared.setdefault(plugin.found.target, [])
+    def add(self, plugin: Plugin, declarations: Iterable[Any]) -> None:
+        """Take over what ``plugin`` declared."""
+        mine = self._declared.setdefault(plugin.found, [])
         for declaration in declarations:
             name = declaration.name
             mine.append(name)
@@ -67,15 +78,43 @@ class Catalogue:
                 self.conflicts[name].append(plugin)
             elif other is None:
                 self.entries[name] = Entry(declaration, plugin)
-                continue
             elif other.plugin.found == CORE:
-                yield f"{plugin.owner} declares the {self.kind} '{name}', which mpsprobe itself has: it is left out"
-                continue
+                self.refused.append((name, plugin))
+                plugin.problems.append(f"it declares the {self.kind} '{name}', which mpsprobe itself has")
             else:
                 self.conflicts[name] = [other.plugin, plugin]
                 del self.entries[name]
-            owners = " and ".join(one.owner for one in self.conflicts[name])
-            yield f"the {self.kind} '{name}' is declared by {owners}: it belongs to neither"
+
+    def told(self) -> Iterator[Conflict]:
+        """One line for each group of plugins that share names, and for each that took the core's."""
+        by_owners: dict[tuple[str, ...], list[str]] = {}
+        for name, plugins in self.conflicts.items():
+            by_owners.setdefault(tuple(dict.fromkeys(one.owner for one in plugins)), []).append(name)
+            for one in plugins:
+                others = " and ".join(other.owner for other in plugins if other is not one)
+                one.problems.append(f"its {self.kind} '{name}' is also declared by {others}: it belongs to neither")
+        for owners, names in by_owners.items():
+            who = printable(" and ".join(owners))
+            belongs = "it belongs" if len(names) == 1 else "they belong"
+            nobody = "neither" if len(owners) == 2 else "none of them"
+            yield Conflict(who, f"the {self._called(names)} declared by {who}: {belongs} to {nobody}")
+        by_plugin: dict[str, list[str]] = {}
+        for name, plugin in self.refused:
+            by_plugin.setdefault(plugin.owner, []).append(name)
+        for owner, names in by_plugin.items():
+            text = self._called(names).removesuffix(" is").removesuffix(" are")
+            out = "is" if len(names) == 1 else "are"
+            yield Conflict(
+                owner, f"{printable(owner)} declares the {text}, which mpsprobe itself has: its own {out} left out"
+            )
+
+    def _called(self, names: list[str]) -> str:
+        """``workload 'a' is``, ``workloads 'a', 'b', 'c' and 4 more are``."""
+        if len(names) == 1:
+            return f"{self.kind} '{names[0]}' is"
+        shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NAMES])
+        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        return f"{self.kind}s {shown}{more} are"
 
     def usable(self) -> dict[str, Any]:
         """Declarations by name."""
@@ -83,7 +122,7 @@ class Catalogue:
 
     def declared_by(self, plugin: Plugin) -> list[str]:
         """Every name that ``plugin`` declared, also those that it did not get."""
-        return list(self._declared.get(plugin.found.target, ()))
+        return list(self._declared.get(plugin.found, ()))
 
 
 def checked(answer: Any, hook: str, expected: type[Any], *, open_names: bool = False) -> list[Any]:

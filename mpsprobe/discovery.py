@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mpsprobe import __version__
+from mpsprobe.requirements import specifier_of_ours
 
 GROUP = "mpsprobe"
 METADATA_FILES = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
@@ -30,6 +31,8 @@ class FoundPlugin:
         version: of that distribution.
         target: ``"package.module"`` or ``"package.module:attribute"``.
         problem: why it cannot even be tried, or ``None``.
+        requires: which versions of mpsprobe its metadata asks for, as specifiers (``>=0.1,<1``).
+        file: the path of a single file (``--plugins-dir``), whose module is then called ``target``; else ``None``.
     """
 
     name: str
@@ -37,11 +40,13 @@ class FoundPlugin:
     version: str
     target: str
     problem: str | None = None
+    requires: tuple[str, ...] = ()
+    file: str | None = None
 
     @property
     def owner(self) -> str:
-        """Distribution and version, as messages name it."""
-        return f"{self.distribution} {self.version}"
+        """Distribution and version, as messages name it; of a single file its name."""
+        return f"{self.distribution} {self.version}".strip()
 
 
 # The commands of the core are declared by a plugin like any other, except that it is there without
@@ -88,14 +93,14 @@ def _from_folder(folder: Path, metadata_file: str) -> Iterator[FoundPlugin]:
         return
     if GROUP.encode() not in content:
         return
-    name, version = _name_and_version(folder / metadata_file)
+    name, version, requires = _read_metadata(folder / metadata_file)
     try:
         points = list(_parse(content.decode("utf-8")))
     except ValueError as error:
         yield FoundPlugin("?", name, version, "", f"its entry_points.txt cannot be read: {error}")
         return
     for point, target in points:
-        yield FoundPlugin(point, name, version, target)
+        yield FoundPlugin(point, name, version, target, requires=requires)
 
 
 def _parse(text: str) -> Iterator[tuple[str, str]]:
@@ -115,9 +120,10 @@ def _parse(text: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), target.partition("[")[0].strip()  # extras in brackets are of the past
 
 
-def _name_and_version(metadata: Path) -> tuple[str, str]:
-    """Both are ``?`` where the metadata does not say: a damaged file is no reason to fail."""
+def _read_metadata(metadata: Path) -> tuple[str, str, tuple[str, ...]]:
+    """Name, version, and what it requires of mpsprobe; ``?`` and nothing where a damaged file does not say."""
     found = {"name": "?", "version": "?"}
+    requires = []
     try:
         text = metadata.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -126,9 +132,16 @@ def _name_and_version(metadata: Path) -> tuple[str, str]:
         if not line:  # the end of the headers
             break
         key, _, value = line.partition(":")
-        if key.lower() in found and value.strip():
-            found[key.lower()] = value.strip()
-    return found["name"], found["version"]
+        key = key.lower()
+        if key in found and value.strip():
+            found[key] = value.strip()
+        elif key == "requires-dist":
+            requires.append(value)
+    return found["name"], found["version"], _of_ours(requires)
+
+
+def _of_ours(requirements: Iterable[str]) -> tuple[str, ...]:
+    return tuple(found for one in requirements if (found := specifier_of_ours(one)) is not None)
 
 
 def _from_importlib() -> Iterator[FoundPlugin]:
@@ -142,9 +155,10 @@ def _from_importlib() -> Iterator[FoundPlugin]:
             metadata = distribution.metadata
             name, version = str(metadata["Name"] or "?"), str(metadata["Version"] or "?")
             points = list(_parse(text))
+            requires = _of_ours(distribution.requires or ())
         except Exception:  # noqa: BLE001 - Python 3.11 to 3.14 raise different things; without a name it is nobody's
             continue
         normalized = name.lower().replace("-", "_").replace(".", "_")
         if normalized not in seen:
             seen.add(normalized)
-            yield from (FoundPlugin(point, name, version, target) for point, target in points)
+            yield from (FoundPlugin(point, name, version, target, requires=requires) for point, target in points)

@@ -9,14 +9,13 @@ neither: using it is an error that names both distributions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from mpsprobe.declarations import (
         CommandDeclaration,
@@ -30,9 +29,23 @@ if TYPE_CHECKING:
         WorkloadDeclaration,
     )
 
+F = TypeVar("F", bound=Callable[..., Any])
 PROJECT = "mpsprobe"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Marks a function of a plugin as the implementation of the hook that has its name."""
+
+
+def deprecated(*, since: str, use: str, removed_in: str) -> Callable[[F], F]:
+    """Marks a hook that still works and should no longer be written: whoever has it is told what replaces it.
+
+    Args:
+        since: the version of mpsprobe that deprecated it.
+        use: what to write instead, as a name or a few words.
+        removed_in: the version that will not call it any more; by this project's promise not before the next minor.
+    """
+    text = f"since mpsprobe {since}, gone from {removed_in} on; use {use}"
+    return hookspec(warn_on_impl=DeprecationWarning(text))
 
 
 @hookspec

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import sys
 import types
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 import pluggy
 
 from mpsprobe import hookspecs
+from mpsprobe.containment import TooLate, contained, leave_behind, threads, time_limit, within_limit
 from mpsprobe.declarations import resolve
 from mpsprobe.discovery import FoundPlugin
-from mpsprobe.errors import PluginError
+from mpsprobe.errors import MpsprobeError, PluginError
+from mpsprobe.requirements import incompatibility, unmet
 from mpsprobe.suggestions import nearest, printable
 
 HOOK_PREFIX = "mpsprobe_"
+UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_before_run", "mpsprobe_after_run"}
+"""Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
 
 
 class HookFailed(Exception):
-    """A hook of one plugin did not answer; the text says why, for the line on standard error."""
+    """A hook of one plugin did not answer; the text says why, for the line on standard error.
+
+    Attributes:
+        hangs: it was still at work when the time was over.
+    """
+
+    def __init__(self, text: str, *, hangs: bool = False) -> None:
+        super().__init__(text)
+        self.hangs = hangs
 
 
 @dataclass(slots=True)
@@ -32,15 +44,17 @@ class Plugin:
 
     Attributes:
         found: what discovery knew of it.
-        status: ``ok``, ``failed`` or ``blocked`` (switched off by the user).
-        reason: why it is not ``ok``.
+        status: ``ok``, ``failed``, ``blocked`` (by the user) or ``incompatible`` (it needs another mpsprobe).
+        reason: why it is not ``ok``: the first thing that went wrong.
         hooks: the hooks that it implements, by name, sorted.
+        problems: all that is known to be wrong with it; also what leaves it ``ok`` (a name that is taken).
     """
 
     found: FoundPlugin
     status: str = "ok"
     reason: str | None = None
     hooks: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
 
     @property
     def owner(self) -> str:
@@ -59,22 +73,66 @@ def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
     """Import the thin module of ``found`` and register it; never raises on behalf of the plugin."""
     if found.problem:
         return Plugin(found, "failed", found.problem)
+    if wrong := incompatibility(found.requires):
+        return Plugin(found, "incompatible", wrong)
+    before = threads()
     try:
-        with _contained():
-            module = resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
+        module = within_limit(lambda: _imported(found), time_limit())
+    except TooLate as error:
+        return Plugin(found, "failed", f"its import hangs: {error}")
+    except ImportError as error:
+        return Plugin(found, "failed", f"its import failed: {describe(error)}{_missing(found)}")
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit: a plugin must not end the process
         return Plugin(found, "failed", f"its import failed: {describe(error)}")
+    finally:
+        started = threads() - before
+        leave_behind(started)
+    if started:
+        return Plugin(found, "failed", "its import started a thread that never ends: one that waits should be a daemon")
     key = _key(found)
     try:
-        manager.register(module, key)
-        hooks = _checked_hooks(manager, module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
+            manager.register(module, key)
+        hooks, problems = _checked_hooks(manager, module)
     except (pluggy.PluginValidationError, ValueError, HookFailed) as error:
         if manager.has_plugin(key):
             manager.unregister(name=key)
-        return Plugin(found, "failed", _one_line(str(error)))
-    return Plugin(found, hooks=hooks)
+        return Plugin(found, "failed", _wrong_argument(module) or one_line(str(error)))
+    return Plugin(found, hooks=hooks, problems=problems)
+
+
+def _imported(found: FoundPlugin) -> Any:
+    if found.file is not None:
+        return _from_file(found.target, found.file)
+    return resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
+
+
+def _from_file(name: str, file: str) -> types.ModuleType:
+    """The module of a single file, under ``name``, so that its declarations' targets (``name:attribute``) resolve."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _missing(found: FoundPlugin) -> str:
+    """What the distribution says it needs and does not have here, for the message of a failed import."""
+    if found.file is not None:
+        return ""
+    lacking = unmet(found.distribution)
+    return f" (not installed, or in another version: {', '.join(lacking)})" if lacking else ""
 
 
 def call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, **arguments: Any) -> Any:
@@ -86,30 +144,55 @@ def call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, **arguments: 
         HookFailed: it raised, or tried to end the process.
         MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
     """
-    from mpsprobe.errors import MpsprobeError
-
     for implementation in getattr(manager.hook, hook).get_hookimpls():
         if implementation.plugin_name != _key(plugin.found):
             continue
+        ask = partial(implementation.function, *(arguments[name] for name in implementation.argnames))
         try:
-            with _contained():
-                answer = implementation.function(*(arguments[name] for name in implementation.argnames))
-                lazy = isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, list, tuple))
-                return list(answer) if lazy else answer
-        except (KeyboardInterrupt, MpsprobeError):
+            return within_limit(partial(_whole, ask), 0 if hook in UNLIMITED else time_limit())
+        except MpsprobeError:
+            raise
+        except TooLate as error:
+            raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # also SystemExit: a plugin must not end the process
             raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
     return None
 
 
+def _whole(ask: Callable[[], Any]) -> Any:
+    answer = ask()
+    lazy = isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, list, tuple))
+    return list(answer) if lazy else answer
+
+
+def make(what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
+    """``build`` of what ``target`` resolves to; whatever goes wrong with it is the plugin's and is told so.
+
+    Raises:
+        PluginError: it cannot be imported or made.
+        MpsprobeError: the plugin raised one on purpose.
+    """
+    try:
+        with contained():
+            return build(resolve(target))
+    except (MpsprobeError, KeyboardInterrupt):
+        raise
+    except ImportError as error:
+        refuse(what, plugin, f"cannot be imported: {describe(error)}", error)
+    except BaseException as error:  # noqa: BLE001 - also SystemExit; the plugin's code, named in the message
+        refuse(what, plugin, f"cannot be made: {describe(error)}", error)
+
+
 def describe(error: BaseException) -> str:
     """An exception on one line, safe to print: ``ValueError: the message``."""
-    name, message = type(error).__name__, _one_line(str(error))
+    name, message = type(error).__name__, one_line(str(error))
     return f"{name}: {message}" if message else name
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """``text`` without line breaks, safe to print."""
     return printable(" ".join(text.split()))
 
 
@@ -118,35 +201,47 @@ def _key(found: FoundPlugin) -> str:
     return f"{found.distribution}:{found.name}"
 
 
-@contextlib.contextmanager
-def _contained() -> Iterator[None]:
-    """What a plugin prints goes to standard error, and its changes of the warnings filter end here.
-
-    Standard output carries data (JSON for a pipe); the filter decides what all others may say.
-    """
-    with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
-def _checked_hooks(manager: pluggy.PluginManager, module: object) -> tuple[str, ...]:
-    """The hooks that ``module`` implements.
+def _checked_hooks(manager: pluggy.PluginManager, module: object) -> tuple[tuple[str, ...], list[str]]:
+    """The hooks that ``module`` implements, and a sentence for each that is deprecated.
 
     Raises:
         HookFailed: a hook that does not exist, a wrapper, or a hook without its ``@hookimpl``.
     """
     known = [name for name in vars(hookspecs) if name.startswith(HOOK_PREFIX)]
-    hooks = []
+    hooks, problems = [], []
     for caller in manager.get_hookcallers(module) or ():
         implementation = next(one for one in caller.get_hookimpls() if one.plugin is module)
         if caller.spec is None and not implementation.optionalhook:
             raise HookFailed(f"there is no hook '{caller.name}'{_did_you_mean(caller.name, known)}")
         if implementation.wrapper or implementation.hookwrapper:
             raise HookFailed(f"its hook {caller.name} is a wrapper; each plugin is asked by itself, so none is called")
+        if caller.spec is not None and caller.spec.warn_on_impl is not None:
+            problems.append(f"its hook {caller.name} is deprecated: {caller.spec.warn_on_impl}")
         hooks.append(caller.name)
     for name in _own_functions(module):
         if name.startswith(HOOK_PREFIX) and name not in hooks:
             raise HookFailed(f"'{name}' is not marked with @mpsprobe.hookimpl, so it would never be called")
-    return tuple(sorted(hooks))
+    return tuple(sorted(hooks)), problems
+
+
+def _wrong_argument(module: object) -> str | None:
+    """The first argument of a hook of ``module`` that the hook does not have, in fewer words than pluggy's."""
+    for name, function in vars(module).items() if isinstance(module, types.ModuleType) else ():
+        specification = getattr(hookspecs, name, None)
+        if specification is None or not hasattr(function, f"{hookspecs.PROJECT}_impl"):
+            continue
+        known = _arguments(specification)
+        for argument in _arguments(function):
+            if argument not in known:
+                has = f"it has {', '.join(known)}" if known else "it has none"
+                return f"its hook {name} takes '{argument}', which is no argument of that hook: {has}"
+    return None
+
+
+def _arguments(function: Any) -> list[str]:
+    import inspect
+
+    return list(inspect.signature(function).parameters)
 
 
 def _own_functions(module: object) -> list[str]:
@@ -162,27 +257,14 @@ def _did_you_mean(name: str, known: list[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def is_installed(requirement: str) -> bool:
-    """Whether the distribution is there in a version that ``requirement`` (``"name>=1"``) allows."""
-    import importlib.metadata
-
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        wanted = Requirement(requirement)
-        return wanted.specifier.contains(importlib.metadata.version(wanted.name), prereleases=True)
-    except (importlib.metadata.PackageNotFoundError, InvalidRequirement):
-        return False
-
-
-def refuse(what: str, plugin: Plugin, problem: str, cause: Exception | None) -> NoReturn:
+def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None) -> NoReturn:
     """Tell that ``what`` of ``plugin`` broke a rule.
 
     Raises:
         PluginError: always; it says whom to ask.
     """
     distribution = plugin.found.distribution
-    hint = f"This is for the authors of {distribution}."
+    hint = f"This is for the authors of {distribution}. With --debug or MPSPROBE_DEBUG=1 it shows where."
     if isinstance(cause, ImportError):
         hint = f"Install what it needs: pip install --upgrade {distribution}"
     raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause

@@ -6,17 +6,16 @@ fails, is told once on standard error and left out; the others go on.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe import loading
-from mpsprobe.catalogue import KINDS, Catalogue, checked
-from mpsprobe.declarations import WorkloadDeclaration, resolve
-from mpsprobe.discovery import CORE, FoundPlugin, find_plugins
+from mpsprobe.catalogue import KINDS, checked
+from mpsprobe.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
+from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
-from mpsprobe.loading import Plugin
+from mpsprobe.plugin_files import folders_from_environment
+from mpsprobe.requirements import is_installed
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -29,13 +28,15 @@ if TYPE_CHECKING:
         RunnerDeclaration,
         ScannerDeclaration,
     )
+    from mpsprobe.discovery import FoundPlugin
+    from mpsprobe.loading import Plugin
     from mpsprobe.protocols import Device, KernelTables, Probe, Runner, Scanner, Workload
 
-DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
 OPEN_NAMES = (
     "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
     "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
 )
+"""What an error about a workload's name says of the names that there are."""
 FIRST_PARTY = {
     "workload": "mpsprobe-hf",
     "exporter": "mpsprobe-exporters",
@@ -45,10 +46,7 @@ FIRST_PARTY = {
     "probe": "mpsprobe-devices",
     "runner": "mpsprobe-hf",
 }
-
-
-def _tell(line: str) -> None:
-    print(f"mpsprobe: {line}", file=sys.stderr)  # noqa: T201 - click is not needed to use the registry
+"""Which of our distributions has things of a kind, for errors that say what to install."""
 
 
 class Registry:
@@ -56,6 +54,7 @@ class Registry:
 
     Args:
         found: the plugins to load; by default the installed ones.
+        folders: more of them, one in each ``*.py`` file of these folders.
         blocked: names of entry points or distributions that are not imported; ``*`` is every one
             but the core.
         strict: a plugin that fails is a ``PluginError`` instead of a line on standard error.
@@ -66,31 +65,28 @@ class Registry:
         self,
         found: Iterable[FoundPlugin] | None = None,
         *,
+        folders: Iterable[str] = (),
         blocked: Iterable[str] = (),
         strict: bool = False,
-        tell: Callable[[str], None] = _tell,
+        tell: Callable[[str], None] = tell_on_stderr,
     ) -> None:
-        self._found = found
-        self._blocked = frozenset(blocked)
-        self._strict = strict
-        self._tell = tell
-        self._manager = loading.new_manager()
-        self._plugins: list[Plugin] | None = None
-        self._catalogues: dict[str, Catalogue] = {}
+        self._collection = Collection(found, folders, blocked, strict, tell)
+        self._catalogue = self._collection.catalogue
         self._resolved: dict[str, list[tuple[WorkloadDeclaration, Plugin]]] = {}
 
     def plugins(self) -> list[Plugin]:
         """Every plugin with its status, the core first; those that failed and were blocked are among them."""
-        if self._plugins is None:
-            found = find_plugins() if self._found is None else list(self._found)
-            self._refuse_unknown_blocks(found)
-            self._plugins = [self._load(plugin) for plugin in found]
-        return self._plugins
+        return self._collection.plugins()
 
     @property
     def blocked(self) -> frozenset[str]:
         """The names of plugins that are switched off."""
-        return self._blocked
+        return self._collection.blocked
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders whose files are plugins (``--plugins-dir``)."""
+        return self._collection.folders
 
     def contributions(self, plugin: Plugin) -> dict[str, list[str]]:
         """The names that ``plugin`` declares, by kind (``workload``, ``exporter``, …); asks every listing hook."""
@@ -151,7 +147,7 @@ class Registry:
 
         declaration, plugin = self.workload_and_owner(name)
         for requirement in declaration.requires:
-            if not loading.is_installed(requirement):
+            if not is_installed(requirement):
                 raise MissingPackage(f"the workload '{printable(name)}'", requirement)
         what = f"the workload '{printable(name)}'"
         made: Workload = self._made(
@@ -254,56 +250,11 @@ class Registry:
         for plugin in self.plugins():
             if hook in plugin.hooks:
                 try:
-                    loading.call(self._manager, plugin, hook, **arguments)
+                    self._collection.ask(plugin, hook, **arguments)
                 except (loading.HookFailed, MpsprobeError) as error:
-                    self._failed(plugin, str(error))
+                    self._collection.failed(plugin, loading.one_line(str(error)))
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _load(self, found: FoundPlugin) -> Plugin:
-        if found != CORE and self._blocked & {found.name, found.distribution, "*"}:
-            return Plugin(found, "blocked", "switched off by -p or " + DISABLE_VARIABLE)
-        plugin = loading.load(self._manager, found)
-        if plugin.status == "failed":
-            self._failed(plugin, plugin.reason or "")
-        return plugin
-
-    def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
-        """A misspelt ``-p no:NAME`` would load just what the user wanted to keep out."""
-        if CORE.name in self._blocked:
-            raise UsageError("the plugin 'core' holds the commands of mpsprobe itself and cannot be switched off")
-        known = {"*"} | {one.name for one in found} | {one.distribution for one in found}
-        for name in sorted(self._blocked - known):
-            self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
-
-    def _failed(self, plugin: Plugin, reason: str) -> None:
-        plugin.status, plugin.reason = "failed", reason
-        line = f"plugin '{printable(plugin.found.name)}' of {plugin.owner} is left out: {reason}"
-        if self._strict:
-            raise PluginError(line, "Without --strict-plugins the command goes on without it.")
-        self._tell(line)
-
-    def _catalogue(self, kind: str) -> Catalogue:
-        if kind not in self._catalogues:
-            catalogue = Catalogue(kind)
-            for plugin in self.plugins():
-                declared = self._declared(plugin, kind)
-                for problem in catalogue.add(plugin, declared):
-                    self._tell(problem)
-            self._catalogues[kind] = catalogue
-        return self._catalogues[kind]
-
-    def _declared(self, plugin: Plugin, kind: str) -> list[Any]:
-        hook, declaration_type = KINDS[kind]
-        if hook not in plugin.hooks:
-            return []
-        try:
-            return checked(loading.call(self._manager, plugin, hook), hook, declaration_type)
-        except MpsprobeError as error:
-            self._failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
-        except loading.HookFailed as error:
-            self._failed(plugin, str(error))
-        return []
 
     def _entry(self, kind: str, name: str) -> Any:
         catalogue = self._catalogue(kind)
@@ -333,11 +284,11 @@ class Registry:
             if hook not in plugin.hooks:
                 continue
             try:
-                answer = loading.call(self._manager, plugin, hook, name=name)
+                answer = self._collection.ask(plugin, hook, name=name)
                 if answer is not None:
                     yield checked([answer], hook, WorkloadDeclaration, open_names=True)[0], plugin
             except loading.HookFailed as error:
-                self._failed(plugin, str(error))
+                self._collection.failed(plugin, str(error))
 
     def _object(self, kind: str, name: str, expected: type) -> Any:
         entry = self._entry(kind, name)
@@ -345,14 +296,7 @@ class Registry:
 
     def _made(self, what: str, target: str, plugin: Plugin, expected: type, make: Callable[[Any], Any]) -> Any:
         """Resolve ``target`` and make the object; whatever fails is the plugin's and is told so."""
-        try:
-            made = make(resolve(target))
-        except MpsprobeError:
-            raise
-        except ImportError as error:
-            loading.refuse(what, plugin, f"cannot be imported: {loading.describe(error)}", error)
-        except Exception as error:  # noqa: BLE001 - the plugin's code, named in the message
-            loading.refuse(what, plugin, f"cannot be made: {loading.describe(error)}", error)
+        made = self._collection.made(what, plugin, target, make)
         if not isinstance(made, expected):
             loading.refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
         return made
@@ -367,11 +311,6 @@ def _switch_off() -> str:
     return f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
 
 
-def blocked_by_environment() -> set[str]:
-    """The names in ``MPSPROBE_DISABLE_PLUGINS``, which are separated by commas."""
-    return {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
-
-
 _current: Registry | None = None
 
 
@@ -379,7 +318,7 @@ def get_registry() -> Registry:
     """The registry of this process, made at the first call; a command line's ``-p`` is in it."""
     global _current
     if _current is None:
-        _current = Registry(blocked=blocked_by_environment())
+        _current = Registry(blocked=blocked_by_environment(), folders=folders_from_environment())
     return _current
 
 

@@ -19,6 +19,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 
 FILE_NAME = "pyproject.toml"
+NOT_FROM_A_FILE = {"plugins_dir"}
 
 
 def nearest_pyproject(start: Path) -> Path | None:
@@ -52,6 +53,13 @@ def read_settings(start: Path | None = None) -> dict[str, Any]:
     if b"mpsprobe" not in content:  # most files; parsing TOML costs more than the rest of the start-up
         return {}
     table = _own_table(content, path)
+    if refused := NOT_FROM_A_FILE & {_parameter(key, None) for key in table}:
+        name = refused.pop().replace("_", "-")
+        raise UsageError(
+            f"{printable(str(path))}: tool.mpsprobe.{name} is not read: a folder that came with a download must not "
+            "decide which code runs",
+            f"Use the flag --{name}, or its variable.",
+        )
     return {_parameter(key, value): _checked(value, f"tool.mpsprobe.{key}", path) for key, value in table.items()}
 
 

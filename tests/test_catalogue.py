@@ -56,10 +56,15 @@ def test_names_of_open_name_spaces_are_as_the_user_typed_them() -> None:
 def test_a_name_of_two_plugins_belongs_to_neither() -> None:
     catalogue = Catalogue("workload")
     one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
-    assert list(catalogue.add(one, [_workload("a"), _workload("b")])) == []
-    [told] = catalogue.add(two, [_workload("a")])
-    assert told == "the workload 'a' is declared by one 1.0 and two 1.0: it belongs to neither"
-    assert len(list(catalogue.add(three, [_workload("a")]))) == 1
+    catalogue.add(one, [_workload("a"), _workload("b")])
+    assert list(catalogue.told()) == []
+    catalogue.add(two, [_workload("a")])
+    [told] = catalogue.told()
+    assert told.line == "the workload 'a' is declared by one 1.0 and two 1.0: it belongs to neither"
+    catalogue.add(three, [_workload("a")])
+    [told] = catalogue.told()
+    assert told.line.endswith("one 1.0 and two 1.0 and three 1.0: it belongs to none of them")
+    assert "also declared by two 1.0 and three 1.0" in one.problems[-1]
     assert list(catalogue.usable()) == ["b"]
     assert catalogue.conflicts == {"a": [one, two, three]}
     assert catalogue.declared_by(one) == ["a", "b"]
@@ -68,11 +73,26 @@ def test_a_name_of_two_plugins_belongs_to_neither() -> None:
 def test_nobody_takes_a_command_away_from_the_core() -> None:
     catalogue = Catalogue("command")
     core, taker = Plugin(CORE), _plugin("taker")
-    list(catalogue.add(core, [_workload("plugins")]))
-    [told] = catalogue.add(taker, [_workload("plugins")])
-    assert "taker 1.0" in told
+    catalogue.add(core, [_workload("plugins")])
+    catalogue.add(taker, [_workload("plugins")])
+    [told] = catalogue.told()
+    assert told.line == "taker 1.0 declares the command 'plugins', which mpsprobe itself has: its own is left out"
+    assert taker.problems == ["it declares the command 'plugins', which mpsprobe itself has"]
     assert catalogue.entries["plugins"].plugin is core
     assert catalogue.conflicts == {}
+
+
+def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
+    catalogue = Catalogue("workload")
+    one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
+    catalogue.add(one, [_workload(f"n{number}") for number in range(7)])
+    catalogue.add(two, [_workload(f"n{number}") for number in range(5)])
+    catalogue.add(three, [_workload("n6")])
+    lines = [told.line for told in catalogue.told()]
+    assert lines == [
+        "the workloads 'n0', 'n1', 'n2' and 2 more are declared by one 1.0 and two 1.0: they belong to neither",
+        "the workload 'n6' is declared by one 1.0 and three 1.0: it belongs to neither",
+    ]
 
 
 def test_every_kind_has_its_hook() -> None:

@@ -70,7 +70,12 @@ def test_an_entry_point_that_leads_nowhere(target: str) -> None:
 
 def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        _load(plugin_folder, "raise KeyboardInterrupt")
+        _load(plugin_folder, "import _thread, time\n_thread.interrupt_main()\nfor _ in range(500): time.sleep(0.02)")
+
+
+def test_a_plugin_that_pretends_ctrl_c_has_failed(plugin_folder: Path) -> None:
+    plugin, _ = _load(plugin_folder, "raise KeyboardInterrupt")
+    assert (plugin.status, plugin.reason) == ("failed", "its import failed: RuntimeError: it raised KeyboardInterrupt")
 
 
 def test_what_a_plugin_prints_and_filters_stays_off_standard_output(

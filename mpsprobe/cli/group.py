@@ -6,8 +6,12 @@ import click
 
 from mpsprobe import __version__
 from mpsprobe.cli.flags import PREFIX, apply_settings, name_variables, unknown_setting
-from mpsprobe.errors import MissingPackage, PluginError, UnknownName, UsageError
-from mpsprobe.registry import Registry, blocked_by_environment, get_registry, use_registry
+from mpsprobe.collection import blocked_by_environment
+from mpsprobe.discovery import CORE
+from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
+from mpsprobe.loading import describe, refuse
+from mpsprobe.plugin_files import FOLDERS_VARIABLE
+from mpsprobe.registry import Registry, get_registry, use_registry
 from mpsprobe.suggestions import printable
 
 # Where a command comes from when nothing installed has it.
@@ -16,7 +20,7 @@ DISTRIBUTIONS = {
     "kernels": "mpsprobe-coverage",
     "run": "mpsprobe-devices",
 }
-BLOCKED, STRICT, REGISTRY = "mpsprobe.blocked", "mpsprobe.strict", "mpsprobe.registry"
+BLOCKED, STRICT, FOLDERS, REGISTRY = (f"mpsprobe.{name}" for name in ("blocked", "strict", "folders", "registry"))
 
 _debug = False
 
@@ -31,7 +35,7 @@ def registry_of(context: click.Context) -> Registry:
     meta = context.meta
     if REGISTRY not in meta:
         blocked = blocked_by_environment() | meta.get(BLOCKED, set()) | _blocked_by_settings(context.find_root())
-        meta[REGISTRY] = Registry(blocked=blocked, strict=meta.get(STRICT, False))
+        meta[REGISTRY] = Registry(folders=meta.get(FOLDERS, ()), blocked=blocked, strict=meta.get(STRICT, False))
         use_registry(meta[REGISTRY])
     return get_registry()
 
@@ -52,6 +56,19 @@ class CommandGroup(click.Group):
         apply_settings(command, cmd_name, ctx.default_map)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; an error in a plugin's own code is told with the plugin's name."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError, OSError, EOFError):
+            raise
+        except Exception as error:
+            name = ctx.invoked_subcommand or ""
+            owner = registry_of(ctx).owner("command", name)
+            if owner is None or owner.found == CORE or type(error).__name__ == "ReaderGone":
+                raise
+            refuse(f"the command '{printable(name)}'", owner, f"failed: {describe(error)}", error)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = registry_of(ctx).commands()
         with formatter.section("Commands"):
@@ -61,7 +78,7 @@ class CommandGroup(click.Group):
 def _blocked_by_settings(root: click.Context) -> set[str]:
     """``disable-plugins`` of pyproject.toml; refuses other keys of the top table that are no flags of the group."""
     settings = root.default_map or {}
-    known = {"disable_plugins"} | {str(parameter.name) for parameter in root.command.params}
+    known = {"disable_plugins"} | {str(parameter.name) for parameter in root.command.params} - {"plugins_dir"}
     for key, value in settings.items():
         if key not in known and not isinstance(value, dict):  # a table may be of a plugin that is not installed
             raise unknown_setting(key, key, known - {"version", "plugin_switches"})
@@ -95,6 +112,10 @@ def _remember_strict(ctx: click.Context, _: click.Parameter, value: bool) -> Non
     ctx.meta[STRICT] = value
 
 
+def _remember_folders(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
+    ctx.meta[FOLDERS] = values
+
+
 def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     global _debug
     _debug = value
@@ -124,6 +145,17 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     expose_value=False,
     callback=_remember_strict,
     help="A plugin that fails ends the command instead of being left out.",
+)
+@click.option(
+    "--plugins-dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    multiple=True,
+    envvar=FOLDERS_VARIABLE,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember_folders,
+    help="Each .py file of DIR is a plugin too; may be repeated.",
 )
 @click.option(
     "--debug",

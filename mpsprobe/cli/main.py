@@ -7,6 +7,7 @@ shells count). Everything is imported inside ``main``, where Ctrl-C is already q
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -29,7 +30,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = INTERRUPTED
     except OSError as error:
         code = _flush_failed(error)
+    _end_now_if_stuck(code)
     return code
+
+
+def _end_now_if_stuck(code: int) -> None:
+    """End the process here if a plugin left a thread behind for which Python would wait for ever."""
+    containment = sys.modules.get("mpsprobe.containment")
+    if containment is None or not containment.left_behind():
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+    os._exit(code)
 
 
 def _run(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""``mpsprobe plugins list | show NAME``: works also when every plugin is broken."""
+"""``mpsprobe plugins list | show | check | new``: the first two work also when every plugin is broken."""
 
 from __future__ import annotations
 
@@ -8,13 +8,40 @@ from typing import Any
 import click
 
 from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.declarations import resolve
 from mpsprobe.errors import UnknownName
 from mpsprobe.loading import Plugin
 from mpsprobe.output import write_stdout
 from mpsprobe.registry import Registry, get_registry
+from mpsprobe.suggestions import printable
+
+LATER = {
+    "check": ("mpsprobe.cli.plugins_check:check", "Everything that is wrong with a plugin, before a user meets it."),
+    "new": ("mpsprobe.cli.plugins_new:new", "Write a complete plugin to begin with."),
+}
+"""Commands for authors, in files of their own that are imported when they run."""
 
 
-@click.group()
+class PluginsGroup(click.Group):
+    """Lists all commands, and imports those for authors only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *LATER})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in LATER:
+            command: click.Command = resolve(LATER[cmd_name][0])
+            return command
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+        shown |= {name: summary for name, (_, summary) in LATER.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(shown.items()))
+
+
+@click.group(cls=PluginsGroup)
 def plugins() -> None:
     """Which plugins are installed, what they contribute, and what is wrong with them."""
 
@@ -26,8 +53,11 @@ def _plain(registry: Registry, plugin: Plugin) -> dict[str, Any]:
         "distribution": plugin.found.distribution,
         "version": plugin.found.version,
         "target": plugin.found.target,
+        "file": plugin.found.file,
+        "requires": list(plugin.found.requires),
         "status": plugin.status,
         "reason": plugin.reason,
+        "problems": list(plugin.problems),
         "hooks": list(plugin.hooks),
         "contributes": contributes,
     }
@@ -35,7 +65,7 @@ def _plain(registry: Registry, plugin: Plugin) -> dict[str, Any]:
 
 @plugins.command("list", params=[format_option()])
 def list_command(format_name: str) -> None:
-    """Every installed plugin with its status: ok, failed or blocked."""
+    """Every installed plugin with its status: ok, failed, blocked or incompatible."""
     registry = get_registry()
     found = [_plain(registry, plugin) for plugin in registry.plugins()]
     if format_name == "json":
@@ -44,8 +74,9 @@ def list_command(format_name: str) -> None:
     rows = [("NAME", "DISTRIBUTION", "VERSION", "STATUS", "CONTRIBUTES")]
     for one in found:
         counted = ", ".join(_counted(kind, len(names)) for kind, names in one["contributes"].items())
-        rows.append((one["name"], one["distribution"], one["version"], one["status"], one["reason"] or counted))
-    write_stdout(aligned(rows))
+        about = one["reason"] or "; ".join([counted or "nothing", *one["problems"]])
+        rows.append((one["name"], one["distribution"], one["version"], one["status"], about))
+    write_stdout(aligned([tuple(map(printable, row)) for row in rows]))
 
 
 @plugins.command("show", params=[click.Argument(["name"]), format_option()])
@@ -56,6 +87,8 @@ def show_command(name: str, format_name: str) -> None:
     if not matching:
         known = {known for one in registry.plugins() for known in (one.found.name, one.found.distribution)}
         raise UnknownName("plugin", name, known, "Installed ones are listed by 'mpsprobe plugins list'.")
+    for plugin in registry.plugins():
+        registry.contributions(plugin)  # all of them: which names are taken shows when everybody was asked
     found = [_plain(registry, plugin) for plugin in matching]
     if format_name == "json":
         write_stdout(json.dumps(found, indent=2))
@@ -64,12 +97,15 @@ def show_command(name: str, format_name: str) -> None:
 
 
 def _described(one: dict[str, Any]) -> str:
-    rows = [(key, str(one[key])) for key in ("name", "distribution", "version", "target", "status")]
-    if one["reason"]:
-        rows.append(("reason", one["reason"]))
+    keys = ("name", "distribution", "version", "target", "file", "status")
+    rows = [(key, one[key]) for key in keys if one[key]]
+    if one["requires"]:
+        rows.append(("requires", " and ".join(f"mpsprobe {specifier}" for specifier in one["requires"])))
+    reasons = dict.fromkeys([*([one["reason"]] if one["reason"] else []), *one["problems"]])
+    rows += [("reason" if one["status"] != "ok" else "problem", reason) for reason in reasons]
     rows.append(("hooks", ", ".join(one["hooks"]) or "none"))
     rows += [(f"{kind}s", ", ".join(names)) for kind, names in one["contributes"].items()]
-    return aligned(rows)
+    return aligned([(key, printable(value)) for key, value in rows])
 
 
 def _counted(kind: str, count: int) -> str:

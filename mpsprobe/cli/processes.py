@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpsprobe.cli.planning import Wishes, make_plan
+from mpsprobe.collection import DISABLE_VARIABLE
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import write_atomically
+from mpsprobe.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.progress import make_progress
-from mpsprobe.registry import DISABLE_VARIABLE, get_registry
+from mpsprobe.registry import get_registry
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ def measure(wishes: Wishes, blocked: Iterable[str] = ()) -> ProfileReport:
 
     reports: list[ProfileReport] = []
     asked = json.dumps(dataclasses.asdict(wishes)).encode()
-    environment = {**os.environ, DISABLE_VARIABLE: ",".join(sorted(blocked))}
+    folders = os.pathsep.join(get_registry().folders)
+    environment = {**os.environ, DISABLE_VARIABLE: ",".join(sorted(blocked)), FOLDERS_VARIABLE: folders}
     failure: MpsprobeError | None = None
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
         for index in range(wishes.processes):

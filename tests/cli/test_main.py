@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import mpsprobe
+from mpsprobe.cli.main import main
 from mpsprobe.testing import install_plugin, run_cli
 from mpsprobe.testing.commands import command_environment, command_path
 
@@ -67,8 +68,8 @@ def test_version() -> None:
         (
             "bug",
             2,
-            "Error: unexpected ZeroDivisionError: by zero\n"
-            "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.\n",
+            "Error: the command 'probe-me' of probe-me 1.0 failed: ZeroDivisionError: by zero\n"
+            "This is for the authors of probe-me. With --debug or MPSPROBE_DEBUG=1 it shows where.\n",
         ),
         ("findings", 1, ""),
         ("exit", 0, ""),
@@ -81,6 +82,15 @@ def test_exit_codes_and_messages(folder: Path, fail: str, code: int, stderr: str
     result = run_cli("probe-me", "--fail", fail, plugin_folders=[folder], cwd=folder)
     assert (result.code, result.stderr) == (code, stderr)
     assert result.stdout == ("line\n" if fail == "none" else "")
+
+
+def test_a_bug_of_our_own_is_told_as_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("mpsprobe.cli.plugins.aligned", lambda rows: 1 / 0)
+    assert main(["-p", "no:*", "plugins", "list"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: unexpected ZeroDivisionError: division by zero\n"
+        "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.\n"
+    )
 
 
 @pytest.mark.parametrize("how", ["flag", "variable"])

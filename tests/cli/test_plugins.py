@@ -29,8 +29,11 @@ def test_list_shows_each_plugin_with_its_state(tmp_path: Path) -> None:
         "distribution": "sound",
         "version": "3.1",
         "target": "sound_plugin",
+        "file": None,
+        "requires": [],
         "status": "ok",
         "reason": None,
+        "problems": [],
         "hooks": ["mpsprobe_workloads"],
         "contributes": {"workload": ["net-0", "net-1"]},
     }

@@ -28,17 +28,33 @@ MAY_IMPORT = {
     "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
     "importing": {"engine", "errors", "schemas", "suggestions"},
-    "discovery": {""},
-    "loading": {"hookspecs", "declarations", "discovery", "errors", "suggestions"},
+    "containment": set(),
+    "requirements": {""},
+    "discovery": {"", "requirements"},
+    "plugin_files": {"discovery", "errors", "requirements", "suggestions"},
+    "loading": {"containment", "hookspecs", "declarations", "discovery", "errors", "requirements", "suggestions"},
+    "tracing": {"loading", "suggestions"},
+    "collection": {
+        "catalogue", "discovery", "errors", "loading", "plugin_files", "suggestions", "tracing",
+    },
     "catalogue": {"declarations", "discovery", "loading", "suggestions"},
     "registry": {
-        "catalogue", "declarations", "discovery", "errors", "loading", "protocols", "schemas", "suggestions",
+        "catalogue", "collection", "declarations", "discovery", "errors", "loading", "plugin_files", "protocols",
+        "requirements", "schemas", "suggestions",
     },
     "exporting": {"errors", "loading", "output", "registry", "schemas", "suggestions"},
-    "testing": {"protocols", "schemas"},
+    "testing": {
+        "declarations", "engine", "errors", "output", "protocols", "registry", "schemas", "stepping", "suggestions",
+    },
+    "checking": {
+        "", "catalogue", "containment", "declarations", "discovery", "errors", "hookspecs", "loading", "plugin_files",
+        "protocols", "registry", "requirements", "suggestions", "testing",
+    },
+    "scaffold": {"", "errors", "hookspecs", "output", "suggestions"},
     "cli": {
-        "", "declarations", "engine", "errors", "exporting", "importing", "loading", "options", "output", "presets",
-        "progress", "protocols", "registry", "schemas", "settings", "suggestions", "userfile",
+        "", "checking", "collection", "declarations", "discovery", "engine", "errors", "exporting", "importing", "loading",
+        "options", "output", "plugin_files", "presets", "progress", "protocols", "registry", "scaffold", "schemas", "settings", "suggestions",
+        "userfile",
     },
 }  # fmt: skip
 

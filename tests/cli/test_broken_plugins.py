@@ -1,0 +1,178 @@
+"""Every kind of broken plugin at once, in one environment: each command works, and each one is named once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.testing import CommandResult, install_plugin, run_cli, sample_coverage_report
+
+HEAD = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import *\n"
+
+
+def _hook(name: str, body: str, arguments: str = "") -> str:
+    return HEAD + f"@hookimpl\ndef {name}({arguments}):\n    {body}\n"
+
+
+# What a plugin may do wrong -> its thin module.
+AT_IMPORT = {
+    "raises": "raise ValueError('no')",
+    "exits": "raise SystemExit(0)",
+    "exits-at-once": "import os\nos._exit(0)",
+    "hangs": "import time\nfor _ in range(10_000): time.sleep(0.01)",
+    "spins": "while True: pass",
+    "asks": "input('Which GPU? ')",
+    "interrupts": "raise KeyboardInterrupt",
+    "syntax": "def broken(:",
+    "lacks-a-module": "import no_such_module_anywhere",
+    "misspelt-hook": _hook("mpsprobe_workload", "return []"),
+    "unmarked-hook": "def mpsprobe_workloads(): return []",
+    "wrong-argument": _hook("mpsprobe_resolve_workload", "return None", "nme"),
+    "wrapper": "from mpsprobe import hookimpl\n@hookimpl(wrapper=True)\ndef mpsprobe_workloads(): return (yield)",
+    "leaves-a-thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=False).start()",
+    "recursion": "from mpsprobe.registry import get_registry\nget_registry().plugins()",
+    "too-new": "1 / 0",  # its metadata asks for mpsprobe 99
+    "no-attribute": "",  # its entry point names an attribute that is not there
+}
+IN_A_HOOK = {
+    "hook-raises": _hook("mpsprobe_commands", "raise RuntimeError('later')"),
+    "hook-exits": _hook("mpsprobe_commands", "raise SystemExit(3)"),
+    "hook-hangs": _hook("mpsprobe_commands", "import time\n    for _ in range(10_000): time.sleep(0.01)"),
+    "half-way": _hook("mpsprobe_commands", "yield CommandDeclaration('half', 'a:b', 'x')\n    raise KeyError('way')"),
+    "endless": _hook("mpsprobe_commands", "while True: yield CommandDeclaration('endless', 'a:b', 'x')"),
+    "wrong-type": _hook("mpsprobe_commands", "return {'name': 'x'}.items()"),
+    "not-a-list": _hook("mpsprobe_commands", "return 5"),
+    "wrong-field": _hook("mpsprobe_commands", "return [CommandDeclaration('field', None, 'x')]"),
+    "bad-name": _hook("mpsprobe_commands", "return [CommandDeclaration('No Name!', 'a:b', 'x')]"),
+    "twice": _hook("mpsprobe_commands", "return [CommandDeclaration('twice', 'a:b', 'x')] * 2"),
+    "takes-ours": _hook("mpsprobe_commands", "return [CommandDeclaration('plugins', 'a:b', 'x')]"),
+    "same-name-1": _hook("mpsprobe_commands", "return [CommandDeclaration('shared', 'a:b', 'x')]"),
+    "same-name-2": _hook("mpsprobe_commands", "return [CommandDeclaration('shared', 'a:b', 'x')]"),
+}
+HARMLESS = {
+    "prints": "print('hello')\nimport os, warnings\nos.write(1, b'world')\nwarnings.simplefilter('error')",
+}
+NAMED = sorted({*AT_IMPORT, *IN_A_HOOK})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all of them."""
+    folder: Path = tmp_path_factory.mktemp("broken")
+    for name, code in {**AT_IMPORT, **IN_A_HOOK, **HARMLESS}.items():
+        points = f"[mpsprobe]\n{name} = no_attribute_plugin:nothing\n" if name == "no-attribute" else None
+        install_plugin(folder, name, code, version="7.1", entry_points=points)
+    with (folder / "too_new-7.1.dist-info" / "METADATA").open("a", encoding="utf-8") as metadata:
+        metadata.write("Requires-Dist: mpsprobe>=99\n")
+    return folder
+
+
+def _run(folder: Path, *arguments: str | Path) -> CommandResult:
+    variables = {"MPSPROBE_PLUGIN_TIMEOUT": "0.5"}
+    return run_cli(*arguments, plugin_folders=[folder], cwd=folder, variables=variables, timeout=120)
+
+
+def _named(result: CommandResult) -> list[str]:
+    """The distributions that standard error names, a name for each time."""
+    return [name for line in result.stderr.splitlines() for name in re.findall(r"(\S+) 7\.1", line)]
+
+
+def test_there_are_twenty_kinds_and_more() -> None:
+    assert len(NAMED) >= 20
+
+
+def test_every_command_works_and_names_each_once(folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
+    out = tmp_path / "out.md"
+    for arguments in (
+        ("--help",),
+        ("plugins", "list"),
+        ("workloads", "list"),
+        ("workloads", "show", "bert-base"),
+        ("kernels", "since", "aten::linalg_qr.out"),
+        ("export", report, "--to", "markdown", "-o", out),
+        ("diff", report, report),
+    ):
+        result = _run(folder, *arguments)
+        assert result.code == 0, (arguments, result.stderr)
+        assert "Traceback" not in result.stderr
+        assert sorted(_named(result)) == NAMED, arguments
+    assert out.read_text(encoding="utf-8").startswith("**The run stopped")
+
+
+@pytest.mark.slow
+def test_a_whole_prediction_works_among_them(folder: Path) -> None:
+    result = _run(folder, "coverage", "bert-base", "--torch", "2.13.0", "--format", "json")
+    assert result.json()["kind"] == "coverage"
+    assert sorted(_named(result)) == NAMED
+
+
+def test_the_list_says_what_is_wrong_with_each(folder: Path) -> None:
+    result = _run(folder, "plugins", "list", "--format", "json")
+    found = {one["distribution"]: one for one in result.json()}
+    assert found["prints"]["status"] == "ok"
+    assert "hello" in result.stderr
+    assert found["too-new"]["status"] == "incompatible"
+    assert found["too-new"]["reason"] == f"it needs mpsprobe >=99, and this is mpsprobe {found['mpsprobe']['version']}"
+    for name in ("takes-ours", "same-name-1", "same-name-2"):
+        assert found[name]["status"] == "ok"
+        assert len(found[name]["problems"]) == 1
+    failed = {name for name, one in found.items() if one["status"] == "failed"}
+    assert failed == set(NAMED) - {"too-new", "takes-ours", "same-name-1", "same-name-2"}
+    for name in ("hangs", "spins", "hook-hangs", "endless"):
+        assert "did not end within 0.5 s (MPSPROBE_PLUGIN_TIMEOUT sets the limit)" in found[name]["reason"]
+    assert "did you mean 'mpsprobe_workloads'" in found["misspelt-hook"]["reason"]
+
+
+def test_what_they_print_reaches_no_data(folder: Path) -> None:
+    assert _run(folder, "plugins", "show", "prints", "--format", "json").json()[0]["name"] == "prints"
+
+
+@pytest.mark.parametrize("how", ["flag", "variable"])
+def test_strict_is_fatal_and_names_the_first(folder: Path, how: str) -> None:
+    if how == "flag":
+        result = _run(folder, "--strict-plugins", "plugins", "list")
+    else:
+        result = run_cli("plugins", "list", plugin_folders=[folder], variables={"MPSPROBE_STRICT_PLUGINS": "1"})
+    assert result.code == 2
+    assert result.stderr.count("is left out") == 1
+    assert "Without --strict-plugins the command goes on without it." in result.stderr
+
+
+@pytest.mark.parametrize("name", ["same-name", "takes-ours"])
+def test_strict_is_fatal_for_a_name_too(folder: Path, name: str) -> None:
+    off = [word for one in {*NAMED} if not one.startswith(name) for word in ("-p", f"no:{one}")]
+    result = _run(folder, *off, "--strict-plugins", "plugins", "list")
+    assert result.code == 2
+    assert name in result.stderr
+
+
+def test_switched_off_ones_are_never_imported(folder: Path) -> None:
+    off = [word for one in NAMED for word in ("-p", f"no:{one}")]
+    result = _run(folder, *off, "plugins", "list")
+    assert (result.code, _named(result)) == (0, [])
+    result = run_cli(
+        "workloads", "list", plugin_folders=[folder], variables={"MPSPROBE_DISABLE_PLUGINS": ",".join(NAMED)}
+    )
+    assert (result.code, _named(result)) == (0, [])
+
+
+def test_a_trace_shows_each_call_with_its_result(folder: Path) -> None:
+    off = [word for one in NAMED if one != "half-way" for word in ("-p", f"no:{one}")]
+    variables = {"MPSPROBE_TRACE_PLUGINS": "1"}
+    result = run_cli(*off, "workloads", "show", "bert-base", plugin_folders=[folder], variables=variables)
+    assert result.code == 0
+    lines = [line.partition("trace: ")[2] for line in result.stderr.splitlines() if "trace: " in line]
+    shown = "\n".join(lines)
+    assert "half-way (half-way 7.1): import half_way_plugin -> mpsprobe_commands [" in shown
+    assert (
+        "half-way (half-way 7.1): mpsprobe_commands() -> raised HookFailed: its hook mpsprobe_commands failed" in shown
+    )
+    assert re.search(
+        r"hf \(mpsprobe-hf \S+\): mpsprobe_workloads\(\) -> \[WorkloadDeclaration: \S+, .* more\] \[", shown
+    )
+    assert re.search(r"hf \(mpsprobe-hf \S+\): resolve mpsprobe_hf\.\S+ -> made \[\d+\.\d ms\]", shown)
+    assert "trace:" not in run_cli("workloads", "list", variables={"MPSPROBE_TRACE_PLUGINS": "0"}).stderr
