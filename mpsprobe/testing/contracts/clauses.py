@@ -152,6 +152,7 @@ def doing(what: str) -> Iterator[None]:
     Args:
         what: as a subject of "raised": "rendering the sample report of the kind 'profile'".
     """
+    __tracebackhide__ = True
     try:
         yield
     except Broken:

@@ -91,6 +91,8 @@ def _faster(report: ProfileReport, other: ProfileCell) -> str | None:
     first = twin(report, other, report.plan.devices[0])
     if report.plan.baseline != other.device or first is None or first.step is None or other.step is None:
         return None
+    if first.step.median_ns <= 0:  # a clock that did not move: nothing to compare by
+        return None
     return f"{amount(other.step.median_ns / first.step.median_ns)} times as fast as {_device(report, other)}"
 
 
