@@ -64,7 +64,7 @@ CODES: Mapping[str, Code] = MappingProxyType({
     "missing-metadata": Code(
         WARNING, "package", "The distribution does not say something that users look for before they install it.",
         "A page of a package index without description, licence or supported Python versions is passed by.",
-        "Add the field to [project] in pyproject.toml.",
+        "Add it to [project] in pyproject.toml.",
     ),
     "requires-mpsprobe": Code(
         WARNING, "package", "The dependencies do not name mpsprobe with the oldest version that the plugin works with.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,8 +59,29 @@ def examine(
     time_limit: float = 10.0,
     contracts: bool = True,
     blocked: Iterable[str] = (),
+    progress: Callable[[str], None] | None = None,
 ) -> Examined:
-    """The check. Arguments and errors as ``mpsprobe.checking.examine``; ``blocked`` plugins are not asked for names."""
+    """The check. Errors and the other arguments as ``mpsprobe.checking.examine``.
+
+    Args:
+        blocked: plugins that are not asked for the names that they have.
+        progress: takes what is done now, in a few words, and an empty text at the end.
+    """
+    tell = progress or (lambda _text: None)
+    try:
+        return _examine(target, run_tests, time_limit, contracts, sorted(blocked), tell)
+    finally:
+        tell("")
+
+
+def _examine(
+    target: str | Path,
+    run_tests: bool,
+    time_limit: float,
+    contracts: bool,
+    blocked: list[str],
+    tell: Callable[[str], None],
+) -> Examined:
     with ExitStack() as stack:
         subject = stack.enter_context(found_subject(target))
         examined = Examined(subject, list(subject.findings))
@@ -68,13 +89,15 @@ def examine(
             from mpsprobe.checking.own_tests import check_that_tests_can_run
 
             check_that_tests_can_run(subject)
+        tell("reading it")
         examined.findings += [*judged_metadata(subject), *judged_sources(subject)]
-        check = _Check(subject, examined, time_limit, contracts, sorted(blocked))
+        check = _Check(subject, examined, time_limit, contracts, blocked, tell)
         for point in subject.entry_points:
             check.look_at(point)
         if run_tests:
             from mpsprobe.checking.own_tests import run_own_tests
 
+            tell("running its tests")
             examined.findings += run_own_tests(subject)
     examined.findings = in_order(examined.findings)
     return examined
@@ -83,12 +106,21 @@ def examine(
 class _Check:
     """The parts of the check that run the plugin."""
 
-    def __init__(self, subject: Subject, examined: Examined, limit: float, contracts: bool, blocked: list[str]) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        examined: Examined,
+        limit: float,
+        contracts: bool,
+        blocked: list[str],
+        tell: Callable[[str], None],
+    ) -> None:
         self._subject = subject
         self._examined = examined
         self._limit = limit
         self._contracts = contracts
         self._blocked = blocked
+        self._tell = tell
         front = [str(path) for path in subject.paths]
         self._path = [*front, *(path for path in sys.path if path not in front)]
         self._declared: dict[tuple[str, str], str] = {}
@@ -96,6 +128,7 @@ class _Check:
     def look_at(self, point: FoundPlugin) -> None:
         """Everything about one entry point."""
         plain = dataclasses.asdict(point)
+        self._tell(f"importing {point.target} and asking its hooks")
         others = self._run("others", distribution=self._subject.distribution, blocked=self._blocked, names=[])
         answers = self._run("plugin", found=plain).answers()
         self._take(answers, point)
@@ -113,6 +146,7 @@ class _Check:
             )
         self._compare_names(declared, [event["resolved"] for event in answers.told("resolved")], others.answers())
         if targets is not None:
+            self._tell(f"trying what it declares: {len(declared)}")
             told = targets.answers()
             self._take(told, point)
             self._judge_lacking(told)
@@ -131,6 +165,7 @@ class _Check:
         self._examined.findings += printings(answers.printed, point)
         for event in answers.told("hooks"):
             self._examined.hooks = sorted({*self._examined.hooks, *event["hooks"]})
+        self._examined.not_checked += [event["note"] for event in answers.told("note")]
         if answers.gave_up:
             self._examined.not_checked.append(answers.gave_up)
 
@@ -207,6 +242,7 @@ class _Check:
 
     def _time(self, plain: dict[str, Any], point: FoundPlugin) -> None:
         """One after the other: two at once would time each other."""
+        self._tell("timing its import")
         times = []
         for _ in range(TIMED_PROCESSES):
             answers = self._run("time", found=plain).answers()
@@ -227,7 +263,7 @@ class _Check:
 
     def _slowest(self, plain: dict[str, Any]) -> str | None:
         """Advice that names the packages which take most of the time."""
-        answers = self._run("time", found=plain, record=True).answers()
+        answers = self._run("time", found=plain, record=True, packages=self._subject.packages).answers()
         costs = [(ms, name) for event in answers.told("costs") for name, ms in event["costs"].items()]
         shown = [f"{name} ({ms:.0f} ms)" for ms, name in sorted(costs, reverse=True)[:3] if ms >= 1]
         if not shown:

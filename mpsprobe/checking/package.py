@@ -22,9 +22,9 @@ from mpsprobe.requirements import incompatibility, is_installed
 from mpsprobe.suggestions import nearest
 
 WANTED = {
-    "description": "the line that lists and pages of packages show",
-    "readme": "the text that pages of packages show",
-    "requires-python": "the versions of Python that it runs with",
+    "description": "the line that lists show",
+    "readme": "the text of its page",
+    "requires-python": "the versions that installers may choose",
     "license": "what others may do with it",
 }
 PRIVATE = "Private :: "  # a classifier that keeps a distribution from being published: nobody looks it up
@@ -39,9 +39,9 @@ def judged_metadata(subject: Subject) -> Iterator[Finding]:
     requirements = list(_requirements(metadata.dependencies))
     if subject.kind != FILE:
         if not any(one.startswith(PRIVATE) for one in metadata.classifiers):
-            for field, what in WANTED.items():
-                if field not in metadata.given:
-                    yield finding("missing-metadata", f"there is no {field}: {what}", metadata.where)
+            lacking = [f"{field} ({what})" for field, what in WANTED.items() if field not in metadata.given]
+            if lacking:
+                yield finding("missing-metadata", f"it does not say {', '.join(lacking)}", metadata.where)
         if not subject.is_core:
             yield from _requires_ours(requirements, metadata)
     for text in metadata.dependencies:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mpsprobe.catalogue import NAME
-from mpsprobe.checking.findings import Finding, finding
+from mpsprobe.checking.findings import Finding, a, finding
 from mpsprobe.checking.hooks import HookFunction
 from mpsprobe.declarations import PHASES, Diagnosis, WorkloadDeclaration
 from mpsprobe.suggestions import nearest
@@ -22,14 +22,14 @@ def judged_declarations(
 ) -> tuple[list[Finding], list[Any]]:
     """What is wrong with the answer of a hook that lists, and the declarations in it that are right."""
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        message = f"{hook.hook} returns a {type(answer).__name__} instead of a list of {expected.__name__}"
+        message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of {expected.__name__}"
         return [finding("wrong-answer", message, hook.where)], []
     findings: list[Finding] = []
     right, seen = [], set()
     for position, declaration in enumerate(answer):
         if type(declaration) is not expected:
             got = type(declaration).__name__
-            message = f"element {position} of what {hook.hook} returns is a {got} instead of a {expected.__name__}"
+            message = f"element {position} of what {hook.hook} returns is {a(got)} instead of {a(expected.__name__)}"
             findings.append(finding("wrong-type", message, hook.where))
             continue
         wrong = list(_wrong(declaration, kind, hook))
@@ -46,7 +46,9 @@ def judged_declarations(
 def judged_resolution(answer: Any, name: str, hook: HookFunction) -> list[Finding]:
     """What is wrong with the answer of ``mpsprobe_resolve_workload`` to ``name``."""
     if type(answer) is not WorkloadDeclaration:
-        message = f"{hook.hook} returns a {type(answer).__name__} for '{name}' instead of a WorkloadDeclaration or None"
+        message = (
+            f"{hook.hook} returns {a(type(answer).__name__)} for '{name}' instead of a WorkloadDeclaration or None"
+        )
         return [finding("wrong-answer", message, hook.where)]
     return list(_wrong(answer, "workload", hook, open_names=True))
 
@@ -54,12 +56,14 @@ def judged_resolution(answer: Any, name: str, hook: HookFunction) -> list[Findin
 def judged_diagnoses(answer: Any, hook: HookFunction) -> list[Finding]:
     """What is wrong with the answer of ``mpsprobe_diagnose``."""
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        message = f"{hook.hook} returns a {type(answer).__name__} instead of a list of Diagnosis"
+        message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of Diagnosis"
         return [finding("wrong-answer", message, hook.where)]
     findings = []
     for position, one in enumerate(answer):
         if type(one) is not Diagnosis:
-            message = f"element {position} of what {hook.hook} returns is a {type(one).__name__} instead of a Diagnosis"
+            message = (
+                f"element {position} of what {hook.hook} returns is {a(type(one).__name__)} instead of a Diagnosis"
+            )
             findings.append(finding("wrong-type", message, hook.where))
             continue
         findings += _wrong_fields(one, f"the diagnosis {position}", hook)
@@ -70,11 +74,11 @@ def judged_diagnoses(answer: Any, hook: HookFunction) -> list[Finding]:
 
 def _wrong(declaration: Any, kind: str, hook: HookFunction, *, open_names: bool = False) -> Iterator[Finding]:
     name = declaration.name
-    what = f"the {kind} '{name}'" if isinstance(name, str) else f"a {kind}"
+    what = f"the {kind} '{name}'" if isinstance(name, str) else a(kind)
     fields = list(_wrong_fields(declaration, what, hook))
     yield from fields
     if isinstance(name, str) and not open_names and not NAME.fullmatch(name):
-        yield finding("bad-name", f"'{name}' is no name that a {kind} can have", hook.where)
+        yield finding("bad-name", f"'{name}' is no name that {a(kind)} can have", hook.where)
     if isinstance(declaration.summary, str):
         yield from _wrong_summary(declaration.summary, what, hook)
     target = declaration.target
@@ -98,7 +102,7 @@ def _wrong_fields(record: Any, what: str, hook: HookFunction) -> Iterator[Findin
         else:
             continue
         if not right:
-            message = f"{what} has a {type(value).__name__} as its {field.name}, which should be {annotation}"
+            message = f"{what} has {a(type(value).__name__)} as its {field.name}, which should be {annotation}"
             yield finding("bad-field", message, hook.where)
 
 

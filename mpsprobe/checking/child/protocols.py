@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from mpsprobe.checking.findings import a
 from mpsprobe.suggestions import nearest
 
 OPTIONAL: dict[str, dict[str, tuple[str, ...]]] = {
@@ -31,7 +32,7 @@ def differences(kind: str, declaration: Any, made: Any) -> list[str]:
     if kind == "command":
         import click
 
-        return [] if isinstance(made, click.Command) else [f"is a {type(made).__name__} instead of a click.Command"]
+        return [] if isinstance(made, click.Command) else [f"is {a(type(made).__name__)} instead of a click.Command"]
     protocol = protocol_of(kind, declaration)
     if protocol is None:
         return []
@@ -46,7 +47,7 @@ def differences(kind: str, declaration: Any, made: Any) -> list[str]:
             except ValueError:
                 continue
     if not found and not isinstance(made, protocol):
-        found.append(f"is a {type(made).__name__}, which is no {protocol.__name__}")
+        found.append(f"is {a(type(made).__name__)}, which is no {protocol.__name__}")
     return found
 
 
@@ -57,7 +58,7 @@ def _attributes(protocol: type, made: Any) -> Iterator[str]:
         if not hasattr(made, name):
             yield f"has no attribute '{name}'{_near(name, made)}"
         elif (wanted := ATTRIBUTES.get(str(annotation))) and not isinstance(getattr(made, name), wanted):
-            yield f"has a {type(getattr(made, name)).__name__} as its {name}, which should be {annotation}"
+            yield f"has {a(type(getattr(made, name)).__name__)} as its {name}, which should be {annotation}"
 
 
 def _methods(protocol: type, made: Any) -> Iterator[str]:
@@ -68,7 +69,7 @@ def _methods(protocol: type, made: Any) -> Iterator[str]:
         if method is None:
             yield f"has no method {name}(){_near(name, made)}"
         elif not callable(method):
-            yield f"has a {type(method).__name__} as its {name}, which should be a method"
+            yield f"has {a(type(method).__name__)} as its {name}, which should be a method"
         else:
             yield from _signature(name, inspect.signature(function), method)
 

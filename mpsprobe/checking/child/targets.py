@@ -15,6 +15,8 @@ from mpsprobe.errors import MissingPackage, MpsprobeError
 def run(request: dict[str, Any], teller: Teller) -> None:
     """Tell what is wrong behind each of the declarations in ``request``."""
     resolved: dict[str, Any] = {}
+    held: set[str] = set()
+    left_out: dict[str, list[str]] = {}
     for one in request["declarations"]:
         declaration = KINDS[one["kind"]][1](**_fields(one["fields"]))
         what, where = f"the {one['kind']} '{declaration.name}'", one["where"]
@@ -31,11 +33,17 @@ def run(request: dict[str, Any], teller: Teller) -> None:
             if wanted:
                 sound = _is_sound(one["kind"], declaration, target, what, teller)
         if sound and request["contracts"]:
+            if declaration.target in held:
+                left_out.setdefault(declaration.target, []).append(declaration.name)
+                continue
+            held.add(declaration.target)
             with teller.step(
                 f"contract:{one['kind']}:{declaration.name}", where=where, limit=request["contract_limit"]
             ) as wanted:
                 if wanted:
-                    _hold_to_contract(declaration, what, teller, teller.place_of_target(target) or where)
+                    _hold_to_contract(one["kind"], declaration, what, teller, teller.place_of_target(target) or where)
+    for name, names in left_out.items():
+        teller.tell(note=f"the contract of {len(names)} more that {name} makes: one of them was held to it")
 
 
 def _fields(plain: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +58,7 @@ def _resolved(target: str, what: str, where: str, teller: Teller) -> Any:
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             near = nearest_modules(module)
-            message = f"{what} names the module {module}, and there is no {error.name}"
+            message = f"{what} names {target}, and there is no module {error.name}"
             teller.tell(absent=error.name, message=message, where=where, near=near)
         else:
             lacking = (error.name or "?").partition(".")[0]
@@ -114,20 +122,15 @@ def _is_sound(kind: str, declaration: Any, target: Any, what: str, teller: Telle
     return not wrong
 
 
-def _hold_to_contract(declaration: Any, what: str, teller: Teller, where: str) -> None:
-    from mpsprobe.testing.contracts import broken_clauses
+def _hold_to_contract(kind: str, declaration: Any, what: str, teller: Teller, where: str) -> None:
+    from mpsprobe.testing import contracts
 
+    if not hasattr(contracts, f"{kind}_contract"):  # commands have none
+        return
     try:
-        broken = broken_clauses(declaration)
+        broken = contracts.broken_clauses(declaration)
     except MissingPackage as error:
         teller.tell(lacking=error.distribution, message=f"the contract of {what}: {error.message}", where=where)
-        return
-    except TypeError as error:
-        inner = error.__traceback__.tb_next if error.__traceback__ else None
-        if inner is not None and inner.tb_next is None:  # raised by broken_clauses itself: no contract for this kind
-            return
-        message = f"{what}: the contract ends with {teller.described(error)}"
-        teller.found("contract-broken", message, teller.place_of_error(error) or where)
         return
     except BaseException as error:  # noqa: BLE001 - the plugin's: a clause lets out what it did not expect
         message = f"{what}: the contract ends with {teller.described(error)}"

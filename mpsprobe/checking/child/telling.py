@@ -98,7 +98,7 @@ class Teller:
 
     def place_of_target(self, target: Any) -> str:
         """``file:line`` of what a target names: a function, a class, or the class of an object."""
-        if place := self.place(target):
+        if place := self.place(getattr(target, "callback", None) or target):  # of a click.Command
             return place
         kind = target if isinstance(target, type) else type(target)
         try:

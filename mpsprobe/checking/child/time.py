@@ -18,27 +18,35 @@ def run(request: dict[str, Any], teller: Teller) -> None:
     found = found_plugin(request["found"])
     costs: dict[str, float] = {}
     if request.get("record"):
-        _record(costs)
+        _record(costs, set(request["packages"]))
     with teller.step("import") as wanted:
         if wanted:
             begin = time.perf_counter_ns()
             enter(found)
             teller.tell(import_ns=time.perf_counter_ns() - begin)
-    teller.tell(costs={name: ms for name, ms in costs.items() if name != found.target.partition(".")[0]})
+    teller.tell(costs=costs)
 
 
-def _record(costs: dict[str, float]) -> None:
-    """From now on add to ``costs`` how many ms the first import of each package takes, what it imports included."""
+def _record(costs: dict[str, float], own: set[str]) -> None:
+    """From now on add to ``costs`` how many ms each package takes that is not the plugin's ``own``.
+
+    What a package imports itself counts as its own time.
+    """
     original = builtins.__import__
+    inside = 0
 
     def timed(name: str, *arguments: Any, **named: Any) -> Any:
+        nonlocal inside
         package = name.partition(".")[0]
-        if not package or package in costs or package in sys.modules:
+        relative = arguments[3] if len(arguments) > 3 else named.get("level", 0)
+        if inside or relative or package in own or package in sys.modules:
             return original(name, *arguments, **named)
         begin = time.perf_counter_ns()
+        inside += 1
         try:
             return original(name, *arguments, **named)
         finally:
+            inside -= 1
             costs[package] = (time.perf_counter_ns() - begin) / 1e6
 
     builtins.__import__ = timed
