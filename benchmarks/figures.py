@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import profiling
+from many_plugins import many_plugins
 from measure import (
     BenchmarkFailed,
     Spread,
@@ -172,6 +173,7 @@ GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
     "large": large,
     "quick": quick,
     "kernels": kernels,
+    "plugins": many_plugins,
     "tables": tables,
     "profile": profiling.timing,
 }
