@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PUBLIC_PARTS = frozenset({
-    "", "checking", "declarations", "environment", "errors", "exporting", "options", "output", "progress", "protocols",
+    "", "declarations", "environment", "errors", "exporting", "options", "output", "progress", "protocols",
     "registry", "schemas", "stepping", "suggestions", "testing",
 })  # fmt: skip
 """Modules and packages directly in ``mpsprobe``; ``""`` is ``mpsprobe`` itself. Others may change without a word."""

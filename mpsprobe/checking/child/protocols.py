@@ -11,19 +11,20 @@ from mpsprobe.suggestions import nearest
 
 OPTIONAL: dict[str, dict[str, tuple[str, ...]]] = {
     "exporter": {"render_for_terminal": ("report",), "stream": ("report",)},
+    "backend": {"installed": ()},
     "device": {"clock_unavailable": (), "stopwatch": ()},
 }
 """Methods that an object may have beside its protocol, with their arguments; ``mpsprobe.protocols`` describes them."""
 ATTRIBUTES: dict[str, type] = {"str": str, "bool": bool}
 
 
-def protocol_of(kind: str, declaration: Any) -> type | None:
-    """The protocol that objects of ``kind`` have; ``None`` for a kind that has none."""
+def protocol_of(declaration: Any) -> type | None:
+    """The protocol of what ``declaration`` names, which is called like it; ``None`` where there is none."""
     from mpsprobe import protocols
 
-    if kind == "exporter" and declaration.folder:
+    if getattr(declaration, "folder", False):
         return protocols.FolderExporter
-    found = getattr(protocols, "".join(part.capitalize() for part in kind.split("_")), None)
+    found = getattr(protocols, type(declaration).__name__.removesuffix("Declaration"), None)
     return found if isinstance(found, type) and getattr(found, "_is_protocol", False) else None
 
 
@@ -33,7 +34,7 @@ def differences(kind: str, declaration: Any, made: Any) -> list[str]:
         import click
 
         return [] if isinstance(made, click.Command) else [f"is {a(type(made).__name__)} instead of a click.Command"]
-    protocol = protocol_of(kind, declaration)
+    protocol = protocol_of(declaration)
     if protocol is None:
         return []
     found = [*_attributes(protocol, made), *_methods(protocol, made)]

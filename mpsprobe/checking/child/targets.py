@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 from mpsprobe.catalogue import KINDS
@@ -15,7 +16,7 @@ from mpsprobe.errors import MissingPackage, MpsprobeError
 def run(request: dict[str, Any], teller: Teller) -> None:
     """Tell what is wrong behind each of the declarations in ``request``."""
     resolved: dict[str, Any] = {}
-    held: set[str] = set()
+    held: set[tuple[str, str]] = set()
     left_out: dict[str, list[str]] = {}
     for one in request["declarations"]:
         declaration = KINDS[one["kind"]][1](**_fields(one["fields"]))
@@ -33,17 +34,17 @@ def run(request: dict[str, Any], teller: Teller) -> None:
             if wanted:
                 sound = _is_sound(one["kind"], declaration, target, what, teller)
         if sound and request["contracts"]:
-            if declaration.target in held:
+            if (one["kind"], declaration.target) in held:
                 left_out.setdefault(declaration.target, []).append(declaration.name)
                 continue
-            held.add(declaration.target)
+            held.add((one["kind"], declaration.target))
             with teller.step(
                 f"contract:{one['kind']}:{declaration.name}", where=where, limit=request["contract_limit"]
             ) as wanted:
                 if wanted:
                     _hold_to_contract(one["kind"], declaration, what, teller, teller.place_of_target(target) or where)
     for name, names in left_out.items():
-        teller.tell(note=f"the contract of {len(names)} more that {name} makes: one of them was held to it")
+        teller.tell(note=f"the contract of {len(names)} more of {name}, one of which was held to it")
 
 
 def _fields(plain: dict[str, Any]) -> dict[str, Any]:
@@ -123,10 +124,16 @@ def _is_sound(kind: str, declaration: Any, target: Any, what: str, teller: Telle
 
 
 def _hold_to_contract(kind: str, declaration: Any, what: str, teller: Teller, where: str) -> None:
-    from mpsprobe.testing import contracts
-
+    # By name: mpsprobe.testing itself checks plugins, and imports may not go in a circle.
+    contracts = importlib.import_module("mpsprobe.testing.contracts")
     if not hasattr(contracts, f"{kind}_contract"):  # commands have none
         return
+    if kind == "scanner" and set(declaration.frameworks) != {"torch"}:
+        foreign = sorted({*declaration.frameworks} - {"torch"})
+        teller.tell(note=f"the contract of {what} for {', '.join(foreign)}: only its author has something to scan")
+        if "torch" not in declaration.frameworks:
+            return
+        declaration = replace(declaration, frameworks=("torch",))
     try:
         broken = contracts.broken_clauses(declaration)
     except MissingPackage as error:
