@@ -21,7 +21,8 @@ from mpsprobe.checking.runs import Answers, Run
 from mpsprobe.checking.sources import module_file, package_of, parsed
 from mpsprobe.checking.subject import WHEEL, Subject, module_of, normalized, top_level
 from mpsprobe.discovery import FoundPlugin
-from mpsprobe.requirements import is_installed
+from mpsprobe.requirements import NAME
+from mpsprobe.suggestions import nearest
 
 TIMED_PROCESSES = 3
 CONTRACT_LIMIT_S = 120.0  # a contract renders every sample report several times, in other processes too
@@ -124,6 +125,7 @@ class _Check:
         front = [str(path) for path in subject.paths]
         self._path = [*front, *(path for path in sys.path if path not in front)]
         self._declared: dict[tuple[str, str], str] = {}
+        self._required: set[str] = set()
 
     def look_at(self, point: FoundPlugin) -> None:
         """Everything about one entry point."""
@@ -139,12 +141,15 @@ class _Check:
             {"kind": event["declared"], "fields": event["fields"], "where": event["where"]}
             for event in answers.told("declared")
         ]
+        self._required = {text for one in declared for text in one["fields"].get("requires", ())}
         targets = None
         if declared:
             targets = self._run(
                 "targets", declarations=declared, contracts=self._contracts, contract_limit=CONTRACT_LIMIT_S
             )
-        self._compare_names(declared, [event["resolved"] for event in answers.told("resolved")], others.answers())
+        self._compare_names(
+            point, declared, [event["resolved"] for event in answers.told("resolved")], others.answers()
+        )
         if targets is not None:
             self._tell(f"trying what it declares: {len(declared)}")
             told = targets.answers()
@@ -192,7 +197,9 @@ class _Check:
 
     # -- names -----------------------------------------------------------------------------------------
 
-    def _compare_names(self, declared: list[dict[str, Any]], resolved: list[str], others: Answers) -> None:
+    def _compare_names(
+        self, point: FoundPlugin, declared: list[dict[str, Any]], resolved: list[str], others: Answers
+    ) -> None:
         taken: dict[str, dict[str, str]] = {}
         for event in others.told("taken"):
             for kind, names in event["taken"].items():
@@ -205,7 +212,7 @@ class _Check:
             owner = taken.get(kind, {}).get(name)
             if owner is None and (kind, name) in self._declared:
                 owner = f"this plugin's entry point '{self._declared[kind, name]}'"
-            self._declared.setdefault((kind, name), self._subject.distribution)
+            self._declared.setdefault((kind, name), point.name)
             if owner is not None:
                 self._examined.findings.append(
                     finding("name-taken", f"the {kind} '{name}' is declared by {owner} too", one["where"])
@@ -233,10 +240,11 @@ class _Check:
                 self._examined.findings.append(finding("target-unresolved", event["message"], event["where"], hint))
 
     def _is_optional(self, package: str) -> bool:
-        """Whether an extra, or a workload's own ``requires``, may bring ``package``."""
+        """Whether an extra, or a workload's own ``requires``, brings ``package``: PIL is near to pillow."""
         metadata = self._subject.metadata
-        optional = [text.partition(";")[0].strip() for text in (metadata.optional if metadata else ())]
-        return any(normalized(text).startswith(normalized(package)) or not is_installed(text) for text in optional)
+        texts = [*(metadata.optional if metadata else ()), *self._required]
+        names = [normalized(match.group()) for text in texts if (match := NAME.match(text.strip()))]
+        return bool(nearest(normalized(package), names))
 
     # -- time ------------------------------------------------------------------------------------------
 

@@ -87,6 +87,7 @@ class Run:
         self._own = tuple(os.path.realpath(one) for one in own)
         self._root = root
         self._skip: list[str] = []
+        self._seen: set[str] = set()
         self._child = _Child({**self._request, "skip": []})
 
     def answers(self) -> Answers:
@@ -116,12 +117,13 @@ class Run:
     def _finish(self, answers: Answers) -> Ended | None:
         how = self._child.wait()
         begun: dict[str, Any] | None = None
+        last: dict[str, Any] | None = None
         done = False
         for event in self._child.events():
             if "finding" in event:
                 answers.findings.append(Finding(**event["finding"]))
             elif "begin" in event:
-                begun = event
+                begun = last = event
             elif "end" in event:
                 begun = None
                 begin, end = event["printed"]
@@ -129,11 +131,13 @@ class Run:
                     answers.printed[event["end"]] = (self._child.printed(begin, end), end - begin, event["where"])
             elif "done" in event:
                 done = True
-            elif event not in answers.events:
+            elif (line := json.dumps(event)) not in self._seen:  # a second child tells again what the first one did
+                self._seen.add(line)
                 answers.events.append(event)
         if done:
             self._child.forget()
             return None
+        begun = begun or last  # between two steps only something that an earlier one left behind can end the process
         if begun is None:
             said = self._child.printed(0, 0, last=True)
             raise RuntimeError(f"a part of the check ended with exit code {self._child.code}: {said}")
@@ -179,6 +183,8 @@ class _Child:
         self._path = Path(self._folder.name)
         (self._path / "request.json").write_text(json.dumps(request), encoding="utf-8")
         self._output = (self._path / "output.txt").open("wb")
+        self._events: list[dict[str, Any]] = []
+        self._read = 0
         # -P: no file of the current folder stands in for a module. A thread for each limit is not needed here.
         command = [sys.executable, "-P", "-m", "mpsprobe.checking.child", str(self._path)]
         environment = {**os.environ, TIMEOUT_VARIABLE: "0", "PYTHONIOENCODING": "utf-8:backslashreplace"}
@@ -211,10 +217,12 @@ class _Child:
 
     def _limit(self) -> float:
         """Of the step that goes on now; between steps nothing of the plugin runs."""
-        limit = START_S
-        for event in self.events():
-            limit = float(event["limit"]) if "begin" in event else START_S if "end" in event else limit
-        return limit
+        for event in reversed(self.events()):
+            if "begin" in event:
+                return float(event["limit"])
+            if "end" in event:
+                break
+        return START_S
 
     def stop(self) -> None:
         """End it now."""
@@ -222,16 +230,19 @@ class _Child:
         self._process.wait()
 
     def events(self) -> list[dict[str, Any]]:
-        """What it has told so far; a line that is being written is left out."""
+        """What it has told so far; a line that is being written is left for the next time."""
         try:
-            lines = (self._path / "events.jsonl").read_text(encoding="utf-8").splitlines()
+            with (self._path / "events.jsonl").open("rb") as stream:
+                stream.seek(self._read)
+                new = stream.read()
         except OSError:
-            return []
-        found = []
-        for line in lines:
+            return self._events
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
             with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
-        return found
+                self._events.append(json.loads(line))
+        return self._events
 
     def trace(self) -> str:
         """What ``faulthandler`` wrote."""

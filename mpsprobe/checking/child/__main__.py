@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def main(folder: str) -> None:
     teller = Teller(Path(folder), request)
     part.run(request, teller)
     teller.tell(done=True)
+    os._exit(0)  # whatever threads the plugin has left, and whatever it wanted to do at the end
 
 
 if __name__ == "__main__":

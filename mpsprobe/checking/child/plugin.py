@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,6 +24,7 @@ from mpsprobe.discovery import FoundPlugin
 from mpsprobe.errors import MpsprobeError, PluginError
 from mpsprobe.loading import HookFailed, load, new_manager
 
+MOST_DECLARATIONS = 10_000
 NOBODYS_NAME = "no-such-workload-0b7e"
 OPEN_NAMES = ("hf:bert", "organisation/repository", "./folder", "model.py:make", "a:b", "name@1")
 """Names of the forms that plugins with open name spaces answer to, and one for each that they might."""
@@ -53,6 +55,7 @@ def run(request: dict[str, Any], teller: Teller) -> None:
 
 def _imported(found: FoundPlugin, teller: Teller, recorder: Recorder) -> Any:
     before, variables, running, filters = state.snapshot(), state.environment(), state.threads(), state.filters()
+    alive_before = state.threads(daemon=False)
     plugin = None
     try:
         plugin = enter(found)
@@ -68,6 +71,9 @@ def _imported(found: FoundPlugin, teller: Teller, recorder: Recorder) -> Any:
     for name, chain in recorder.heavy().items():
         _heavy(name, chain, "importing the thin module", teller)
     place = teller.shown(getattr(plugin, "__file__", None) or found.file or "") if plugin is not None else ""
+    if alive := sorted(state.threads(daemon=False) - alive_before):
+        message = f"importing {found.target} starts a thread that keeps every command from ending: {', '.join(alive)}"
+        teller.found("import-hangs", message, place, "Start it when it is needed, with daemon=True.")
     if filters != state.filters():
         teller.found("changes-warnings", f"importing {found.target} changes the filter of warnings", place)
     if changed := state.changes(before, variables, running):
@@ -133,7 +139,12 @@ def _answer(one: HookFunction, function: Callable[..., Any], teller: Teller, arg
     try:
         answer = function(*(arguments[name] for name in one.arguments))
         lazy = isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, list, tuple))
-        return list(answer) if lazy else answer
+        answer = list(itertools.islice(answer, MOST_DECLARATIONS + 1)) if lazy else answer
+        if isinstance(answer, (list, tuple)) and len(answer) > MOST_DECLARATIONS:
+            message = f"{one.hook} returns more than {MOST_DECLARATIONS:,} elements"
+            teller.found("wrong-answer", message, one.where, "Names without number are for mpsprobe_resolve_workload.")
+            return _FAILED
+        return answer
     except SystemExit as error:
         teller.found("hook-exits", f"{one.hook} calls exit ({error.code!r})", teller.place_of_error(error) or one.where)
     except MpsprobeError as error:

@@ -45,9 +45,9 @@ def filters() -> list[Any]:
     return list(warnings.filters)
 
 
-def threads() -> set[str]:
-    """The names of the threads."""
-    return {one.name for one in threading.enumerate()}
+def threads(*, daemon: bool = True) -> set[str]:
+    """The names of the threads that end with the process; or of those that the process would wait for."""
+    return {one.name for one in threading.enumerate() if one.daemon == daemon}
 
 
 def changes(before: dict[str, Any], variables: dict[str, str], running: set[str]) -> list[str]:
