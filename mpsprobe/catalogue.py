@@ -10,6 +10,7 @@ from typing import Any
 from mpsprobe.declarations import (
     CommandDeclaration,
     DeviceDeclaration,
+    Diagnosis,
     ExporterDeclaration,
     KernelTablesDeclaration,
     ProbeDeclaration,
@@ -31,6 +32,7 @@ KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "runner": ("mpsprobe_runners", RunnerDeclaration),
     "command": ("mpsprobe_commands", CommandDeclaration),
 }
+LEVELS = ("ok", "note", "warning", "error")
 SHOWN_NAMES = 3  # of a conflict, on one line
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -149,6 +151,25 @@ def checked(answer: Any, hook: str, expected: type[Any], *, open_names: bool = F
             raise HookFailed(f"its hook {hook}: '{printable(str(declaration.name))}' {problem}")
         seen.add(declaration.name)
     return declarations
+
+
+def checked_diagnoses(answer: Any, hook: str) -> list[Diagnosis]:
+    """``answer`` as a list of diagnoses.
+
+    Raises:
+        HookFailed: it is something else; the text says what.
+    """
+    if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
+        raise HookFailed(f"its hook {hook} returned a {type(answer).__name__}, not a list of Diagnosis")
+    found = list(answer)
+    for one in found:
+        if not isinstance(one, Diagnosis):
+            raise HookFailed(f"its hook {hook} returned a {type(one).__name__} in its list, not a Diagnosis")
+        if one.level not in LEVELS:
+            raise HookFailed(f"its hook {hook}: the level '{printable(str(one.level))}' is none of {', '.join(LEVELS)}")
+        if not isinstance(one.message, str) or not isinstance(one.hint, (str, type(None))):
+            raise HookFailed(f"its hook {hook}: the message of a Diagnosis should be a text, its hint a text or None")
+    return found
 
 
 def _problem(declaration: Any, open_names: bool) -> str | None:

@@ -24,6 +24,8 @@ from mpsprobe.suggestions import nearest, printable
 HOOK_PREFIX = "mpsprobe_"
 UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_before_run", "mpsprobe_after_run"}
 """Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
+LONGER = {"mpsprobe_diagnose": 6}
+"""Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""
 
 
 class HookFailed(Exception):
@@ -149,7 +151,7 @@ def call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, **arguments: 
             continue
         ask = partial(implementation.function, *(arguments[name] for name in implementation.argnames))
         try:
-            return within_limit(partial(_whole, ask), 0 if hook in UNLIMITED else time_limit())
+            return within_limit(partial(_whole, ask), 0 if hook in UNLIMITED else time_limit() * LONGER.get(hook, 1))
         except MpsprobeError:
             raise
         except TooLate as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe import loading
-from mpsprobe.catalogue import KINDS, checked
+from mpsprobe.catalogue import KINDS, checked, checked_diagnoses
 from mpsprobe.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mpsprobe.declarations import (
         CommandDeclaration,
         DeviceDeclaration,
+        Diagnosis,
         ExporterDeclaration,
         KernelTablesDeclaration,
         ProbeDeclaration,
@@ -253,6 +254,19 @@ class Registry:
                     self._collection.ask(plugin, hook, **arguments)
                 except (loading.HookFailed, MpsprobeError) as error:
                     self._collection.failed(plugin, loading.one_line(str(error)))
+
+    def diagnoses(self, environment: Mapping[str, Any]) -> list[tuple[Diagnosis, Plugin]]:
+        """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
+        hook, found = "mpsprobe_diagnose", []
+        for plugin in self.plugins():
+            if hook not in plugin.hooks:
+                continue
+            try:
+                answer = self._collection.ask(plugin, hook, environment=environment)
+                found += [(one, plugin) for one in checked_diagnoses(answer, hook)]
+            except (loading.HookFailed, MpsprobeError) as error:
+                self._collection.failed(plugin, loading.one_line(str(error)))
+        return found
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from mpsprobe.suggestions import printable
 DISTRIBUTIONS = {
     "coverage": "mpsprobe-coverage",
     "kernels": "mpsprobe-coverage",
-    "run": "mpsprobe-devices",
+    "advisories": "mpsprobe-coverage",
 }
 BLOCKED, STRICT, FOLDERS, REGISTRY = (f"mpsprobe.{name}" for name in ("blocked", "strict", "folders", "registry"))
 

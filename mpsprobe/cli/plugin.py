@@ -15,6 +15,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="What became slower or worse from one report to another, and whether by more than noise.",
         ),
         CommandDeclaration(
+            name="doctor",
+            target="mpsprobe.cli.doctor:doctor",
+            summary="What is wrong with this machine's set-up for MPS, and what to do.",
+        ),
+        CommandDeclaration(
             name="export",
             target="mpsprobe.cli.export:export",
             summary="Turn a report into another format; needs neither torch nor the plugin that measured.",

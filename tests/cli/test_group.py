@@ -38,7 +38,7 @@ def test_short_help_flag() -> None:
     [
         ("coverage", "mpsprobe-coverage"),
         ("kernels", "mpsprobe-coverage"),
-        ("run", "mpsprobe-devices"),
+        ("advisories", "mpsprobe-coverage"),
     ],
 )
 def test_a_command_without_its_plugin_says_what_to_install(tmp_path: Path, name: str, distribution: str) -> None:
@@ -57,10 +57,10 @@ def test_a_command_of_a_plugin_that_is_off_or_broken_says_so(tmp_path: Path) -> 
     assert off.code == 2
     assert "is in mpsprobe-coverage" in off.stderr
     assert "which is blocked" in off.stderr
-    install_plugin(tmp_path, "mpsprobe-devices", "raise ValueError('broken wheel')")
-    broken = run_cli("run", plugin_folders=[tmp_path])
+    install_plugin(tmp_path, "mpsprobe-coverage", "raise ValueError('broken wheel')")
+    broken = run_cli("kernels", plugin_folders=[tmp_path])
     assert broken.code == 2
-    assert "the command 'run' is in mpsprobe-devices 1.0, which is failed" in broken.stderr
+    assert "the command 'kernels' is in mpsprobe-coverage 1.0, which is failed" in broken.stderr
     assert "broken wheel" in broken.stderr
 
 

@@ -64,9 +64,10 @@ def test_a_plugin_that_prints_does_not_spoil_json(tmp_path: Path) -> None:
 def test_show_finds_by_name_and_by_distribution() -> None:
     shown = run_cli("plugins", "show", "core", variables=ALL)
     assert shown.stdout == run_cli("plugins", "show", "mpsprobe", variables=ALL).stdout
-    assert "commands      diff, export, import, plugins, profile, workloads" in shown.stdout
+    assert "commands      diff, doctor, export, import, plugins, profile, workloads" in shown.stdout
     [found] = run_cli("plugins", "show", "core", "--format", "json", variables=ALL).json()
-    assert found["contributes"] == {"command": ["diff", "export", "import", "plugins", "profile", "workloads"]}
+    names = ["diff", "doctor", "export", "import", "plugins", "profile", "workloads"]
+    assert found["contributes"] == {"command": names}
 
 
 def test_an_unknown_plugin_gets_the_nearest_names() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,20 @@ def test_a_command_of_mpsprobe_itself_is_no_name_for_one(tmp_path: Path) -> None
     result = run_cli("plugins", "new", "mpsprobe-diff", "--kind", "command", cwd=tmp_path)
     assert result.code == 2
     assert "'diff' is taken by mpsprobe" in result.stderr
+
+
+def test_a_license_is_written_as_spdx_writes_it(tmp_path: Path) -> None:
+    assert run_cli("plugins", "new", "x", "--kind", "probe", "--license", "apache-2.0", cwd=tmp_path).code == 0
+    project = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["license"] == "Apache-2.0"
+
+
+@pytest.mark.parametrize("text", ["none of them", 'MIT"\nevil = "', "MIT OR", "\x1b[31m"])
+def test_a_license_that_nobody_knows_is_refused(text: str, tmp_path: Path) -> None:
+    result = run_cli("plugins", "new", "x", "--kind", "probe", "--license", text, cwd=tmp_path)
+    assert result.code == 2
+    assert "is no license that SPDX knows" in result.stderr and "MIT" in result.stderr
+    assert _nothing_in(tmp_path)
 
 
 def test_into_a_file_is_refused(tmp_path: Path) -> None:

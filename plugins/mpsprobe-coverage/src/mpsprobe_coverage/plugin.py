@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration, ScannerDeclaration
+from mpsprobe.declarations import CommandDeclaration, Diagnosis, KernelTablesDeclaration, ScannerDeclaration
 
 
 @hookimpl
@@ -13,6 +16,17 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
             name="coverage",
             target="mpsprobe_coverage.scanner.scan:CoverageScanner",
             summary="Judges each operator call against the kernel table of a torch release.",
+        )
+    ]
+
+
+@hookimpl
+def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
+    return [
+        KernelTablesDeclaration(
+            name="mps",
+            target="mpsprobe_coverage.kernels.own:MpsTables",
+            summary="Apple GPUs, from the macOS wheels of every release since 1.12.0.",
         )
     ]
 
@@ -36,3 +50,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Known wrong results: which calls, on which releases, and what to do.",
         ),
     ]
+
+
+@hookimpl
+def mpsprobe_diagnose(environment: Mapping[str, Any]) -> Iterable[Diagnosis]:
+    """Whether the installed torch is known here, and fits this macOS."""
+    from mpsprobe_coverage.diagnosis import diagnose
+
+    return diagnose(environment)

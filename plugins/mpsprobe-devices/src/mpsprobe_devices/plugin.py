@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mpsprobe import hookimpl
-from mpsprobe.declarations import DeviceDeclaration, ProbeDeclaration
+from mpsprobe.declarations import DeviceDeclaration, Diagnosis, ProbeDeclaration
 
 
 @hookimpl
@@ -40,3 +43,11 @@ def mpsprobe_probes() -> list[ProbeDeclaration]:
             default=False,
         ),
     ]
+
+
+@hookimpl
+def mpsprobe_diagnose(environment: Mapping[str, Any]) -> list[Diagnosis]:
+    """The GPU, and the variables that PyTorch reads."""
+    from mpsprobe_devices.diagnosis import diagnose
+
+    return diagnose(environment)

@@ -1,0 +1,78 @@
+"""``mpsprobe doctor``: this machine's set-up, looked at by every plugin."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import click
+
+from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.environment import collect_environment
+from mpsprobe.output import write_stdout
+from mpsprobe.registry import Registry, get_registry
+from mpsprobe.suggestions import printable
+
+LEVELS = ("error", "warning")
+BESIDE = " " * 9  # where the text of a finding begins
+WIDEST = 110  # characters of a line; longer ones are hard to read
+FINDINGS = 1  # the exit code under --fail-on
+
+
+@click.command(
+    params=[
+        format_option(),
+        click.Option(
+            ["--fail-on"],
+            type=click.Choice(LEVELS),
+            help="Exit with 1 if anything is at least as bad as this.",
+        ),
+    ]
+)
+@click.pass_context
+def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
+    """What is wrong with this machine's set-up for MPS, and what to do about it.
+
+    Looks at versions, the build of torch, macOS and PYTORCH_* variables; plugins add their own findings.
+    """
+    registry = get_registry()
+    environment = collect_environment().model_dump()
+    found = _findings(registry, environment)
+    if format_name == "json":
+        write_stdout(json.dumps({"kind": "doctor", "environment": environment, "findings": found}, indent=2))
+    else:
+        write_stdout(_drawn(environment, found))
+    bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
+    if any(one["level"] in bad for one in found):
+        ctx.exit(FINDINGS)
+
+
+def _findings(registry: Registry, environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The worst first; plugins that are left out are findings too."""
+    found = [
+        {"level": one.level, "message": one.message, "hint": one.hint, "distribution": plugin.found.distribution}
+        for one, plugin in registry.diagnoses(environment)
+    ]
+    for plugin in registry.plugins():
+        if plugin.status in {"failed", "incompatible"}:
+            message = f"the plugin '{plugin.found.name}' of {plugin.owner} is left out: {plugin.reason}"
+            hint = f"More: mpsprobe plugins show {plugin.found.name}. Without it: -p no:{plugin.found.name}"
+            found.append({"level": "warning", "message": message, "hint": hint, "distribution": "mpsprobe"})
+    order = ("error", "warning", "note", "ok")
+    return sorted(found, key=lambda one: order.index(str(one["level"])))
+
+
+def _drawn(environment: dict[str, Any], found: list[dict[str, Any]]) -> str:
+    versions = [(name.replace("_", " "), str(value)) for name, value in environment.items() if value is not None]
+    lines = [aligned(versions), ""]
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    for one in found:
+        colour = {"error": "red", "warning": "yellow", "ok": "green"}.get(one["level"])
+        said = [printable(text) for text in (one["message"], one["hint"]) if text]
+        wrapped = "\n".join(click.wrap_text(text, width, BESIDE, BESIDE) for text in said)
+        lines.append(click.style(one["level"].ljust(7), fg=colour) + wrapped[7:])
+    if not found:
+        lines.append("No plugin that is installed looks at anything: pip install 'mpsprobe[all]'")
+    text = "\n".join(lines)
+    return text if click.get_text_stream("stdout").isatty() else click.unstyle(text)

@@ -1,0 +1,58 @@
+"""What ``mpsprobe doctor`` asks of the kernel tables: does the installed torch fit this macOS, and is it known here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from mpsprobe.declarations import Diagnosis
+from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.store import load_table
+
+MACOS = re.compile(r"macos-(\d+(?:\.\d+)*)")
+
+
+def diagnose(environment: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    """Findings about the installed torch; nothing is imported for it."""
+    installed = environment.get("torch")
+    if installed is None:
+        return
+    releases = torch_releases()
+    if installed not in releases:
+        yield Diagnosis(
+            "warning",
+            f"torch {installed} is installed, and mpsprobe has kernel tables from {releases[0]} to {releases[-1]}",
+            "Name a release (coverage --torch latest), or update mpsprobe-coverage.",
+        )
+        return
+    yield Diagnosis("ok", f"the kernel table of torch {installed} is here")
+    yield from _macos(str(installed), str(environment.get("platform", "")))
+
+
+def _macos(release: str, platform: str) -> Iterator[Diagnosis]:
+    """pip installs wheels on an older macOS than their binary accepts: the tag and the check differ."""
+    running, needed = MACOS.match(platform), load_table(release).macos_minimum
+    if running is None or needed is None:
+        return
+    try:
+        old = Version(running[1]) < Version(needed)
+    except InvalidVersion:
+        return
+    if old:
+        fits = _newest_for(running[1])
+        hint = "Update macOS" + (f", or install torch {fits}." if fits else ".")
+        yield Diagnosis("error", f"torch {release} needs macOS {needed} for MPS, and this is {running[1]}", hint)
+    else:
+        yield Diagnosis("ok", f"macOS {running[1]} is new enough for torch {release} (from {needed} on)")
+
+
+def _newest_for(macos: str) -> str | None:
+    """The newest torch release whose binary accepts ``macos``."""
+    for release in reversed(torch_releases()):
+        needed = load_table(release).macos_minimum
+        if needed is not None and Version(needed) <= Version(macos):
+            return release
+    return None

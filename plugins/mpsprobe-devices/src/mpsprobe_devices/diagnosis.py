@@ -1,0 +1,133 @@
+"""What ``mpsprobe doctor`` asks about torch, the GPU and the variables that PyTorch reads."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mpsprobe.declarations import Diagnosis
+from mpsprobe.suggestions import printable
+
+FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
+LOW, HIGH = "PYTORCH_MPS_LOW_WATERMARK_RATIO", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"
+DEFAULT_LOW, DEFAULT_HIGH = 1.4, 1.7  # on unified memory; PyTorch's page on MPS environment variables
+PROFILE = "PYTORCH_MPS_LOG_PROFILE_INFO"
+HIGHEST_PROFILE = 1023  # aten/src/ATen/mps/MPSProfiler.h: ten bits
+MAC = "Darwin"
+
+
+def diagnose(environment: Mapping[str, Any]) -> list[Diagnosis]:
+    """Findings about this machine; imports torch only on a Mac, where the GPU can be asked for."""
+    found = [*_torch(environment), *variables(os.environ)]
+    if platform.system() != MAC:
+        found.append(Diagnosis("note", "MPS needs a Mac with Apple silicon", "What is predicted here needs none."))
+    elif environment.get("torch") is not None:
+        found.append(_gpu())
+    return found
+
+
+def _torch(environment: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    if environment.get("torch") is None:
+        yield Diagnosis("error", "torch is not installed", "Install it: pip install torch")
+
+
+def _gpu() -> Diagnosis:
+    if _translated():
+        return Diagnosis(
+            "error",
+            "this Python is an x86_64 program that Rosetta translates; torch's wheels for it have no MPS",
+            "Install a Python for arm64, and a new environment made with it.",
+        )
+    from mpsprobe_devices.mps import MpsDevice
+
+    reason = MpsDevice().unavailable()
+    if reason is None:
+        return Diagnosis("ok", "the GPU can be used through MPS")
+    return Diagnosis("error", f"MPS cannot be used: {reason}")
+
+
+def _translated() -> bool:
+    """Whether Rosetta runs this process: what ``sysctl.proc_translated`` says, by Apple's page on that environment."""
+    if platform.machine() != "x86_64":
+        return False
+    try:
+        asked = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.stdout.strip() == "1"
+
+
+def variables(values: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Findings about the variables that PyTorch's MPS backend reads.
+
+    ``PYTORCH_ENABLE_MPS_FALLBACK`` goes through ``std::stoi`` when torch is loaded (aten/src/ATen/mps/MPSFallback.mm),
+    the ratios are checked against each other by the allocator (MPSAllocator.mm), the bits by MPSProfiler.mm.
+    """
+    fallback = values.get(FALLBACK)
+    if fallback is not None and not _begins_with_a_number(fallback):
+        yield Diagnosis(
+            "error",
+            f"{FALLBACK} is '{printable(fallback)}', which is no number: on a Mac torch stops when it is loaded",
+            f"Set it to 1 or 0: {FALLBACK}=1",
+        )
+    elif fallback is not None and int(_number_of(fallback)) != 0:
+        yield Diagnosis(
+            "note",
+            f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and only the first one is told",
+            "Which they are: mpsprobe coverage WORKLOAD",
+        )
+    defaults = {LOW: DEFAULT_LOW, HIGH: DEFAULT_HIGH}
+    ratios = {name: _ratio(values[name]) if name in values else default for name, default in defaults.items()}
+    for name, ratio in ratios.items():
+        if ratio is None:
+            yield Diagnosis(
+                "error", f"{name} is '{printable(values[name])}', which is no number from 0 on", "Unset it, or mend it."
+            )
+    low, high = ratios[LOW], ratios[HIGH]
+    if low is not None and high is not None and 0 < high < low:
+        yield Diagnosis(
+            "error",
+            f"{LOW} ({low:g}) is above {HIGH} ({high:g}): torch stops with 'invalid low watermark ratio'",
+            f"Lower both: {LOW} defaults to {DEFAULT_LOW:g}, {HIGH} to {DEFAULT_HIGH:g}.",
+        )
+    if high == 0:
+        yield Diagnosis(
+            "warning",
+            f"{HIGH} is 0: memory has no limit, and the system may come to a standstill",
+            "Unset it unless a model that should fit does not.",
+        )
+    if (bits := values.get(PROFILE)) is not None and not _profile_bits(bits):
+        yield Diagnosis("error", f"{PROFILE} is '{printable(bits)}', which is no number from 0 to {HIGHEST_PROFILE}")
+
+
+def _number_of(text: str) -> str:
+    """What ``std::stoi`` reads of ``text``: blanks, a sign, digits; empty where it would throw."""
+    stripped = text.lstrip()
+    sign, digits = (stripped[:1], stripped[1:]) if stripped[:1] in {"+", "-"} else ("", stripped)
+    count = next((index for index, one in enumerate(digits) if not ("0" <= one <= "9")), len(digits))
+    return sign + digits[:count] if count else ""
+
+
+def _begins_with_a_number(text: str) -> bool:
+    number = _number_of(text)
+    return bool(number) and -(2**31) <= int(number) < 2**31
+
+
+def _ratio(text: str) -> float | None:
+    try:
+        ratio = float(text)
+    except ValueError:
+        return None
+    return ratio if 0 <= ratio < float("inf") else None
+
+
+def _profile_bits(text: str) -> bool:
+    try:
+        return 0 <= int(text, 0) <= HIGHEST_PROFILE
+    except ValueError:
+        return False

@@ -1,0 +1,75 @@
+"""What ``mpsprobe doctor`` says of torch, the GPU and PyTorch's variables."""
+
+from __future__ import annotations
+
+import platform
+from types import SimpleNamespace
+
+import pytest
+import torch
+from mpsprobe_devices import diagnosis
+from mpsprobe_devices.diagnosis import FALLBACK, HIGH, LOW, PROFILE, diagnose, variables
+
+
+def _levels(values: dict[str, str]) -> list[str]:
+    return [one.level for one in variables(values)]
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        ({}, []),
+        ({FALLBACK: "0"}, []),
+        ({FALLBACK: "1"}, ["note"]),
+        ({FALLBACK: " 7 "}, ["note"]),
+        ({FALLBACK: "true"}, ["error"]),
+        ({FALLBACK: ""}, ["error"]),
+        ({FALLBACK: "-"}, ["error"]),
+        ({FALLBACK: "99999999999"}, ["error"]),
+        ({LOW: "1.0", HIGH: "1.2"}, []),
+        ({HIGH: "0.5"}, ["error"]),  # below the other's default
+        ({HIGH: "0.0"}, ["warning"]),
+        ({HIGH: "all", LOW: "nan"}, ["error", "error"]),
+        ({HIGH: "-1"}, ["error"]),
+        ({PROFILE: "0x3ff"}, []),
+        ({PROFILE: "1024"}, ["error"]),
+        ({PROFILE: "yes"}, ["error"]),
+    ],
+)
+def test_variables(values: dict[str, str], levels: list[str]) -> None:
+    assert _levels(values) == levels
+
+
+def test_what_c_reads_as_a_number() -> None:
+    assert [diagnosis._number_of(text) for text in ("12abc", "+3", "-4 ", "x1", "\uff11")] == ["12", "+3", "-4", "", ""]
+
+
+def test_elsewhere_than_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    [one] = diagnose({"torch": "2.13.0"})
+    assert (one.level, one.message) == ("note", "MPS needs a Mac with Apple silicon")
+    assert [one.level for one in diagnose({"torch": None})] == ["error", "note"]
+
+
+def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    [one] = diagnose({"torch": "2.13.0"})
+    assert (one.level, one.message) == ("ok", "the GPU can be used through MPS")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    [one] = diagnose({"torch": "2.13.0"})
+    assert one.level == "error"
+    assert "finds no MPS device" in one.message
+
+
+@pytest.mark.parametrize(("answer", "level"), [("1\n", "error"), ("0\n", "ok"), ("", "ok")])
+def test_rosetta(monkeypatch: pytest.MonkeyPatch, answer: str, level: str) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(diagnosis.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
+    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    [one] = diagnose({"torch": "2.13.0"})
+    assert one.level == level

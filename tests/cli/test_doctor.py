@@ -1,0 +1,74 @@
+"""``mpsprobe doctor``: what plugins find, the worst first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.testing import install_plugin, run_cli
+
+PLUGIN = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import Diagnosis
+
+@hookimpl
+def mpsprobe_diagnose(environment):
+    yield Diagnosis("note", f"this is {environment['platform']}")
+    yield Diagnosis("LEVEL", "it hurts " + "here and there " * 12, "Do this.")
+"""
+
+
+def test_findings_are_shown_the_worst_first_and_wrapped(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "healer", PLUGIN.replace("LEVEL", "warning"))
+    install_plugin(tmp_path, "ill", "1 / 0")
+    shown = run_cli("doctor", plugin_folders=[tmp_path], variables={"COLUMNS": "70"})
+    assert shown.code == 0, shown.stderr
+    assert all(len(line) <= 70 for line in shown.stdout.splitlines())
+    assert shown.stdout.index("warning  it hurts") < shown.stdout.index("note     ")
+    assert "         Do this." in shown.stdout
+    found = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path]).json()
+    mine = [one for one in found["findings"] if one["distribution"] == "healer"]
+    assert [one["level"] for one in mine] == ["warning", "note"]
+    assert mine[1]["message"] == f"this is {found['environment']['platform']}"
+    assert any("'ill' of ill 1.0 is left out" in one["message"] for one in found["findings"])
+
+
+@pytest.mark.parametrize(
+    ("level", "fail_on", "code"),
+    [
+        ("warning", "warning", 1),
+        ("warning", "error", 0),
+        ("error", "warning", 1),
+        ("error", None, 0),
+        ("ok", "error", 0),
+    ],
+)
+def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | None, code: int) -> None:
+    install_plugin(tmp_path, "healer", PLUGIN.replace("LEVEL", level))
+    arguments = [] if fail_on is None else ["--fail-on", fail_on]
+    off = [word for name in ("coverage", "devices") for word in ("-p", f"no:{name}")]
+    assert run_cli(*off, "doctor", *arguments, plugin_folders=[tmp_path]).code == code
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("None", "returned a NoneType, not a list of Diagnosis"),
+        ("['x']", "returned a str in its list, not a Diagnosis"),
+        ("[Diagnosis('bad', 'x')]", "the level 'bad' is none of ok, note, warning, error"),
+        ("[Diagnosis('ok', 5)]", "should be a text"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_answer_is_told_and_the_rest_is_shown(tmp_path: Path, answer: str, problem: str) -> None:
+    head = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import Diagnosis\n"
+    install_plugin(tmp_path, "ill", head + f"@hookimpl\ndef mpsprobe_diagnose(): return {answer}")
+    result = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path])
+    assert result.code == 0
+    assert problem in result.stderr
+    assert any(problem in one["message"] for one in result.json()["findings"])
+
+
+def test_without_plugins_it_says_what_to_install() -> None:
+    assert "pip install 'mpsprobe[all]'" in run_cli("-p", "no:*", "doctor").stdout
