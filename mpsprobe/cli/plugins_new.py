@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     multiple=True,
     help="What the plugin brings; may be repeated. Asked for on a terminal.",
 )
+@click.option("--license", "license_name", metavar="SPDX", help="For example MIT. Yours to choose before a release.")
 @click.option("--into", metavar="DIR", default=".", show_default=True, help="The folder in which NAME is made.")
-def new(name: str, kind_names: tuple[str, ...], into: str) -> None:
+def new(name: str, kind_names: tuple[str, ...], license_name: str | None, into: str) -> None:
     """Write a whole package for a plugin into the new folder NAME.
 
     NAME is what pip will call it: my-thing, or mpsprobe-my-thing. What is written works as it is, with a test, a
@@ -44,6 +45,7 @@ def new(name: str, kind_names: tuple[str, ...], into: str) -> None:
     mpsprobe plugins check my-format --tests
     """
     from mpsprobe.scaffold.author import author_from_git
+    from mpsprobe.scaffold.licenses import license_expression
     from mpsprobe.scaffold.names import names_of
     from mpsprobe.scaffold.rendering import render
 
@@ -55,7 +57,7 @@ def new(name: str, kind_names: tuple[str, ...], into: str) -> None:
         raise OutputError(f"'{shown}' is there already", "Choose another name, another --into DIR, or remove it first.")
     kinds = [KINDS[one] for one in dict.fromkeys(kind_names)] or [_asked()]
     _check_free(names, kinds)
-    files = render(names, kinds, author_from_git())
+    files = render(names, kinds, author_from_git(), license_expression(license_name) if license_name else "")
     content = ((f"{names.distribution}/{path}", [text.encode()]) for path, text in files.items())
     written = write_folder(into, content)
     write_stdout(_told(Path(into, written.name), list(files), names, kinds))
@@ -98,7 +100,7 @@ def _told(folder: Path, paths: list[str], names: Names, kinds: list[Kind]) -> st
     lines = [f"wrote {shown}{os.sep} ({words}):", *(f"  {path}" for path in paths)]
     lines += ["", "Now check it, and run its tests:", f"  mpsprobe plugins check {_quoted(shown)} --tests"]
     lines += ["", "Install it, and use it:", f"  python -m pip install -e {_quoted(shown + '[test]')}", *uses]
-    lines += ["", "Before a release choose a license: README.md says how."]
+    lines += ["", "README.md says what is left to do before a release."]
     return "\n".join(lines)
 
 

@@ -32,13 +32,14 @@ class Author:
     email: str = ""
 
 
-def render(names: Names, kinds: Sequence[Kind], author: Author) -> dict[str, str]:
+def render(names: Names, kinds: Sequence[Kind], author: Author, license_name: str = "") -> dict[str, str]:
     """Every file of the package by its path in it, with ``/``.
 
     Args:
         kinds: at least one, each once.
+        license_name: as SPDX writes it; empty where the author has not chosen yet.
     """
-    values = _values(names, kinds, author)
+    values = {**_values(names, kinds, author), **_license(license_name)}
     found = {
         _target(path, names): Text(text).substitute(values)
         for path, text in _templates(files("mpsprobe.scaffold") / "templates" / "package")
@@ -46,6 +47,8 @@ def render(names: Names, kinds: Sequence[Kind], author: Author) -> dict[str, str
     for kind in kinds:
         found[f"src/{names.package}/{kind.name}.py"] = _of_kind(kind, "module.py", names)
         found[f"tests/test_{kind.name}.py"] = _of_kind(kind, "test.py", names)
+        data = files("mpsprobe.scaffold") / "templates" / kind.name / "tests"
+        found |= {f"tests/{path.removesuffix(SUFFIX)}": text for path, text in _templates(data)}
     return dict(sorted(found.items()))
 
 
@@ -84,7 +87,9 @@ def _of_kind(kind: Kind, name: str, names: Names) -> str:
 
 
 def _templates(folder: Traversable, inside: str = "") -> Iterator[tuple[str, str]]:
-    """The path in ``folder`` and the text of each template."""
+    """The path in ``folder`` and the text of each template; none where there is no such folder."""
+    if not folder.is_dir():
+        return
     for one in folder.iterdir():
         if one.is_dir():
             yield from _templates(one, f"{inside}{one.name}/")
@@ -111,6 +116,19 @@ def _authors(author: Author) -> str:
     # A string of JSON is one of TOML, as long as nothing outside ASCII is escaped.
     told = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items() if value]
     return f"authors = [{{ {', '.join(told)} }}]\n" if told else ""
+
+
+def _license(name: str) -> dict[str, str]:
+    if name:
+        return {
+            "license": f"license = {json.dumps(name)}\n",
+            "release": f"Put the text of the license ({name}) into a file `LICENSE`.",
+        }
+    advice = (
+        "Choose a license: put its text into a file `LICENSE`, and its name into `pyproject.toml` as\n"
+        '`license = "MIT"`. Without one nobody may use what you publish.'
+    )
+    return {"license": "", "release": advice}
 
 
 def _description(kinds: Sequence[Kind]) -> str:

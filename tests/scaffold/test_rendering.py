@@ -39,6 +39,7 @@ def test_a_package_has_everything(kinds: tuple[str, ...]) -> None:
     wanted = {".github/workflows/ci.yml", ".gitignore", "README.md", "pyproject.toml"}
     wanted |= {f"src/mpsprobe_my_thing/{name}" for name in ("__init__.py", "plugin.py", "py.typed")}
     wanted |= {f"src/mpsprobe_my_thing/{kind}.py" for kind in kinds} | {f"tests/test_{kind}.py" for kind in kinds}
+    wanted |= {"tests/train.txt"} if "scanner" in kinds else set()
     assert set(files) == wanted
     assert not [path for path, text in files.items() if "%%" in text or "mpsprobe_my_thing" in path.split("/")[0]]
     for path, text in files.items():

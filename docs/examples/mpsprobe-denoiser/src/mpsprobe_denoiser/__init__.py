@@ -1,0 +1,1 @@
+"""Diffusion models of any size, in plain torch, as workloads of mpsprobe."""
