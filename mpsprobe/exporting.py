@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe import loading
+from mpsprobe.containment import contained
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.suggestions import printable
@@ -85,7 +86,7 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
     elif stream is not None:
         deliver(_guarded(registry, name, lambda: _pieces(stream(report))), path)
     else:
-        deliver(_whole(registry, name, lambda: exporter.render(report)), path)
+        deliver(_whole(registry, name, lambda: _quietly(exporter, report)), path)
     return path
 
 
@@ -94,7 +95,13 @@ def render(registry: Registry, name: str, report: Report) -> str | bytes:
     exporter = registry.exporter(name)
     if registry.exporter_declaration(name).folder:
         raise UsageError(f"the exporter '{name}' writes a folder")
-    return _whole(registry, name, lambda: exporter.render(report))
+    return _whole(registry, name, lambda: _quietly(exporter, report))
+
+
+def _quietly(exporter: Any, report: Report) -> Any:
+    """What it renders; what it prints beside that does not get into the output."""
+    with contained():
+        return exporter.render(report)
 
 
 def default_path(registry: Registry, name: str, stem: str) -> str:

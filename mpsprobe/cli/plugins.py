@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import UnknownName
 from mpsprobe.loading import Plugin
@@ -76,7 +76,7 @@ def list_command(format_name: str) -> None:
         counted = ", ".join(_counted(kind, len(names)) for kind, names in one["contributes"].items())
         about = one["reason"] or "; ".join([counted or "nothing", *one["problems"]])
         rows.append((one["name"], one["distribution"], one["version"], one["status"], about))
-    write_stdout(aligned([tuple(map(printable, row)) for row in rows]))
+    write_stdout(aligned([tuple(map(printable, row)) for row in rows], width=terminal_width()))
 
 
 @plugins.command("show", params=[click.Argument(["name"]), format_option()])
@@ -105,7 +105,7 @@ def _described(one: dict[str, Any]) -> str:
     rows += [("reason" if one["status"] != "ok" else "problem", reason) for reason in reasons]
     rows.append(("hooks", ", ".join(one["hooks"]) or "none"))
     rows += [(f"{kind}s", ", ".join(names)) for kind, names in one["contributes"].items()]
-    return aligned([(key, printable(value)) for key, value in rows])
+    return aligned([(key, printable(value)) for key, value in rows], width=terminal_width())
 
 
 def _counted(kind: str, count: int) -> str:

@@ -21,6 +21,7 @@ def mpsprobe_exporters():
         ExporterDeclaration("raw", "kind_exporters:raw", "As bytes.", ".raw", binary=True),
         ExporterDeclaration("bad", "kind_exporters:bad", "Raises.", ".bad"),
         ExporterDeclaration("odd", "kind_exporters:odd", "Renders a number.", ".odd"),
+        ExporterDeclaration("chatty", "kind_exporters:Chatty", "Prints.", ".chatty"),
         ExporterDeclaration("drawn", "kind_exporters:Drawn", "Knows the terminal.", ".drawn"),
     ]
 """
@@ -40,6 +41,11 @@ class Bad:
 class Odd:
     def render(self, report):
         return 7
+
+class Chatty(Kind):
+    def render(self, report):
+        print("working on it")
+        return super().render(report)
 
 class Drawn(Kind):
     def render_for_terminal(self, report):
@@ -64,6 +70,11 @@ def test_to_standard_output_and_to_a_file_by_its_extension(folder: Path) -> None
     written = run_cli(*ONLY, "export", "weather.json", "-o", "out.kind", plugin_folders=[folder], cwd=folder)
     assert (written.code, written.stdout, written.stderr) == (0, "", "")
     assert (folder / "out.kind").read_text() == "weather of version 7"
+
+
+def test_what_an_exporter_prints_is_no_data(folder: Path) -> None:
+    shown = run_cli(*ONLY, "export", "coverage.json", "--to", "chatty", plugin_folders=[folder], cwd=folder)
+    assert (shown.code, shown.stdout, shown.stderr) == (0, "coverage of version 1\n", "working on it\n")
 
 
 def test_an_exporter_may_draw_for_standard_output(folder: Path) -> None:

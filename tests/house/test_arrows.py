@@ -43,7 +43,7 @@ MAY_IMPORT = {
         "catalogue", "collection", "declarations", "discovery", "errors", "loading", "plugin_files", "protocols",
         "requirements", "schemas", "suggestions",
     },
-    "exporting": {"errors", "loading", "output", "registry", "schemas", "suggestions"},
+    "exporting": {"containment", "errors", "loading", "output", "registry", "schemas", "suggestions"},
     "testing": {
         "checking", "declarations", "engine", "errors", "output", "protocols", "registry", "schemas", "stepping",
         "suggestions",
