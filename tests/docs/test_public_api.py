@@ -1,4 +1,4 @@
-"""All public names say what they are, and stand in the reference: modules, classes, methods, fields, functions, constants."""
+"""All public names say what they are, and stand in the reference: modules, classes, methods, fields, constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every hook is documented with its exact arguments, and the page holds no hook that is not there."""
+"""Every hook is documented with its exact arguments and an example that is run; no page has one that is not there."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ import pytest
 
 from mpsprobe import hookspecs
 from mpsprobe.loading import HOOK_PREFIX
-from tests.house.tree import ROOT
+from tests.docs.pages import DOCS, blocks, stories
 
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith(HOOK_PREFIX)}
-PAGE = (ROOT / "docs" / "plugins" / "hooks.md").read_text(encoding="utf-8")
+PAGES = [DOCS / "plugins" / "hooks.md", DOCS / "plugins" / "measuring-hooks.md"]
 
 
 def _sections() -> dict[str, str]:
-    """The page's sections by their heading's code."""
-    parts = re.split(r"^## `(.+)`$", PAGE, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    """The sections of the pages by their heading's code."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        parts = re.split(r"^## `(.+)`$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+        assert not set(found) & set(sections), "a hook has two sections"
+        found |= sections
+    return found
 
 
-def test_the_page_has_the_hooks_in_their_order_and_nothing_else() -> None:
+def test_the_pages_have_the_hooks_and_nothing_else() -> None:
     headings = [f"{name}({', '.join(inspect.signature(hook).parameters)})" for name, hook in HOOKS.items()]
-    assert list(_sections()) == headings
+    assert set(_sections()) == set(headings)
 
 
 @pytest.mark.parametrize("name", HOOKS)
@@ -39,11 +44,13 @@ def test_each_hook_says_when_it_is_called(name: str) -> None:
     assert "Called" in documentation or "Findings for" in documentation
 
 
-def test_the_example_of_the_page_is_a_plugin() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    names: dict[str, object] = {}
-    exec(compile(code, "hooks.md", "exec"), names)
-    hook = names["mpsprobe_workloads"]
-    assert callable(hook)
-    assert [one.name for one in hook()] == ["my-net"]
-    assert hasattr(hook, "mpsprobe_impl")
+@pytest.mark.parametrize("name", HOOKS)
+def test_each_hook_has_an_example_that_a_command_loads(name: str) -> None:
+    """A file with this hook, in a folder that a block which is run names; ``tests/docs/test_blocks.py`` runs it."""
+    written = [
+        block for page in PAGES for block in blocks(page) if block.value("file") and f"def {name}(" in block.text
+    ]
+    assert written, f"no example of {name}"
+    folders = {str(block.value("file")).partition("/")[0] for block in written}
+    run = [block.text for page in PAGES for story in stories(page) for block in story if block.is_run]
+    assert any(f"--plugins-dir {folder} " in text for folder in folders for text in run)

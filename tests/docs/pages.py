@@ -1,0 +1,126 @@
+"""The pages and their fenced blocks. What stands behind the language of a fence says what becomes of the block.
+
+========================  =====================================================================================
+``console run``           Its commands are run in a folder of their own, a copy of ``docs/examples`` and of the
+                          files above it on the page, and print what stands below them.
+``console then``          The same in the folder of the block before.
+``LANGUAGE file=PATH``    The block is a file; blocks below that are run find it.
+``LANGUAGE from=PATH``    The lines stand in that file of ``docs/examples``, in this order.
+``python run``, ``then``  The code is run in such a folder, and raises nothing.
+``console WHY``           Cannot be run here, for one of the reasons in ``WHY``; its commands are parsed.
+========================  =====================================================================================
+
+After ``$`` stands a command, whose exit code is 0 unless a comment says ``# exits with N``; below it stand parts of what
+it prints, in that order, with ``…`` for anything in between. Runs of blanks count as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.tree import ROOT, files, shown
+
+DOCS = ROOT / "docs"
+EXAMPLES = DOCS / "examples"
+WHY = {
+    "mac": "needs a Mac",
+    "gpu": "needs a GPU",
+    "network": "needs a network",
+    "installs": "changes the environment; .ci/run does the same in one of its own",
+    "server": "does not end by itself",
+    "minutes": "takes minutes",
+}
+"""What a block may say instead of being run. ``docs/_site/contents.py`` shows the same words to readers."""
+
+EVERY = [path for path in files() if path.suffix == ".md" and "tests" not in path.relative_to(ROOT).parts]
+"""Every page of the repository."""
+OWN = [path for path in EVERY if path.is_relative_to(DOCS) and not path.is_relative_to(EXAMPLES)]
+"""Those of the documentation itself; distributions in ``docs/examples`` have tests of their own."""
+
+COMMENT = re.compile(r"\s#\s.*$")
+EXIT = re.compile(r"#\s*exits with (\d+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: the line of its fence, what stands there, and its text."""
+
+    page: Path
+    line: int
+    language: str
+    words: tuple[str, ...]
+    text: str
+
+    @property
+    def place(self) -> str:
+        """As messages and test ids name it."""
+        return f"{shown(self.page)}:{self.line}"
+
+    def value(self, key: str) -> str | None:
+        """``PATH`` of ``key=PATH``."""
+        return next((word.removeprefix(key + "=") for word in self.words if word.startswith(key + "=")), None)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is executed."""
+        return bool({"run", "then"} & set(self.words))
+
+
+@dataclass(frozen=True)
+class Typed:
+    """One command of a block: what is typed, what it is said to print, the exit code that it is said to have."""
+
+    line: str
+    printed: str
+    code: int
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    found: list[Block] = []
+    opened: tuple[int, str, str, int] | None = None
+    lines: list[str] = []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        fence = re.match(r"^(\s*)(`{3,})(.*)$", line)
+        if opened is None and fence:
+            opened, lines = (number, fence.group(2), fence.group(3).strip(), len(fence.group(1))), []
+        elif opened is not None and fence and fence.group(2) == opened[1] and not fence.group(3).strip():
+            language, *words = opened[2].split() or [""]
+            text = "\n".join(one[opened[3] :] for one in lines)
+            found.append(Block(page, opened[0], language, tuple(words), text))
+            opened = None
+        elif opened is not None:
+            lines.append(line)
+    assert opened is None, f"{shown(page)} has a block that is not closed"
+    return found
+
+
+def typed(block: Block) -> Iterator[Typed]:
+    """The commands of a block of a terminal."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, printed = printed.partition("\n")
+            command = command[:-1] + more.strip()
+        code = EXIT.search(command)
+        yield Typed(COMMENT.sub("", command).strip(), printed, int(code.group(1)) if code else 0)
+
+
+def stories(page: Path) -> list[list[Block]]:
+    """What is run together, in one folder and in order: files first, then a block that is run and what continues it."""
+    found: list[list[Block]] = []
+    above: list[Block] = []
+    for block in blocks(page):
+        if block.value("file") is not None:
+            above.append(block)
+            if found:
+                found[-1].append(block)
+        elif "run" in block.words:
+            found.append([*above, block])
+        elif "then" in block.words:
+            assert found, f"{block.place} continues nothing"
+            found[-1].append(block)
+    return found
