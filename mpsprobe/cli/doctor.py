@@ -7,8 +7,9 @@ import shutil
 from typing import Any
 
 import click
+from click.formatting import wrap_text
 
-from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.environment import collect_environment
 from mpsprobe.output import write_stdout
 from mpsprobe.registry import Registry, get_registry
@@ -70,9 +71,9 @@ def _drawn(environment: dict[str, Any], found: list[dict[str, Any]]) -> str:
     for one in found:
         colour = {"error": "red", "warning": "yellow", "ok": "green"}.get(one["level"])
         said = [printable(text) for text in (one["message"], one["hint"]) if text]
-        wrapped = "\n".join(click.wrap_text(text, width, BESIDE, BESIDE) for text in said)
+        wrapped = "\n".join(wrap_text(text, width, BESIDE, BESIDE) for text in said)
         lines.append(click.style(one["level"].ljust(7), fg=colour) + wrapped[7:])
     if not found:
         lines.append("No plugin that is installed looks at anything: pip install 'mpsprobe[all]'")
     text = "\n".join(lines)
-    return text if click.get_text_stream("stdout").isatty() else click.unstyle(text)
+    return click.unstyle(text) if terminal_width() is None else text

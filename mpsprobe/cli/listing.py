@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.formatting import wrap_text
 
 NARROWEST = 24  # characters of a last column that is wrapped; below it the terminal may as well do it
 
@@ -26,7 +27,7 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
         padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         last = row[-1]
         if width is not None and width - left >= NARROWEST:
-            last = click.wrap_text(last, width - left).replace("\n", "\n" + " " * left)
+            last = wrap_text(last, width - left).replace("\n", "\n" + " " * left)
         lines.append((" " * gap).join([*padded, last]).rstrip())
     return "\n".join(lines)
 

@@ -95,7 +95,7 @@ def test_from_standard_input(folder: Path) -> None:
     ("arguments", "problem"),
     [
         (["coverage.json"], "which format?\nSay --to NAME"),
-        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad, odd, drawn"),
+        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad, odd, chatty, drawn"),
         (["coverage.json", "--to", "knid"], "unknown exporter 'knid'; did you mean 'kind'?"),
         (["coverage-matrix.json", "--to", "kind"], "reads coverage, weather; this report is a 'coverage-matrix'"),
         (["none.json", "--to", "kind"], "cannot read none.json"),

@@ -54,9 +54,9 @@ MAY_IMPORT = {
     },
     "scaffold": {"", "errors", "hookspecs", "output", "suggestions"},
     "cli": {
-        "", "checking", "collection", "declarations", "discovery", "engine", "errors", "exporting", "importing", "loading",
-        "options", "output", "plugin_files", "presets", "progress", "protocols", "registry", "scaffold", "schemas", "settings", "suggestions",
-        "userfile",
+        "", "checking", "collection", "declarations", "discovery", "engine", "environment", "errors", "exporting",
+        "importing", "loading", "options", "output", "plugin_files", "presets", "progress", "protocols",
+        "registry", "scaffold", "schemas", "settings", "suggestions", "userfile",
     },
 }  # fmt: skip
 
