@@ -120,7 +120,11 @@ class Progress(Protocol):
 
 @runtime_checkable
 class Scanner(Protocol):
-    """Turns a workload into a coverage report."""
+    """Turns a workload into a coverage report.
+
+    One that reads ``torch`` may also have ``open_device(torch_release, *, backend="mps")``, which gives a
+    ``mpsprobe.testing.OpenDevice``: the virtual device that tests open by the fixture ``virtual_device``.
+    """
 
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress

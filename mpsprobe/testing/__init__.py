@@ -1,4 +1,8 @@
-"""Help for the tests of mpsprobe and of its plugins: sample reports, fakes, the installed command."""
+"""Help for the tests of mpsprobe and of its plugins: contracts, fakes, sample reports, a device, the installed command.
+
+``mpsprobe.testing.fixtures`` is a pytest plugin and ``mpsprobe.testing.strategies`` needs Hypothesis; both come with
+``pip install 'mpsprobe[testing]'``. What stands here needs neither, and torch only where it says so.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ from mpsprobe.testing.profiles import sample_cell, sample_profile_report, sample
 from mpsprobe.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
 from mpsprobe.testing.samples import sample_reports
 from mpsprobe.testing.tiny import TinyWorkload
+from mpsprobe.testing.virtual import OpenDevice, assert_verdicts, open_virtual_device
 
 __all__ = [
     "Broken",
@@ -33,11 +38,14 @@ __all__ = [
     "FakeScanner",
     "FakeSteps",
     "FakeWorkload",
+    "OpenDevice",
     "TinyWorkload",
+    "assert_verdicts",
     "broken_clauses",
     "device_contract",
     "exporter_contract",
     "install_plugin",
+    "open_virtual_device",
     "probe_contract",
     "run_cli",
     "runner_contract",

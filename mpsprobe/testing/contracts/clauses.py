@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mpsprobe.suggestions import nearest, printable
+from mpsprobe.testing.contracts.process_state import restored
 
 Subject = TypeVar("Subject")
 Check = Callable[[Subject], None]
@@ -42,17 +43,20 @@ class Clause(Generic[Subject]):
         says: what it asks for, in a sentence.
         check: raises ``Broken`` where it does not hold.
         applies: whether it says anything about this subject, by what the subject declares; nothing heavy is imported.
+        rested_on: the clauses after it would only say the same again where this one is broken.
     """
 
     name: str
     says: str
     check: Check[Subject]
     applies: Callable[[Subject], bool]
+    rested_on: bool = False
 
     def broken(self, subject: Subject) -> Broken | None:
         """What is broken about ``subject``, with the exception that led to it as its cause; ``None`` if nothing is."""
         try:
-            self.check(subject)
+            with restored():
+                self.check(subject)
         except Broken as broken:
             return broken
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin's code, which the message quotes
@@ -69,7 +73,7 @@ def _always(subject: object) -> bool:
 
 @dataclass
 class Contract(Generic[Subject]):
-    """The clauses for one kind of thing; the first one has to hold before the others say anything.
+    """The clauses for one kind of thing, in the order in which they are tried.
 
     Attributes:
         kind: ``exporter``, ``workload``, …
@@ -79,13 +83,13 @@ class Contract(Generic[Subject]):
     clauses: list[Clause[Subject]] = field(default_factory=list)
 
     def clause(
-        self, *, when: Callable[[Subject], bool] = _always
+        self, *, when: Callable[[Subject], bool] = _always, rested_on: bool = False
     ) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
-        """Makes a function a clause: its name is the clause's, its docstring's first sentence what it asks for."""
+        """Makes a function a clause, whose name it has and whose docstring says what it asks for."""
 
         def add(check: Callable[[Subject], None]) -> Callable[[Subject], None]:
             says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
-            self.clauses.append(Clause(check.__name__, says, check, when))
+            self.clauses.append(Clause(check.__name__, says, check, when, rested_on))
             return check
 
         return add
@@ -110,13 +114,13 @@ class Contract(Generic[Subject]):
         return [one for one in self.clauses if one.name not in (without or {}) and one.applies(subject)]
 
     def broken(self, subject: Subject, without: Mapping[str, str] | None = None) -> list[BrokenClause]:
-        """Every clause that ``subject`` breaks; only the first one where that is broken. Raises as ``asked_of``."""
+        """Every clause that ``subject`` breaks, up to one that the others rest on. Raises as ``asked_of``."""
         found: list[BrokenClause] = []
         for clause in self.asked_of(subject, without):
             broken = clause.broken(subject)
             if broken is not None:
                 found.append(BrokenClause(clause.name, str(broken)))
-                if clause is self.clauses[0]:
+                if clause.rested_on:
                     break
         return found
 

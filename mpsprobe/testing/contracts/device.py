@@ -14,7 +14,7 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, RunOptions, Steps, Workload
 from mpsprobe.schemas import DeviceInfo, WorkloadInfo
 from mpsprobe.testing.contracts.clauses import Broken, Contract, doing, listed, told
-from mpsprobe.testing.contracts.process_state import left_as_found
+from mpsprobe.testing.contracts.leaving import refuse_traces
 from mpsprobe.testing.contracts.subjects import Made, refuse_unless
 from mpsprobe.testing.fakes import FakeWorkload
 
@@ -56,7 +56,7 @@ class DeviceSubject:
 DEVICE: Contract[DeviceSubject] = Contract("device")
 
 
-@DEVICE.clause()
+@DEVICE.clause(rested_on=True)
 def is_what_it_declares(subject: DeviceSubject) -> None:
     """The target is a device of the declared name, or a class of them that is made without arguments."""
     device = subject.made()
@@ -92,7 +92,7 @@ def describes_itself(subject: DeviceSubject) -> None:
     refuse_unless(same == info, "what describe() gives is not the same when it is read back from JSON")
 
 
-@DEVICE.clause()
+@DEVICE.clause(rested_on=True)
 def opens_and_steps(subject: DeviceSubject) -> None:
     """Where it can be used, it opens a workload for inference and for training, and steps it again and again."""
     device = subject.there()
@@ -168,13 +168,12 @@ def leaves_the_process_alone(subject: DeviceSubject) -> None:
     device = subject.there()
     if device is None:
         return
-    for measured in (False, True):  # imports come first: libraries change the process when they are imported
-        if not measured:
-            with subject.opened(device) as steps:
-                step_often(steps, device)
-            continue
-        with left_as_found("opening, stepping and closing", random_numbers=False), subject.opened(device) as steps:
+
+    def once() -> None:
+        with subject.opened(device) as steps:
             step_often(steps, device)
+
+    refuse_traces("opening, stepping and closing", once, random_numbers=False)
 
 
 def refuse_steps(steps: Any, name: str, phase: str) -> None:

@@ -139,7 +139,7 @@ def work_here(work: Mapping[str, Any]) -> None:
     answer = {
         "rendered": rendered,
         "torch": "torch" in sys.modules and not had_torch,
-        "files": [path for path in dict.fromkeys(written) if Path(path).exists() and path != os.devnull],
+        "files": [path for path in dict.fromkeys(written) if Path(path).is_file()],
         "connections": list(dict.fromkeys(connections)),
     }
     Path(work["answer"]).write_text(json.dumps(answer), encoding="utf-8")
@@ -169,8 +169,6 @@ def _watch() -> tuple[list[str], list[str]]:
             mode, flags = arguments[1] or "", arguments[2] or 0
             if set(mode) & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR):
                 written.append(os.path.abspath(os.fsdecode(arguments[0])))  # noqa: PTH100 - resolve() follows links
-        elif event == "os.mkdir":
-            written.append(os.path.abspath(os.fsdecode(arguments[0])))  # noqa: PTH100
         elif event in ("socket.connect", "socket.getaddrinfo"):
             connections.append(str(arguments[1] if event == "socket.connect" else arguments[0]))
 

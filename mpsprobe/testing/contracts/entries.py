@@ -206,7 +206,7 @@ def broken_clauses(
 ) -> list[BrokenClause]:
     """Every clause of its contract that what ``declaration`` names does not keep; none for a sound one.
 
-    Only the first clause is told where that is broken: the others would say the same.
+    Where one is broken that the others rest on (it cannot be made, renders nothing at all), these are not tried.
 
     Args:
         declaration: what a hook returns: of an exporter, a workload, a probe, a device, a runner or a scanner.

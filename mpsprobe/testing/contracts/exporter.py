@@ -68,6 +68,7 @@ class ExporterSubject:
     def render(self, report: Report, exporter: Any = None) -> Files:
         """What a new exporter (or ``exporter``) makes of ``report``; a broken folder or type is not told here."""
         exporter = self.made() if exporter is None else exporter
+        report = report.model_copy(deep=True)  # one that changes its report must not spoil the others
         if not self.declaration.folder:
             return {"": exporter.render(report)}
         return {path: b"".join(map(as_bytes, content)) for path, content in exporter.files(report)}
@@ -102,7 +103,7 @@ def _importable(subject: ExporterSubject) -> bool:
     return subject.made.importable
 
 
-@EXPORTER.clause()
+@EXPORTER.clause(rested_on=True)
 def is_what_it_declares(subject: ExporterSubject) -> None:
     """The target is an exporter, or a class of them that is made without arguments; a folder exporter has ``files``."""
     exporter = subject.made()
@@ -136,7 +137,7 @@ def declares_an_extension(subject: ExporterSubject) -> None:
         raise Broken(f"it declares the extension {listed([extension])}, which is not a dot and what follows it")
 
 
-@EXPORTER.clause()
+@EXPORTER.clause(rested_on=True)
 def renders_what_it_reads(subject: ExporterSubject) -> None:
     """Each report of its kinds is rendered: as text, or as bytes where ``binary`` is declared, and not as nothing."""
     for what, report in subject.reports.items():
@@ -205,7 +206,9 @@ def says_what_is_too_new(subject: ExporterSubject) -> None:
 def ends_with_one_line_end(subject: ExporterSubject) -> None:
     r"""Text ends with one ``\n``, so that files and terminals look right."""
     for what, report in subject.reports.items():
-        text = str(subject.rendered(report, what)[""])
+        text = subject.rendered(report, what)[""]
+        if not isinstance(text, str):
+            continue  # another clause tells it
         if not text.endswith("\n"):
             raise Broken(f"{what}, rendered, does not end with a line end but with {text[-20:]!r}")
         if text.endswith(("\n\n", "\n\r\n")):
@@ -270,8 +273,10 @@ def leaves_files_and_network_alone(subject: ExporterSubject) -> None:
 def leaves_the_report_as_it_is(subject: ExporterSubject) -> None:
     """The report is the same afterwards: other exporters read it too."""
     for what, report in subject.reports.items():
-        own = report.model_copy(deep=True)
-        subject.rendered(own, what)
+        own, exporter = report.model_copy(deep=True), subject.made()
+        with doing(f"rendering {what}"):
+            for _path, content in exporter.files(own) if subject.declaration.folder else [("", exporter.render(own))]:
+                list(content)
         if own != report:
             raise Broken(f"rendering {what} changed the report itself")
 
@@ -292,8 +297,8 @@ def keeps_control_characters_out(subject: ExporterSubject) -> None:
     """No escape sequence of a report reaches the output, which may be shown on a terminal."""
     returns = not subject.declaration.extension.endswith((".csv", ".tsv"))
     for what, files in subject.hostile.items():
-        if not isinstance(files, Broken):
-            formats.refuse_control_characters(str(files[""]), what, returns=returns)
+        if not isinstance(files, Broken) and isinstance(files[""], str):
+            formats.refuse_control_characters(files[""], what, returns=returns)
 
 
 @EXPORTER.clause()

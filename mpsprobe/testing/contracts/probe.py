@@ -14,7 +14,7 @@ from mpsprobe.engine.session import Session, Settings
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, RunOptions, Steps, Workload
 from mpsprobe.testing.contracts.clauses import Broken, Contract, doing, told
-from mpsprobe.testing.contracts.process_state import left_as_found, refuse_threads
+from mpsprobe.testing.contracts.leaving import refuse_threads, refuse_traces
 from mpsprobe.testing.contracts.subjects import Made, refuse_unless
 from mpsprobe.testing.fakes import FakeProgress
 
@@ -83,7 +83,7 @@ class ProbeSubject:
 PROBE: Contract[ProbeSubject] = Contract("probe")
 
 
-@PROBE.clause()
+@PROBE.clause(rested_on=True)
 def is_what_it_declares(subject: ProbeSubject) -> None:
     """The target is a probe of the declared name, or a class of them; ``disturbs`` is True or False."""
     probe = subject.made()
@@ -114,7 +114,7 @@ def says_where_it_cannot_measure(subject: ProbeSubject) -> None:
     refuse_threads("asking unavailable()", before)
 
 
-@PROBE.clause()
+@PROBE.clause(rested_on=True)
 def fills_fields_of_the_report(subject: ProbeSubject) -> None:
     """In a session it finds fields of ``ProfileCell`` that are its to fill, with what a report can hold."""
     usable = subject.usable()
@@ -216,9 +216,7 @@ def leaves_the_process_alone(subject: ProbeSubject) -> None:
         return
     probe, device = usable
     with subject.opened(device) as steps:
-        subject.measured(probe, device, steps)  # imports come first: libraries change the process
-        with left_as_found("measuring", random_numbers=False):
-            subject.measured(probe, device, steps)
+        refuse_traces("measuring", lambda: subject.measured(probe, device, steps), random_numbers=False)
 
 
 def _length(value: Any) -> int:

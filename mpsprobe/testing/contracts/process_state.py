@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import gc
-import io
 import logging
 import os
 import random
 import signal
 import sys
-import threading
-import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mpsprobe.testing.contracts.clauses import Broken, listed
-
-PATIENCE_S = 2.0  # a thread that was told to stop may need a moment
+FOR_GOOD = ("environment variables", "sys.path", "the warnings filter")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGHUP")
 
 
@@ -84,46 +79,21 @@ def _of_torch(random_numbers: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def left_as_found(what: str, *, random_numbers: bool = True) -> Iterator[None]:
-    """What runs inside leaves the process as it found it, prints nothing and leaves no thread behind.
+def restored() -> Iterator[None]:
+    """Torch's defaults, generators and hooks are afterwards as before: one clause does not spoil the next.
 
-    Whatever an import inside brings (a thread of a library, a warnings filter) has to be there before: run it once.
-
-    Args:
-        what: the subject of "changes …": "building it for training".
-
-    Raises:
-        Broken: it does not; what it changed is named. What can be put back is.
+    What an import inside brings for good (variables, ``sys.path``) stays.
     """
-    threads, before = set(threading.enumerate()), process_state(random_numbers=random_numbers)
-    printed = io.StringIO()
-    with redirect_stdout(printed):
+    before = process_state()
+    try:
         yield
-    after = process_state(random_numbers=random_numbers)
-    changed = [name for name, value in after.items() if name in before and before[name] != value]
-    _put_back(before, changed)
-    refuse_threads(what, threads)
-    if changed:
-        raise Broken(f"{what} changes {listed(changed)}")
-    if printed.getvalue():
-        raise Broken(f"{what} prints {printed.getvalue()[:60]!r} to standard output, which is for data")
+    finally:
+        after = process_state()
+        put_back(before, [name for name in before if before[name] != after[name] and name not in FOR_GOOD])
 
 
-def refuse_threads(what: str, before: set[threading.Thread]) -> None:
-    """No thread runs that is not in ``before``, a moment later.
-
-    Raises:
-        Broken: one does.
-    """
-    until = time.monotonic() + PATIENCE_S
-    while left := [thread for thread in threading.enumerate() if thread not in before]:
-        if time.monotonic() > until:
-            raise Broken(f"{what} leaves a thread running: {listed([thread.name for thread in left])}")
-        time.sleep(0.01)
-
-
-def _put_back(before: Mapping[str, Any], changed: list[str]) -> None:
-    """What would spoil the tests that follow."""
+def put_back(before: Mapping[str, Any], changed: list[str]) -> None:
+    """Give what is named in ``changed`` its value in ``before`` again, where there is a way to."""
     torch: Any = sys.modules.get("torch")
     ways: dict[str, Callable[[Any], object]] = {
         "the working folder": os.chdir,
@@ -134,6 +104,7 @@ def _put_back(before: Mapping[str, Any], changed: list[str]) -> None:
         "the profile function (sys.setprofile)": sys.setprofile,
         "the recursion limit": sys.setrecursionlimit,
         "Python's random numbers": random.setstate,
+        "numpy's random numbers": _set_numpy,
     }
     if torch is not None:
         ways |= {
@@ -142,11 +113,23 @@ def _put_back(before: Mapping[str, Any], changed: list[str]) -> None:
             "torch's grad mode": torch.set_grad_enabled,
             "torch's number of threads": torch.set_num_threads,
             "torch's deterministic algorithms": torch.use_deterministic_algorithms,
+            "torch's random numbers": _set_torch,
             "torch's precision of matrix products": torch.set_float32_matmul_precision,
         }
     for name in changed:
         if name in ways:
             ways[name](before[name])
+
+
+def _set_numpy(state: Any) -> None:
+    numpy: Any = sys.modules["numpy"]
+    name, keys, *others = state
+    numpy.random.set_state((name, numpy.frombuffer(keys, dtype=numpy.uint32), *others))
+
+
+def _set_torch(state: bytes) -> None:
+    torch: Any = sys.modules["torch"]
+    torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
 
 def _set_variables(variables: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from mpsprobe.declarations import PHASES, RunnerDeclaration
 from mpsprobe.protocols import Device, Runner, RunOptions, Steps, Workload
 from mpsprobe.testing.contracts.clauses import Contract, doing, listed
 from mpsprobe.testing.contracts.device import close_twice, refuse_phases, refuse_steps, refuse_swallowed, step_often
-from mpsprobe.testing.contracts.process_state import left_as_found
+from mpsprobe.testing.contracts.leaving import refuse_traces
 from mpsprobe.testing.contracts.subjects import Made, refuse_unless
 
 
@@ -57,7 +57,7 @@ class RunnerSubject:
 RUNNER: Contract[RunnerSubject] = Contract("runner")
 
 
-@RUNNER.clause()
+@RUNNER.clause(rested_on=True)
 def is_what_it_declares(subject: RunnerSubject) -> None:
     """The target is a runner of the declared name, or a class of them, for one phase at least."""
     runner = subject.made()
@@ -77,7 +77,7 @@ def says_where_it_cannot_run(subject: RunnerSubject) -> None:
     refuse_unless(reason is None or sentence, f"unavailable() gives {reason!r}, neither None nor a sentence")
 
 
-@RUNNER.clause()
+@RUNNER.clause(rested_on=True)
 def opens_and_steps(subject: RunnerSubject) -> None:
     """Where it can run, it opens a workload for each declared phase, and steps it again and again."""
     for phase in subject.declaration.phases:
@@ -122,6 +122,4 @@ def leaves_the_process_alone(subject: RunnerSubject) -> None:
             if opened is not None:
                 step_often(*opened)
 
-    once()  # imports come first: libraries change the process when they are imported
-    with left_as_found("opening, stepping and closing", random_numbers=False):
-        once()
+    refuse_traces("opening, stepping and closing", once, random_numbers=False)

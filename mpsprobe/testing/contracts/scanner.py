@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mpsprobe.declarations import ScannerDeclaration
@@ -14,7 +15,7 @@ from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import parse_report
 from mpsprobe.testing.contracts.clauses import Broken, Contract, doing, listed, told
 from mpsprobe.testing.contracts.device import Unbuildable
-from mpsprobe.testing.contracts.process_state import left_as_found
+from mpsprobe.testing.contracts.leaving import refuse_traces
 from mpsprobe.testing.contracts.subjects import Made, refuse_unless
 from mpsprobe.testing.fakes import FakeProgress
 from mpsprobe.testing.tiny import TinyWorkload
@@ -63,7 +64,7 @@ def _torch(subject: ScannerSubject) -> bool:
     return "torch" in subject.declaration.frameworks
 
 
-@SCANNER.clause()
+@SCANNER.clause(rested_on=True)
 def is_what_it_declares(subject: ScannerSubject) -> None:
     """The target is a scanner, or a class of them, for one framework at least."""
     scanner = subject.made()
@@ -75,7 +76,7 @@ def is_what_it_declares(subject: ScannerSubject) -> None:
         subject.workload(framework)
 
 
-@SCANNER.clause()
+@SCANNER.clause(rested_on=True)
 def makes_a_report(subject: ScannerSubject) -> None:
     """For each framework and phase it gives a report that names the workload and is the same when read from JSON."""
     for framework in subject.declaration.frameworks:
@@ -191,9 +192,8 @@ def reports_a_model_that_raises(subject: ScannerSubject) -> None:
 def leaves_the_process_alone(subject: ScannerSubject) -> None:
     """Scanning leaves no thread, changes neither torch's defaults nor anything else of the process, prints nothing."""
     for framework in subject.declaration.frameworks:
-        subject.scan(subject.workload(framework))  # imports come first: libraries change the process
-        with left_as_found(f"scanning a workload of {framework}"):
-            subject.scan(subject.workload(framework))
+        scan = partial(subject.scan, subject.workload(framework))
+        refuse_traces(f"scanning a workload of {framework}", scan)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from unittest import mock
 
@@ -16,7 +16,8 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.stepping import forward, loss_of
 from mpsprobe.testing.contracts.clauses import Broken, Contract, doing, listed, told
-from mpsprobe.testing.contracts.process_state import left_as_found
+from mpsprobe.testing.contracts.leaving import refuse_traces
+from mpsprobe.testing.contracts.process_state import restored
 from mpsprobe.testing.contracts.subjects import refuse_unless
 
 LONGEST_DESCRIPTION_S = 5.0
@@ -54,7 +55,7 @@ class WorkloadSubject:
         import torch
 
         try:
-            with torch.device("meta"):
+            with restored(), torch.device("meta"):
                 self.made().build(self.options())
         except Exception:  # noqa: BLE001 - the clause on memory tells it
             return False
@@ -120,7 +121,7 @@ def _shown(options: RunOptions) -> str:
     return " ".join(f"{name}={value}" for name, value in said.items()) or "the usual options"
 
 
-@WORKLOAD.clause()
+@WORKLOAD.clause(rested_on=True)
 def is_what_it_declares(subject: WorkloadSubject) -> None:
     """The target, called with the name, gives a workload with that name and framework, ``build`` and ``describe``."""
     declared = subject.declaration
@@ -168,7 +169,7 @@ def describes_itself(subject: WorkloadSubject) -> None:
         json.dumps(dict(facts), allow_nan=False)
 
 
-@WORKLOAD.clause()
+@WORKLOAD.clause(rested_on=True)
 def builds_for_each_phase(subject: WorkloadSubject) -> None:
     """``build`` gives something for each declared phase: for torch a ``TorchRun`` with sane fields, in its mode."""
     for phase in subject.declaration.phases:
@@ -308,10 +309,8 @@ def has_a_loss_with_a_gradient(subject: WorkloadSubject) -> None:
 def leaves_the_process_alone(subject: WorkloadSubject) -> None:
     """Building changes neither torch's defaults nor anything else of the process, draws nothing, and prints nothing."""
     for phase in subject.declaration.phases:
-        options = subject.options(phase=phase)
-        subject.built(options)  # imports come first: libraries change the process when they are imported
-        with left_as_found(f"building it for {phase}", random_numbers=_torch(subject) and subject.builds_on_meta):
-            subject.built(options)
+        build = partial(subject.built, subject.options(phase=phase))
+        refuse_traces(f"building it for {phase}", build, random_numbers=_torch(subject) and subject.builds_on_meta)
 
 
 @contextmanager
