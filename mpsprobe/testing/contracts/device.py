@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,12 @@ class DeviceSubject:
             steps = device.open(self.workload, RunOptions(phase=phase))
         try:
             yield steps
-        finally:
-            with doing("close()"):
+        except BaseException:
+            with suppress(Exception):  # what was raised first says more
                 steps.close()
+            raise
+        with doing("close()"):
+            steps.close()
 
 
 DEVICE: Contract[DeviceSubject] = Contract("device")

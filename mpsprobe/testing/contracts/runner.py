@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +49,12 @@ class RunnerSubject:
             steps = runner.open(self.workload, RunOptions(phase=phase), device)
         try:
             yield steps, device
-        finally:
-            with doing("close()"):
+        except BaseException:
+            with suppress(Exception):  # what was raised first says more
                 steps.close()
+            raise
+        with doing("close()"):
+            steps.close()
 
 
 RUNNER: Contract[RunnerSubject] = Contract("runner")
