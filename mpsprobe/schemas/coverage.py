@@ -24,14 +24,12 @@ class TableProvenance(Record):
     """From which file a kernel table was built.
 
     Attributes:
-        wheel: its file name; empty for another backend than MPS.
-        sha256: of that file, in hexadecimal; empty where it is not one file.
-        source: what the table of another backend was read from, and whose plugin did.
+        wheel: its file name.
+        sha256: of that file, in hexadecimal.
     """
 
     wheel: str
     sha256: str
-    source: str | None = None
 
 
 class Target(Record):
@@ -39,9 +37,6 @@ class Target(Record):
 
     Attributes:
         backend: what was judged, as the user types it (``mps``, ``xpu``).
-        label: the backend as people write it.
-        variable: what has an operator without a kernel run on the CPU; ``None`` where nothing does.
-        notes: what is not known of another backend than MPS, in sentences.
         torch: the release.
         macos_minimum: the oldest macOS that the release runs on.
         macos: the one that was asked for; ``None`` stands for a new one.
@@ -50,14 +45,29 @@ class Target(Record):
     """
 
     backend: str = "mps"
-    label: str = "MPS"
-    variable: str | None = "PYTORCH_ENABLE_MPS_FALLBACK=1"
-    notes: list[str] = []
     torch: str
     macos_minimum: str | None = None
     macos: str | None = None
     table: TableProvenance | None = None
     torchvision: str | None = None
+
+
+class BackendTarget(Target):
+    """What was judged, on another backend than MPS.
+
+    Attributes:
+        label: the backend as people write it.
+        source: what its kernel table was read from, and whose plugin did.
+        sha256: of that, in hexadecimal, if it is one file.
+        variable: what has an operator without a kernel run on the CPU; ``None`` where nothing does.
+        notes: what is not known of the backend, in sentences.
+    """
+
+    label: str
+    source: str
+    sha256: str | None = None
+    variable: str | None = None
+    notes: list[str] = []
 
 
 class CoverageSummary(Record):
@@ -302,7 +312,7 @@ class CoverageReport(Record):
     schema_version: Literal[1] = 1
     method: Method
     workload: WorkloadInfo
-    target: Target
+    target: BackendTarget | Target
     environment: Environment
     summary: CoverageSummary
     operators: list[OperatorFinding]
@@ -331,7 +341,7 @@ class MatrixCell(Record):
         failure: set if this run ended with an exception.
     """
 
-    target: Target
+    target: BackendTarget | Target
     summary: CoverageSummary
     findings: dict[str, Verdict] = {}
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")

@@ -60,7 +60,8 @@ def parse_report(text: str | bytes, source: str = "report") -> Report:
         return (known or UnknownReport).model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        # Within a union, pydantic names the class that it tried (``target.Target.torch``); fields are in lower case.
+        where = ".".join(str(part) for part in first["loc"] if not str(part)[:1].isupper())
         raise ReportError(f"{source} is damaged at '{printable(where)}': {first['msg']}", "Make it anew.") from error
 
 

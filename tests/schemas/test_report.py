@@ -97,7 +97,7 @@ def test_what_is_no_report_is_refused_in_words(text: str, problem: str) -> None:
         (("operators", 0, "calls"), 0),
         (("operators", 0, "verdict"), "good"),
         (("workload", "phase"), "sleeping"),
-        (("target", "backend"), "cuda"),
+        (("target", "backend"), 5),
         (("environment", "python"), None),
     ],
 )

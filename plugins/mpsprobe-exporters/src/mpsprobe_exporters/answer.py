@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import backends
 from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity, shortened
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 # Worst first: an error, an error that no variable helps, a slow trip to the CPU, not known.
 FINDINGS: tuple[Verdict, ...] = ("missing", "unsupported", "fallback", "unknown")
 SAYS = {
-    "missing": ("has no MPS kernel", "have no MPS kernel"),
-    "unsupported": ("is not supported on MPS", "are not supported on MPS"),
+    "missing": ("has no {} kernel", "have no {} kernel"),
+    "unsupported": ("is not supported on {}", "are not supported on {}"),
     "fallback": ("falls back to the CPU", "fall back to the CPU"),
     "unknown": ("is unknown", "are unknown"),
 }
@@ -39,7 +40,7 @@ EXPLAINED = "What each verdict rests on"
 SOURCES = {
     "registration": "registration",
     "branch": "branch in C++",
-    "dtype": "dtype that no MPS tensor has",
+    "dtype": "dtype that no {} tensor has",
     "message": "guard in the binary",
     "metal": "Metal kernels in the binary",
     "stub": "DispatchStub in the binary",
@@ -118,8 +119,9 @@ def sentence(text: str) -> str:
 
 
 def _coverage_answer(report: CoverageReport) -> list[str]:
-    release = f"torch {one_line(report.target.torch)}"
-    answer = _verdicts(report.summary, release, judged=bool(report.not_judged))
+    release = backends.on_release(report.target, report.target.torch)
+    label = backends.label(report.target)
+    answer = _verdicts(report.summary, release, label, judged=bool(report.not_judged))
     if report.failure:
         answer = f"up to there, {answer}"
     remedy = _remedy(findings(report), report.target.torch)
@@ -136,15 +138,16 @@ def _matrix_answer(report: MatrixReport) -> list[str]:
         answer = f"every operator native in every release, {one_line(report.native_since)} on"
     else:
         answer = f"every operator native from {one_line(report.native_since)} on"
-    release = f"the newest, torch {one_line(newest.target.torch)}"
-    parts = [answer, _verdicts(newest.summary, release, judged=bool(report.not_judged))]
+    release = f"the newest, {backends.on_release(newest.target, newest.target.torch)}"
+    label = backends.label(newest.target)
+    parts = [answer, _verdicts(newest.summary, release, label, judged=bool(report.not_judged))]
     remaining = sum(cell.failure is not None for cell in report.releases)
     if remaining:
         parts.append(f"the run stopped on {remaining:,} of {plural(len(report.releases), 'release')}")
     return parts
 
 
-def _verdicts(summary: CoverageSummary, release: str, judged: bool) -> str:
+def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> str:
     """``16 of 16 operators native on torch 2.15.0`` and its worse forms."""
     counts: Mapping[Verdict, int] = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
@@ -155,8 +158,8 @@ def _verdicts(summary: CoverageSummary, release: str, judged: bool) -> str:
         return f"{number(counts.get('native', 0))} of {operators} native on {release}"
     total = sum(counts[verdict] for verdict in present)
     if len(present) == 1:
-        return f"{number(total)} of {operators} {SAYS[present[0]][total != 1]} on {release}"
-    parts = [f"{number(counts[verdict])} {SAYS[verdict][counts[verdict] != 1]}" for verdict in present]
+        return f"{number(total)} of {operators} {SAYS[present[0]][total != 1].format(label)} on {release}"
+    parts = [f"{number(counts[verdict])} {SAYS[verdict][counts[verdict] != 1].format(label)}" for verdict in present]
     be = "is" if total == 1 else "are"
     return f"{number(total)} of {operators} {be} not native on {release}: {listed(parts)}"
 
@@ -221,15 +224,18 @@ def failures(report: AnyReport) -> list[str]:
 
 
 def first_refused(report: AnyReport) -> str | None:
-    """Where the first tensor of a dtype is made that MPS does not have; what uses it is only a consequence."""
+    """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
     first = report.first_refused_tensor if report.kind == "coverage" else None
     if first is None:
         return None
     places = [one_line(first.module)] if first.module else []
     places += [call_site(first.call_site)] if first.call_site else []
     where = " · ".join(places) or ("the model's inputs" if first.phase == "move" else "an unknown place")
-    how = "moved to MPS" if first.phase == "move" else f"made by {one_line(first.operator)}"
-    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: a Mac raises there"
+    judged = backends.target(report)
+    label = backends.label(judged)
+    how = f"moved to {label}" if first.phase == "move" else f"made by {one_line(first.operator)}"
+    who = "a Mac" if backends.is_mps(judged) else label
+    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
 
 
 def macos_notes(report: AnyReport) -> list[str]:
@@ -249,14 +255,16 @@ def explanations(report: AnyReport) -> list[tuple[str, str, str]]:
     """For each finding of an explained report: operator, verdict, and what the verdict rests on."""
     if report.kind != "coverage" or not report.explained:
         return []
-    return [(one.operator, one.verdict, rests_on(one)) for one in (*findings(report), *natives(report))]
+    label = backends.label(report.target)
+    return [(one.operator, one.verdict, rests_on(one, label)) for one in (*findings(report), *natives(report))]
 
 
-def rests_on(one: OperatorFinding) -> str:
+def rests_on(one: OperatorFinding, label: str = "MPS") -> str:
     """The kind of evidence and what it says: ``message: linear for non-float inputs``."""
     if one.source is None:
         return "nothing: no table covers it"
-    return f"{SOURCES[one.source]}: {one_line(one.evidence, 400)}" if one.evidence else SOURCES[one.source]
+    source = SOURCES[one.source].format(label)
+    return f"{source}: {one_line(one.evidence, 400)}" if one.evidence else source
 
 
 def workload_line(report: AnyReport) -> str:
@@ -285,7 +293,9 @@ def method_line(report: AnyReport) -> str:
     """How it is known: predicted with which torch, or observed."""
     environment = report.environment
     macos = report.target.macos if report.kind == "coverage" else None
+    judged = backends.target(report)
     target = f" for macOS {one_line(macos)}" if macos else ""
+    target = target if backends.is_mps(judged) else f" for {backends.label(judged)}"
     build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
     tracer = f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
     if environment.transformers:

@@ -14,7 +14,7 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding
+    from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding, Target
     from mpsprobe.schemas.report import Report
 
 COLUMNS = (
@@ -67,7 +67,7 @@ def _coverage_rows(report: CoverageReport) -> Iterable[tuple[object, ...]]:
     yield COLUMNS
     composite = [one for one in report.operators if one.verdict == "composite"]
     for one in [*answer.findings(report), *answer.natives(report), *composite]:
-        yield _operator_row(one, report.target.torch)
+        yield _operator_row(one, report.target)
     for left in report.not_judged:
         yield _row(left.operator, "not_judged", left.calls, left.call_sites, left.reason)
     for read in report.data_dependence:
@@ -78,7 +78,7 @@ def _coverage_rows(report: CoverageReport) -> Iterable[tuple[object, ...]]:
         yield _row("", "failure", 1, [], answer.failure_sentence(report.failure))
 
 
-def _operator_row(one: OperatorFinding, release: str) -> tuple[object, ...]:
+def _operator_row(one: OperatorFinding, judged: Target) -> tuple[object, ...]:
     return (
         one.operator,
         one.verdict,
@@ -92,7 +92,7 @@ def _operator_row(one: OperatorFinding, release: str) -> tuple[object, ...]:
         one.output_bytes,
         one.native_since or "",
         one.reason or "",
-        advice(one, release) if one.verdict in answer.FINDINGS else "",
+        advice(one, judged.torch, judged) if one.verdict in answer.FINDINGS else "",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, comparison_answer, profile_answer
+from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import number, one_line
@@ -119,7 +119,8 @@ def _coverage(report: CoverageReport) -> Suite:
         )
         name = one_line(one.operator)
         if one.verdict in FAILING:
-            message = f"{one.verdict} on torch {one_line(release)}: {advice(one, release)}"
+            on = backends.on_release(report.target, release)
+            message = f"{one.verdict} on {on}: {advice(one, release, report.target)}"
             cases.append(Case(group, name, None, "failure", one.verdict, message, lines))
         elif one.verdict == "unknown":
             cases.append(Case(group, name, None, "skipped", message="no table covers it", output=lines))

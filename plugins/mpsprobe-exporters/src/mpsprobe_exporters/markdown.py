@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, comparison_markdown, profile_markdown, release_grid
+from mpsprobe_exporters import advisories, answer, backends, comparison_markdown, profile_markdown, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.places import places
@@ -13,7 +13,7 @@ from mpsprobe_exporters.plain_text import byte_size, number
 from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Target
     from mpsprobe.schemas.report import Report
 
     AnyReport = CoverageReport | MatrixReport
@@ -59,7 +59,7 @@ def _opening(report: AnyReport) -> Iterator[str]:
     if first:
         yield f"**{prose(first)}.**"
     yield f"{prose(answer.workload_line(report))}. {prose(answer.method_line(report))}."
-    notes = [f"- {prose(note)}" for note in report.workload.notes]
+    notes = [f"- {prose(note, 400)}" for note in backends.notes(report)]
     if notes:
         yield "\n".join(notes)
 
@@ -78,7 +78,7 @@ def _coverage(report: CoverageReport) -> Iterator[str]:
             yield "\n\n".join((summary, "\n".join(native_rows), "</details>"))
         else:
             yield "\n".join(native_rows)
-    yield from _advice(found, release)
+    yield from _advice(found, release, report.target)
 
 
 def _finding_row(one: OperatorFinding, release: str) -> tuple[str, ...]:
@@ -109,14 +109,14 @@ def _where(one: OperatorFinding) -> str:
     return ", ".join(place if place.startswith("and ") else code(place) for place in places(one))
 
 
-def _advice(found: list[OperatorFinding], release: str) -> Iterator[str]:
+def _advice(found: list[OperatorFinding], release: str, judged: Target | None) -> Iterator[str]:
     if not found:
         return
     yield f"### {answer.TO_DO}"
     lines = []
     for one in found:
         reason = f" {prose(one.reason, 1000).rstrip('.')}." if one.reason else ""
-        lines.append(f"- {code(one.operator)} ({one.verdict}):{reason} {prose(advice(one, release))}")
+        lines.append(f"- {code(one.operator)} ({one.verdict}):{reason} {prose(advice(one, release, judged))}")
     yield "\n".join(lines)
 
 
@@ -145,4 +145,4 @@ def _matrix(report: MatrixReport) -> Iterator[str]:
         legends = release_grid.legends(report)
         if legends:
             yield "; ".join(legends) + "."
-    yield from _advice(answer.findings(report), answer.judged_release(report))
+    yield from _advice(answer.findings(report), answer.judged_release(report), backends.target(report))

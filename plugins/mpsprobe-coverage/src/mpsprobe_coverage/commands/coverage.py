@@ -14,7 +14,7 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.registry import get_registry
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.commands.options import ADVISORY, MacosVersion, VerdictList, releases
+from mpsprobe_coverage.commands.options import ADVISORY, MPS_NAME, MacosVersion, VerdictList, releases
 
 METHODS = ("auto", "predicted", "observed")
 
@@ -29,6 +29,13 @@ METHODS = ("auto", "predicted", "observed")
     default="installed",
     show_default=True,
     help="The torch release to judge; several with commas, or every one that is known.",
+)
+@click.option(
+    "--backend",
+    metavar="NAME",
+    default=MPS_NAME,
+    show_default=True,
+    help="Whose kernels to judge by; others than MPS come with plugins.",
 )
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
@@ -57,6 +64,7 @@ def coverage(
     workload: str,
     phase: str,
     torch_release: str,
+    backend: str,
     dtype: str,
     batch_size: int | None,
     seq_len: int | None,
@@ -95,9 +103,11 @@ def coverage(
         raise UsageError("--grad-accum makes sense with --phase training only")
     registry = get_registry()
     name = exporting.choose(registry, format_name, output)
-    targets = releases(torch_release)
 
+    from mpsprobe_coverage.kernels.backends import backend_tables
     from mpsprobe_coverage.scanner.targets import check_host
+
+    targets = releases(torch_release, backend_tables(backend, registry))
 
     check_host()
     found = registry.workload(workload)
@@ -112,6 +122,7 @@ def coverage(
         grad_accum=grad_accum,
         clip_norm=clip_norm,
         macos=macos,
+        backend=backend,
     )
     registry.announce("mpsprobe_before_run", workload=workload, phase=phase)
     report = registry.scanner_for(found.framework).scan(found, options, targets, make_progress())

@@ -8,23 +8,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe.errors import UnknownName
+from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import Named
 from mpsprobe.output import write_stdout
 from mpsprobe_coverage.commands.kernels_audit import audit
 from mpsprobe_coverage.commands.kernels_build import build
 from mpsprobe_coverage.commands.kernels_learn import learn
-from mpsprobe_coverage.kernels.live import INSTALLED, target_table
+from mpsprobe_coverage.commands.options import MPS_NAME
+from mpsprobe_coverage.kernels.live import INSTALLED
 from mpsprobe_coverage.kernels.names import resolve_operators
+from mpsprobe_coverage.kernels.own import OwnTables, tables_named
 from mpsprobe_coverage.kernels.releases import torch_releases, torchvision_for
-from mpsprobe_coverage.kernels.store import history, load_table, native_since, removed_in, table_for
-from mpsprobe_coverage.kernels.table import MPS, TENSOR_KEYS, UNKNOWN, KernelTable
+from mpsprobe_coverage.kernels.store import load_table, table_for
+from mpsprobe_coverage.kernels.table import UNKNOWN, KernelTable, tensor_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mpsprobe_coverage.kernels.backends import BackendTables
+
 ALL = "all"
+KEY_OPTION = click.option("--key", metavar="KEY", help="Dispatch key of the tensors [default: that of dense ones].")
 LIBRARIES = ("torch", "torchvision")
+
+
+def backend_option(command: Callable[..., None]) -> Callable[..., None]:
+    """``--backend NAME``."""
+    option = click.option(
+        "--backend",
+        metavar="NAME",
+        default=MPS_NAME,
+        show_default=True,
+        help="Whose kernels; others than MPS come with plugins.",
+    )
+    return option(command)
 
 
 def format_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -42,9 +59,9 @@ def format_option(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def kernels() -> None:
-    """Which kernels each torch release registers for MPS.
+    """Which kernels each torch release registers for MPS, or for the backend of a plugin.
 
-    The tables were read from the macOS wheels of every release since 1.12.0, and come with this package: nothing
+    The tables of MPS were read from the macOS wheels of every release since 1.12.0, and come with this package: nothing
     is downloaded (but by 'build'), and neither a Mac nor torch is needed.
 
     An operator is written namespace::name.overload, as PyTorch's error messages print it; add.out, aten.add.out
@@ -70,8 +87,9 @@ kernels.add_command(learn)
 @click.option(
     "--library", type=Named("library", LIBRARIES), default="torch", show_default=True, help="Whose operators."
 )
+@backend_option
 @format_option
-def list_command(torch_release: str, key: str | None, library: str, format_name: str) -> None:
+def list_command(torch_release: str, key: str | None, library: str, backend: str, format_name: str) -> None:
     """Every operator that a release registers for MPS, and from which wheel that is known.
 
     On a torch that was built with MPS, 'installed' asks the running dispatcher.
@@ -81,11 +99,17 @@ def list_command(torch_release: str, key: str | None, library: str, format_name:
     mpsprobe kernels list --torch latest --key SparseMPS
     mpsprobe kernels list --torch all
     mpsprobe kernels list --torch 2.13.0 --library torchvision
+    mpsprobe kernels list --backend xpu
     """
+    book = tables_named(backend)
+    if library != "torch" and book.name != MPS_NAME:
+        raise UsageError(
+            f"the table of {book.backend.label} holds the operators of all libraries", "Leave --library out."
+        )
     if torch_release == ALL:
-        tables = [(release, _library_table(load_table(release), library)) for release in torch_releases()]
+        tables = [(release, _library_table(book.load(release), library)) for release in book.releases]
     else:
-        chosen = target_table(torch_release)
+        chosen = book.target(torch_release)
         tables = [(chosen.release, _library_table(chosen, library))]
         if tables[0][1] is None:
             raise UnknownName("torchvision for torch", chosen.release, (), "There is no table of one for this release.")
@@ -116,9 +140,10 @@ def list_command(torch_release: str, key: str | None, library: str, format_name:
     show_default=True,
     help="The release to ask about.",
 )
-@click.option("--key", metavar="KEY", default=MPS, show_default=True, help="Dispatch key of the tensors.")
+@KEY_OPTION
+@backend_option
 @format_option
-def show(operators: tuple[str, ...], torch_release: str, key: str, format_name: str) -> None:
+def show(operators: tuple[str, ...], torch_release: str, key: str | None, backend: str, format_name: str) -> None:
     """What MPS does with an operator, in one release or through all of them.
 
     native: it has a kernel. composite: it is made of other operators, which are asked about by themselves.
@@ -130,12 +155,13 @@ def show(operators: tuple[str, ...], torch_release: str, key: str, format_name: 
     mpsprobe kernels show aten::linalg_svd aten::nonzero --torch 2.6.0
     mpsprobe kernels show torchvision::nms --torch all --format json
     """
-    names = resolve_operators(operators)
-    _check_key(key)
+    book = tables_named(backend)
+    names = resolve_operators(operators, book.operators)
+    key = _checked_key(key, book)
     if torch_release == ALL:
-        verdicts = [(name, list(history(name, key))) for name in names]
+        verdicts = [(name, list(book.history(name, key))) for name in names]
     else:
-        target = target_table(torch_release)
+        target = book.target(torch_release)
         verdicts = [(name, [(target.release, _verdict(name, target, key))]) for name in names]
     if format_name == "json":
         _write_json(
@@ -144,8 +170,8 @@ def show(operators: tuple[str, ...], torch_release: str, key: str, format_name: 
                     "operator": name,
                     "torch": release,
                     "verdict": verdict,
-                    "native_since": native_since(name, key),
-                    "removed_in": removed_in(name),
+                    "native_since": book.native_since(name, key),
+                    "removed_in": book.removed_in(name),
                     "key": key,
                 }
                 for name, found in verdicts
@@ -155,25 +181,29 @@ def show(operators: tuple[str, ...], torch_release: str, key: str, format_name: 
         return
     from mpsprobe_coverage.commands import kernels_output
 
-    kernels_output.print_verdicts(verdicts, key)
+    kernels_output.print_verdicts(verdicts, None if key == book.backend.key else key)
 
 
 @kernels.command(short_help="The release since which an operator is native.")
 @click.argument("operators", nargs=-1, required=True, metavar="OP…")
-@click.option("--key", metavar="KEY", default=MPS, show_default=True, help="Dispatch key of the tensors.")
+@KEY_OPTION
+@backend_option
 @format_option
-def since(operators: tuple[str, ...], key: str, format_name: str) -> None:
-    """The first release from which an operator has been native on MPS without a gap.
+def since(operators: tuple[str, ...], key: str | None, backend: str, format_name: str) -> None:
+    """The first release from which an operator has been native without a gap.
 
     \b
     mpsprobe kernels since linalg_qr.out nonzero cumsum
     """
-    names = resolve_operators(operators)
-    _check_key(key)
-    rows = [(name, native_since(name, key), removed_in(name), history(name, key)[-1][1]) for name in names]
+    book = tables_named(backend)
+    names = resolve_operators(operators, book.operators)
+    key = _checked_key(key, book)
+    rows = [
+        (name, book.native_since(name, key), book.removed_in(name), book.history(name, key)[-1][1]) for name in names
+    ]
     if format_name == "json":
         fields = ("operator", "native_since", "removed_in", "verdict")
-        _write_json([{**dict(zip(fields, row, strict=True)), "torch": torch_releases()[-1]} for row in rows])
+        _write_json([{**dict(zip(fields, row, strict=True)), "torch": book.releases[-1]} for row in rows])
         return
     from mpsprobe_coverage.commands import kernels_output
 
@@ -183,8 +213,9 @@ def since(operators: tuple[str, ...], key: str, format_name: str) -> None:
 @kernels.command(short_help="What changed from one release to another.")
 @click.argument("old", metavar="A")
 @click.argument("new", metavar="B")
+@backend_option
 @format_option
-def diff(old: str, new: str, format_name: str) -> None:
+def diff(old: str, new: str, backend: str, format_name: str) -> None:
     """What changed for MPS from torch release A to B; either may be 'installed' or 'latest'.
 
     \b
@@ -193,7 +224,8 @@ def diff(old: str, new: str, format_name: str) -> None:
     """
     from mpsprobe_coverage.kernels.difference import compare
 
-    difference = compare(target_table(old), target_table(new))
+    book = tables_named(backend)
+    difference = compare(book.target(old), book.target(new))
     if format_name == "json":
         _write_json(difference.as_dict())
         return
@@ -213,15 +245,17 @@ def _verdict(operator: str, target: KernelTable, key: str) -> str:
     """``target`` may be the live dispatcher; torchvision's operators are in tables of their own."""
     if operator in target.operators:
         return target.verdict(operator, key)
-    if target.release not in torch_releases():
+    if not target.is_mps or target.release not in torch_releases():
         return UNKNOWN
     table = table_for(operator, target.release)
     return UNKNOWN if table is None or table.library == "torch" else table.verdict(operator, key)
 
 
-def _check_key(key: str) -> None:
-    if key not in TENSOR_KEYS:
-        raise UnknownName("dispatch key", key, TENSOR_KEYS, "There are: " + ", ".join(TENSOR_KEYS) + ".")
+def _checked_key(key: str | None, book: OwnTables | BackendTables) -> str:
+    known = tensor_keys(book.backend.key)
+    if key is not None and key not in known:
+        raise UnknownName("dispatch key", key, known, "There are: " + ", ".join(known) + ".")
+    return book.backend.key if key is None else key
 
 
 def _document(release: str, table: KernelTable, key: str | None) -> dict[str, Any]:
@@ -244,6 +278,10 @@ def _document(release: str, table: KernelTable, key: str | None) -> dict[str, An
         "macos_minimum": table.macos_minimum,
         "commit": table.commit,
         "markers": sorted(table.markers),
+        "backend": MPS_NAME if table.family is None else table.family.name,
+        "source": table.source or None,
+        "whole": table.whole,
+        "notes": list(table.notes),
     }
 
 

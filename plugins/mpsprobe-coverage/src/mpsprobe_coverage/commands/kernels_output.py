@@ -45,6 +45,10 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
     if table.macos_minimum:
         head.append(f" on macOS {table.macos_minimum} or newer", style="not bold")
     facts = [f"wheel {table.wheel}", f"sha256 {table.sha256}"] if table.wheel else ["read from the running dispatcher"]
+    if not table.is_mps:
+        head.append(f" on {table.backend.label}", style="not bold")
+        facts = [f"read from {table.source}", *([f"sha256 {table.sha256}"] if table.sha256 else []), *table.notes]
+        facts += [] if table.whole else ["It does not hold every kernel: an operator without an entry is unknown."]
     if table.commit:
         facts.append(f"commit {table.commit}")
     parts: list[RenderableType] = [head, *(Text(fact, style="dim") for fact in facts), Text(_counts(table)), Text()]
@@ -68,7 +72,8 @@ def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -
     rows = [(torch_release, table, _by_kind(table, key)) for torch_release, table in tables]
     kinds = [kind for kind in rows[-1][2] if any(counts.get(kind) for _, _, counts in rows)]
     of_torch = rows[-1][1].library == "torch"
-    grid = _grid("torch", "macOS" if of_torch else rows[-1][1].library, *kinds)
+    is_mps = rows[-1][1].is_mps
+    grid = _grid("torch", ("macOS" if is_mps else "whole") if of_torch else rows[-1][1].library, *kinds)
     grid.padding = (0, 1, 0, 0)
     for column in grid.columns:
         column.no_wrap = True
@@ -76,6 +81,7 @@ def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -
         column.justify = "right"
     for torch_release, table, counts in rows:
         second = (table.macos_minimum or "-") if of_torch else table.release
+        second = second if is_mps else ("yes" if table.whole else "no")
         grid.add_row(torch_release, second, *(str(counts.get(kind) or "-") for kind in kinds))
     _print([grid])
 
@@ -85,17 +91,20 @@ def _by_kind(table: KernelTable, key: str | None) -> dict[str, int]:
     if key is not None:
         return {key: len(table.keys.get(key, ()))}
     kinds = {NATIVE: table.native, "Python": table.python, FALLBACK: table.fallback, "raises": table.error}
-    others = {key.removesuffix(MPS): operators for key, operators in _other_keys(table).items()}
+    others = {key.removesuffix(table.backend.key): operators for key, operators in _other_keys(table).items()}
     return {kind: len(found) for kind, found in {**kinds, **others}.items()}
 
 
 def _other_keys(table: KernelTable) -> dict[str, frozenset[str]]:
-    return {key: operators for key, operators in table.keys.items() if key != MPS}
+    return {key: operators for key, operators in table.keys.items() if key != table.backend.key}
 
 
-def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], key: str) -> None:
-    """Each operator with its verdicts, releases that follow each other with the same one together."""
-    grid = _grid("Operator", "Verdict" if key == MPS else f"Verdict under {key}", "torch")
+def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], key: str | None) -> None:
+    """Each operator with its verdicts, releases that follow each other with the same one together.
+
+    ``key`` is the dispatch key that they are for, if it is not that of dense tensors.
+    """
+    grid = _grid("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch")
     for operator, found in verdicts:
         cell = operator
         for verdict, group in itertools.groupby(found, key=lambda pair: pair[1]):
@@ -167,7 +176,10 @@ def _counts(table: KernelTable) -> str:
         "only to raise": table.error,
         **{f"under {key}": operators for key, operators in _other_keys(table).items()},
     }
-    return ", ".join(f"{len(found)} {what}" for what, found in counts.items() if found) or "nothing for MPS"
+    return (
+        ", ".join(f"{len(found)} {what}" for what, found in counts.items() if found)
+        or f"nothing for {table.backend.label or MPS}"
+    )
 
 
 def _range(releases: Sequence[str], last: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.suggestions import printable
 
+if TYPE_CHECKING:
+    from mpsprobe_coverage.kernels.backends import BackendTables
+
 ADVISORY = "advisory"
+MPS_NAME = "mps"
 FAILING = ("missing", "fallback", "unsupported", "unknown", ADVISORY)
 
 
@@ -42,8 +46,10 @@ class VerdictList(click.ParamType):
         return names
 
 
-def releases(text: str) -> list[str]:
+def releases(text: str, backend: BackendTables | None = None) -> list[str]:
     """``--torch`` as exact releases, oldest first; ``installed`` stays as it is.
+
+    ``backend`` brings the releases of another backend than MPS.
 
     Raises:
         UsageError: an unknown release, or one from before MPS.
@@ -51,7 +57,7 @@ def releases(text: str) -> list[str]:
     from mpsprobe_coverage.kernels.releases import resolve_release, torch_releases
 
     if text == "all":
-        return list(torch_releases())
+        return list(torch_releases() if backend is None else backend.releases)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError("--torch needs a release", "For example 2.6.0, installed, latest or all.")
@@ -59,5 +65,5 @@ def releases(text: str) -> list[str]:
         if len(parts) > 1:
             raise UsageError("--torch installed stands alone", "Name the releases by number to compare several.")
         return ["installed"]
-    known = list(torch_releases())
-    return sorted({resolve_release(part) for part in parts}, key=known.index)
+    resolve, known = (resolve_release, torch_releases()) if backend is None else (backend.resolve, backend.releases)
+    return sorted({resolve(part) for part in parts}, key=known.index)

@@ -5,7 +5,8 @@ PyTorch's own kernels under AutocastMPS ask ``tensor.is_mps()`` in C++ before th
 take their place while the device is open. Which operators a release registers there comes from its
 table (none before 2.5.0); the policy of each from the template arguments of those kernels
 (``autocast_mode.cpp``; the same for an operator in every release). On MPS what other backends do by
-setting a ``dtype`` argument is a plain cast to float32.
+setting a ``dtype`` argument is a plain cast to float32. Other backends are judged by the same policy, for the
+operators that their table has under their autocast key.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.device.tensor import VirtualTensor
+from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for
 from mpsprobe_coverage.kernels.table import KernelTable
 
-KEY = "AutocastMPS"
-_KEY_SET = torch._C.DispatchKeySet(torch._C._parse_dispatch_key(KEY))  # type: ignore[arg-type]
+BEFORE = "Autocast"  # and the key of the backend
 _CASTABLE = (torch.float16, torch.bfloat16, torch.float32)
 _LOWER = {
     "_convolution", "_mps_convolution", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul",
@@ -33,6 +33,11 @@ _PROMOTE = {
     "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "index_put", "scatter_add",
     "tensordot",
 }  # fmt: skip
+
+
+def key_of(table: KernelTable) -> str:
+    """The autocast key of the table's backend."""
+    return BEFORE + table.backend.key
 
 
 class Casts:
@@ -61,16 +66,18 @@ class Casts:
 @contextmanager
 def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
     """Register the release's autocast kernels for as long as the context is open."""
-    library = torch.library.Library("aten", "IMPL", KEY)
+    key = key_of(table)
+    library = torch.library.Library("aten", "IMPL", key)
+    key_set = torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key))  # type: ignore[arg-type]
     try:
-        wanted = table.keys.get(KEY, frozenset())
+        wanted = table.keys.get(key, frozenset())
         with warnings.catch_warnings():
             # PyTorch warns that a kernel is overridden, which is the point; it is put back below.
             warnings.simplefilter("ignore")
-            for name in {*wanted, *_registered_here()}:
+            for name in {*wanted, *_registered_here(key)}:
                 func = _overload(name)
                 if func is not None:
-                    kernel = _kernel(func, casts) if name in wanted else _without(func)
+                    kernel = _kernel(func, casts, key_set) if name in wanted else _without(func, key_set)
                     library.impl(name.removeprefix("aten::"), kernel)
         yield
     finally:
@@ -78,9 +85,9 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
         library._destroy()
 
 
-def _registered_here() -> list[str]:
+def _registered_here(key: str) -> list[str]:
     """What the installed torch has under the key: a release that lacks one of them must not cast there."""
-    names = torch._C._dispatch_get_registrations_for_dispatch_key(KEY)
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return [name for name in names if name.startswith("aten::")]
 
 
@@ -91,21 +98,21 @@ def _overload(name: str) -> Any:
     return getattr(getattr(torch.ops.aten, base), overload or "default")
 
 
-def _without(func: Any) -> Callable[..., Any]:
+def _without(func: Any, key_set: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_KEY_SET):
+        with torch._C._ExcludeDispatchKeyGuard(key_set):
             return func(*args, **kwargs)
 
     return call
 
 
-def _kernel(func: Any, casts: Casts) -> Callable[..., Any]:
+def _kernel(func: Any, casts: Casts, key_set: Any) -> Callable[..., Any]:
     base = func._schema.name.removeprefix("aten::")
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_KEY_SET):
+        with torch._C._ExcludeDispatchKeyGuard(key_set):
             if base in _LOWER:
-                dtype = torch.get_autocast_dtype("mps")
+                dtype = torch.get_autocast_dtype(stands_for.type)
             elif base in _PROMOTE:
                 dtype = _widest((args, kwargs))
             else:
@@ -126,4 +133,4 @@ def _widest(values: Any) -> torch.dtype:
         return value
 
     tree_map(note, values)
-    return torch.float32 if torch.float32 in found else torch.get_autocast_dtype("mps")
+    return torch.float32 if torch.float32 in found else torch.get_autocast_dtype(stands_for.type)

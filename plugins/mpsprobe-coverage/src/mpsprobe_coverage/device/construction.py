@@ -30,10 +30,12 @@ class Construction(TorchFunctionMode):
     Args:
         limit: largest real tensor, in elements.
         weights: keep everything real on the CPU; real weights were asked for.
+        device: the type of the device that is imitated.
     """
 
-    def __init__(self, limit: int, weights: bool = False) -> None:
+    def __init__(self, limit: int, weights: bool = False, device: str = "mps") -> None:
         super().__init__()
+        self.device = device
         self.limit = limit
         self.weights = weights
         self._factories = _device_constructors()
@@ -55,7 +57,7 @@ class Construction(TorchFunctionMode):
 
     def _make(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         asked = kwargs.get("device")
-        if asked is not None and torch.device(asked).type not in ("mps", "cpu"):
+        if asked is not None and torch.device(asked).type not in (self.device, "cpu"):
             return func(*args, **kwargs)
         if self.weights or func in _DATA_IN:
             return func(

@@ -22,17 +22,24 @@ from typing import Any
 
 import torch
 
+from mpsprobe.protocols import Backend
 from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.routing.route import at_least
-from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, MPS, KernelTable
+from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, MPS, MPS_BACKEND, KernelTable
 
 MISSING = "no MPS kernel: raises, or runs on the CPU with PYTORCH_ENABLE_MPS_FALLBACK=1"
 LOST = "no MPS kernel: raises, and with PYTORCH_ENABLE_MPS_FALLBACK=1 what it writes into its tensors is lost"
-NO_SPARSE = "no kernel for sparse tensors on MPS, and those cannot fall back to the CPU"
 VIEW = "no MPS kernel, and a view operator cannot fall back to the CPU: that would give a copy"
 NO_CPU_KERNEL = "no MPS kernel, and no CPU kernel to fall back to"
 FACTORY = "no MPS kernel, and what makes a tensor on a device cannot fall back to the CPU in torch {release}"
 GENERATOR = "no MPS kernel, and the CPU kernel refuses a generator of MPS"
+
+
+def no_sparse(backend: Backend) -> str:
+    """The reason for an operator on sparse tensors that has no kernel for them."""
+    if backend is MPS_BACKEND:
+        return "no kernel for sparse tensors on MPS, and those cannot fall back to the CPU"
+    return f"no kernel for sparse tensors on {backend.label}"
 
 
 def without_kernel(func: Any, name: str, table: KernelTable, key: str) -> tuple[str, str]:
@@ -42,8 +49,10 @@ def without_kernel(func: Any, name: str, table: KernelTable, key: str) -> tuple[
         func: the overload of the installed torch.
         name: what the release calls it.
     """
+    if not table.is_mps:
+        return _elsewhere(func, table.backend, key)
     if key != MPS:
-        return "unsupported", NO_SPARSE
+        return "unsupported", no_sparse(table.backend)
     if func.is_view:
         return "unsupported", VIEW
     if not _has_cpu_kernel(name):
@@ -54,6 +63,19 @@ def without_kernel(func: Any, name: str, table: KernelTable, key: str) -> tuple[
     if not at_least(table, "2.1") and any(_is_list(a) and _is_written(a) for a in arguments):
         return "missing", LOST
     return "missing", MISSING
+
+
+def _elsewhere(func: Any, backend: Backend, key: str) -> tuple[str, str]:
+    """The same for another backend, of whose fallback only what ``Backend`` says is known."""
+    if key != backend.key:
+        return "missing", no_sparse(backend)
+    if backend.without_kernel == "cpu":
+        return "fallback", f"no {backend.label} kernel: the backend runs it on the CPU"
+    if backend.variable is None:
+        return "missing", f"no {backend.label} kernel: raises"
+    if func.is_view:
+        return "unsupported", f"no {backend.label} kernel, and a view operator cannot fall back to the CPU"
+    return "missing", f"no {backend.label} kernel: raises, or runs on the CPU with {backend.variable}"
 
 
 def passes_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 
+from mpsprobe.errors import PluginError
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.tensor import TensorSpec
 from mpsprobe_coverage.kernels.releases import torch_releases
@@ -29,7 +30,7 @@ class DtypeRules:
     """The refusals of one release."""
 
     def __init__(self, table: KernelTable) -> None:
-        self._refused = dict(_NEVER)
+        self._refused: dict[torch.dtype, Refusal] = dict(_NEVER) if table.is_mps else _refused_by(table)
         if "bfloat16_refused" in table.markers:
             reason = f"a bfloat16 tensor: torch {table.release} refuses bfloat16 on MPS"
             self._refused[torch.bfloat16] = Refusal(
@@ -52,6 +53,21 @@ class DtypeRules:
             if reason is not None:
                 return reason
         return None
+
+
+def _refused_by(table: KernelTable) -> dict[torch.dtype, Refusal]:
+    """What a plugin's table says that no tensor of its backend can be.
+
+    Raises:
+        PluginError: it names a dtype that torch does not have.
+    """
+    found = {}
+    for name, why in table.refused_dtypes.items():
+        dtype = getattr(torch, name, None)
+        if not isinstance(dtype, torch.dtype):
+            raise PluginError(f"{table.source} refuses the dtype '{name}', which torch does not have")
+        found[dtype] = Refusal(f"a {name} tensor: {why}", source="dtype", evidence=name)
+    return found
 
 
 def _first_without(marker: str) -> str | None:

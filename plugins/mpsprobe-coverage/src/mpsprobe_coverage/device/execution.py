@@ -28,6 +28,7 @@ from mpsprobe_coverage.device.tensor import (
     mapped,
     reshape_in_place,
     spec_of,
+    stands_for,
     virtual_tensor,
 )
 
@@ -358,11 +359,11 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 _TAKE_BOTH = frozenset({"copy_", "_to_copy", "_copy_from", "index", "_unsafe_index", "index_put_", "_index_put_impl_"})
 
 
-MIXED_DEVICES = "a CPU tensor meets MPS tensors here: most operators refuse that, move it to the device first"
+MIXED_DEVICES = "a CPU tensor meets {} tensors here: most operators refuse that, move it to the device first"
 
 
 def _caution(plan: Plan, args: Any, kwargs: Any) -> str | None:
-    return MIXED_DEVICES if _mixes_devices(plan, args, kwargs) else None
+    return MIXED_DEVICES.format(stands_for.type.upper()) if _mixes_devices(plan, args, kwargs) else None
 
 
 def _few_of_sparse(args: Any, kwargs: Any) -> bool:

@@ -1,5 +1,7 @@
 """Random number generators and events of MPS in Python, while the virtual device is open.
 
+Generators stand for another backend's as well.
+
 ``torch.Generator(device="mps")``, ``torch.mps.get_rng_state()`` and ``torch.mps.Event()`` end in C++ that a build
 without MPS does not have. Generators are CPU ones here that say ``mps:0``: kernels run on the CPU or on meta,
 where such a generator is accepted, and the numbers that MPS would draw are not known anyway.
@@ -13,7 +15,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from mpsprobe_coverage.device.tensor import MPS
+from mpsprobe_coverage.device.tensor import stands_for
 
 _Original = torch.Generator
 # By the address of what C++ passes on: a generator comes back from there as another Python object.
@@ -31,16 +33,16 @@ class MpsGenerator(_Original, metaclass=_Like):
     """What ``torch.Generator`` is while the device is open; of another device it makes a plain one."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        if torch.device(device).type != "mps":
+        if torch.device(device).type != stands_for.type:
             return _Original(device)
         made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
         _of_mps[made._cdata] = made  # type: ignore[attr-defined]
         return made
 
-    device = property(lambda self: MPS)
+    device = property(lambda self: stands_for.device)
 
     def clone_state(self) -> Any:
-        copied = MpsGenerator("mps")
+        copied = MpsGenerator(stands_for.device)
         copied.set_state(self.get_state())
         return copied
 
@@ -76,8 +78,10 @@ def is_of_mps(value: object) -> bool:
 
 def random_numbers_in_python(replace: Callable[[Any, str, Any], None]) -> None:
     """Replace what reaches for the MPS generator; ``replace(owner, name, value)`` also undoes it later."""
-    default: Any = MpsGenerator("mps")
+    default: Any = MpsGenerator(stands_for.device)
     replace(torch, "Generator", MpsGenerator)
+    if stands_for.type != "mps":  # the module of another backend draws no number here: it has no device
+        return
     replace(torch.mps, "_get_default_mps_generator", lambda: default)
     # torch.manual_seed calls it on every build, and on one without MPS it returns before it seeds.
     replace(torch.mps, "manual_seed", lambda seed: default.manual_seed(int(seed)) and None)

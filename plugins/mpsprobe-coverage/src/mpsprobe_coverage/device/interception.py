@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe_coverage.device.attribution import Attribution, Origin
-from mpsprobe_coverage.device.cpu_fallback import GENERATOR, NO_SPARSE, passes_generator
+from mpsprobe_coverage.device.cpu_fallback import GENERATOR, no_sparse, passes_generator
 from mpsprobe_coverage.device.dtypes import DtypeRules
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
 from mpsprobe_coverage.device.keys import sparse_key
@@ -20,17 +20,17 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Rules
 from mpsprobe_coverage.device.routing import Route
+from mpsprobe_coverage.device.routing.others import other_copies
 from mpsprobe_coverage.device.sparse import key_of
 from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, layouts_seen, reshape_in_place, spec_of
 from mpsprobe_coverage.device.values import Values
 from mpsprobe_coverage.device.watching import Watching
-from mpsprobe_coverage.kernels.table import MISSING, UNSUPPORTED, KernelTable
+from mpsprobe_coverage.kernels.table import MISSING, MPS_BACKEND, UNSUPPORTED, KernelTable
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
 _NO_GENERATOR = Refusal(GENERATOR, source="branch", evidence="check_generator in ATen/core/Generator.h")
 _ENDS_THERE = (MISSING, UNSUPPORTED)
 _PRIM_DEVICE = torch.ops.prim.device.default
-_COPY = torch.ops.aten.copy_.default
 _TO_COPY = torch.ops.aten._to_copy.default
 
 
@@ -65,6 +65,7 @@ class Interception(TorchDispatchMode):
     ) -> None:
         super().__init__()
         self.tables = tables
+        self.backend = tables["aten"].backend
         self.recorder = recorder
         self.attribution = attribution
         self.execution = Execution(shadow_limit, outcomes)
@@ -93,7 +94,7 @@ class Interception(TorchDispatchMode):
             device = kwargs["device"]
             if device is not None:
                 asked = device.type if isinstance(device, torch.device) else torch.device(device).type
-                if asked == "mps" or asked == "meta":
+                if asked == self.backend.device or asked == "meta":
                     # Composite kernels ask for the C++ device of their arguments, which says meta.
                     kwargs = dict(kwargs)
                     kwargs["device"] = META
@@ -117,7 +118,7 @@ class Interception(TorchDispatchMode):
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A call that belongs to the virtual device."""
         if layouts_seen:
-            key = sparse_key((*args, *kwargs.values()))
+            key = sparse_key((*args, *kwargs.values()), self.backend.key)
             if key is not None:
                 return self._sparse(self.plan_of(plan.func, key), args, kwargs)
         return self._go_on(plan, args, kwargs)
@@ -133,7 +134,7 @@ class Interception(TorchDispatchMode):
         try:
             made = self._go_on(plan, args, kwargs)
         except RuntimeError as error:
-            refused = Refusal(NO_SPARSE, source="branch", evidence=str(error).partition("\n")[0])
+            refused = Refusal(no_sparse(self.backend), source="branch", evidence=str(error).partition("\n")[0])
             return self.leaf(plan, args, kwargs, refused)
         if plan.composite_key is not DispatchKey.CompositeExplicitAutogradNonFunctional or plan.mutable:
             return made
@@ -199,7 +200,7 @@ class Interception(TorchDispatchMode):
         if self.recorder.phase is not None:
             if outcome.caution is not None:
                 self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
-            if refused is None and (plan.rules or plan.verdict == MISSING):
+            if refused is None and (plan.rules or (plan.verdict == MISSING and self.backend is MPS_BACKEND)):
                 try:
                     refused = self._refused[outcome]
                 except KeyError:  # an outcome stands for one operator, its specs and all other arguments
@@ -266,7 +267,7 @@ class Interception(TorchDispatchMode):
         refused = self.dtypes.refusal(inputs, outputs)
         if refused is not None:
             verdict, reason = "unsupported", refused
-        if verdict == "unknown":
+        if verdict == "unknown" and self.tables["aten"].whole:  # else it is a finding like any other, and likely
             self.recorder.unjudged(name, reason or "", origin)
         self.recorder.call(name, verdict, reason, origin, inputs, outputs)
 
@@ -306,10 +307,13 @@ class Interception(TorchDispatchMode):
         """
         if self.recorder.phase is None:
             return
-        if spec.layout is not torch.strided and not self.tables["aten"].keys.get(key_of(spec.layout)):
-            self.record(self.plan_of(_COPY).name, "unsupported", NO_SPARSE, (spec,), (spec,))
-        else:
-            self.record(self.plan_of(_COPY).name, "native", None, (spec,), (spec,))
+        name, verdict, reason = "aten::copy_", "native", None
+        table = self.tables["aten"]
+        if not table.is_mps:
+            name, verdict, reason = other_copies(table)
+        elif spec.layout is not torch.strided and not table.keys.get(key_of(spec.layout, self.backend.key)):
+            verdict, reason = "unsupported", no_sparse(self.backend)
+        self.record(name, verdict, reason, (spec,), (spec,))
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         """``cond``, ``flex_attention`` and their like: run with real operators inside, where they can be."""

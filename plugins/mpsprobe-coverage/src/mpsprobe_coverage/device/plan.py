@@ -19,6 +19,7 @@ from mpsprobe_coverage.device.cpu_fallback import without_kernel
 from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.device.routing.renames import renames
+from mpsprobe_coverage.kernels.backends import OVERRIDEABLE
 from mpsprobe_coverage.kernels.table import KernelTable
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
 FALLBACK_REASON = "PyTorch registers it to run on the CPU, whatever the environment says"
 ERROR_REASON = "registered to raise on MPS"
 NO_TABLE_REASON = "an operator of a library that no kernel table covers"
+NOT_WHOLE = "not in the kernel table, which does not hold every kernel of {label}"
+RAISES_ELSEWHERE = "its composite kernel only raises: it is there for backends to override"
 NOT_IN_RELEASE = "does not exist in torch {release}: the installed torch calls it where that release calls others"
 
 
@@ -92,12 +95,12 @@ def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route
         if key is not None:
             return _finish(Plan(func, name, How.COMPOSITE, "composite", None, key))
         return _finish(Plan(func, name, How.KERNEL, "unknown", NO_TABLE_REASON))
-    name = renames(table).get(name, name)
+    name = renames(table).get(name, name) if table.is_mps else name
     verdict, reason = judge(name, table, func, key)
     route = routes.get(name)
     if route is not None and not (route.only_without_kernel and verdict in ("native", "fallback")):
         return _finish(Plan(func, name, How.ROUTE, verdict, reason, composite_key(func), route=route))
-    if verdict in ("composite", "unknown"):
+    if verdict == "composite" or (verdict == "unknown" and not _may_have_kernel(name, table)):
         plan = _follow(func, name, table, verdict, reason)
         if plan.how is How.KERNEL and _depends_on_values(func):
             plan.how = How.VALUES
@@ -105,6 +108,11 @@ def make_plan(func: Any, tables: dict[str, KernelTable], routes: dict[str, Route
     if _depends_on_values(func):
         return _finish(Plan(func, name, How.VALUES, verdict, reason))
     return _finish(Plan(func, name, How.KERNEL, verdict, reason))
+
+
+def _may_have_kernel(name: str, table: KernelTable) -> bool:
+    """Whether an operator is unknown only because the table is not whole: then it is not followed any further."""
+    return not table.whole and name in table.labels
 
 
 def _depends_on_values(func: Any) -> bool:
@@ -118,17 +126,26 @@ def judge(name: str, table: KernelTable, func: Any, key: str | None = None) -> t
         name: what the release calls the overload ``func``.
         key: the dispatch key that the call takes; by default the one that serves its dense arguments.
     """
-    key = serving_key(name) if key is None else key
+    key = serving_key(name, table.backend.key) if key is None else key
     verdict = table.verdict(name, key)
     if verdict == "native" or verdict == "composite":
         return verdict, None
-    if verdict == "fallback":
+    if verdict == "fallback" and (table.is_mps or name in table.fallback):
         return verdict, FALLBACK_REASON
     if verdict == "unsupported":
-        return verdict, ERROR_REASON
+        own = RAISES_ELSEWHERE if name in OVERRIDEABLE else f"registered to raise on {table.backend.label}"
+        return verdict, ERROR_REASON if table.is_mps else own
+    if verdict == "unknown" and _may_have_kernel(name, table):
+        return verdict, _not_whole(table)
+    if verdict == "unknown" and not table.is_mps and not name.startswith("aten::"):
+        return verdict, NO_TABLE_REASON
     if verdict == "unknown":
         return verdict, NOT_IN_RELEASE.format(release=table.release)
     return without_kernel(func, name, table, key)
+
+
+def _not_whole(table: KernelTable) -> str:
+    return NOT_WHOLE.format(label=table.backend.label)
 
 
 def composite_key(func: Any) -> Any:

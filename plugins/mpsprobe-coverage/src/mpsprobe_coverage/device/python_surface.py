@@ -17,7 +17,15 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
 from mpsprobe_coverage.device.generators import random_numbers_in_python
-from mpsprobe_coverage.device.tensor import CPU, MPS, VirtualTensor, parse_to, spec_of, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import (
+    CPU,
+    VirtualTensor,
+    parse_to,
+    spec_of,
+    stands_for,
+    undispatched,
+    virtual_tensor,
+)
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.device.interception import Interception
@@ -27,9 +35,12 @@ _MEMORY_QUERIES = ("current_allocated_memory", "driver_allocated_memory", "recom
 _DOES_NOTHING = ("synchronize", "empty_cache", "set_per_process_memory_fraction")
 
 
+_CONSTANTS = {"is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True}
+
+
 @contextmanager
-def mps_in_python(interception: Interception) -> Iterator[None]:
-    """Make Python's view of torch say that MPS is there."""
+def device_in_python(interception: Interception) -> Iterator[None]:
+    """Make Python's view of torch say that MPS, or the other backend, is there."""
     put_back: list[Callable[[], None]] = []
 
     def replace(owner: Any, name: str, value: Any) -> None:
@@ -44,17 +55,14 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), interception))
         replace(torch, "compile", _eager)
-        replace(torch.backends.mps, "is_available", lambda: True)
-        replace(torch.backends.mps, "is_built", lambda: True)
-        replace(torch.backends.mps, "is_macos_or_newer", lambda major, minor: True)
-        replace(torch.mps, "device_count", lambda: 1)
-        for name in _DOES_NOTHING:
-            replace(torch.mps, name, lambda *args, **kwargs: None)
-        for name in _MEMORY_QUERIES:
-            replace(torch.mps, name, lambda: 0)
+        if stands_for.type == "mps":
+            _mps_module(replace)
+        else:
+            _other_module(replace)
         random_numbers_in_python(replace)
         if hasattr(torch, "accelerator"):
-            replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: torch.device("mps"))
+            device = torch.device(stands_for.type)
+            replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: device)
             replace(torch.accelerator, "is_available", lambda: True)
             replace(torch.accelerator, "device_count", lambda: 1)
             replace(torch.accelerator, "current_device_index", lambda: 0)
@@ -69,6 +77,31 @@ def mps_in_python(interception: Interception) -> Iterator[None]:
 
 
 _ABSENT = object()
+
+
+def _mps_module(replace: Callable[[Any, str, Any], None]) -> None:
+    replace(torch.backends.mps, "is_available", lambda: True)
+    replace(torch.backends.mps, "is_built", lambda: True)
+    replace(torch.backends.mps, "is_macos_or_newer", lambda major, minor: True)
+    replace(torch.mps, "device_count", lambda: 1)
+    for name in _DOES_NOTHING:
+        replace(torch.mps, name, lambda *args, **kwargs: None)
+    for name in _MEMORY_QUERIES:
+        replace(torch.mps, name, lambda: 0)
+
+
+def _other_module(replace: Callable[[Any, str, Any], None]) -> None:
+    """``torch.xpu`` and its like: that a device is there, and that it does what it is told at once."""
+    module = getattr(torch, stands_for.type, None)
+    for name, value in _CONSTANTS.items():
+        if hasattr(module, name):
+            replace(module, name, lambda *args, value=value, **kwargs: value)
+    for name in ("synchronize", "empty_cache", "manual_seed", "manual_seed_all"):
+        if hasattr(module, name):
+            replace(module, name, lambda *args, **kwargs: None)
+    if stands_for.type in vars(torch._C.TensorBase):  # `tensor.xpu()` looks for its device in C++
+        device = stands_for.device
+        replace(torch.Tensor, stands_for.type, lambda self, *args, **kwargs: self.to(device))
 
 
 class _Stream:
@@ -108,7 +141,7 @@ def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
 def _tensor_to(interception: Interception) -> Any:
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         device, options = parse_to(args, kwargs)
-        if device is None or device.type != "mps":
+        if device is None or device.type != stands_for.type:
             return _original_to(self, *args, **kwargs)
         dtype = options.get("dtype")
         return adopt(self if dtype is None else _original_to(self, dtype), interception)
@@ -136,8 +169,8 @@ def _factory(original: Any, interception: Interception) -> Any:
         target = _default_device() if asked is None else torch.device(asked)
         if type(data) is VirtualTensor:
             kwargs.pop("requires_grad", None)
-            return data.to(target if asked is not None else MPS, kwargs.get("dtype") or data.dtype)
-        if target.type != "mps":
+            return data.to(target if asked is not None else stands_for.device, kwargs.get("dtype") or data.dtype)
+        if target.type != stands_for.type:
             return original(_bare(data), *args, **kwargs)
         made = original(_bare(data), *args, **{**kwargs, "device": CPU})
         return adopt(made, interception)

@@ -1,4 +1,4 @@
-"""References for operators that only MPS has: run on meta tensors for shapes, on the CPU for values.
+"""References for operators that only MPS or another backend has: run on meta for shapes, on the CPU for values.
 
 Each takes the operator's own arguments (as ``native_functions.yaml`` has them) and returns what it
 returns, made of generic operators.
@@ -49,6 +49,29 @@ def mps_convolution_transpose_backward(
     return _aten.convolution_backward(
         grad, x, weight, None, stride, padding, dilation, True, output_padding, groups, mask
     )[:2]
+
+
+def _convolution_overrideable(*args: Any) -> Any:
+    return _aten.convolution(*args)
+
+
+def convolution_backward_overrideable(
+    grad: Any,
+    x: Any,
+    weight: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    mask: Any,
+) -> Any:
+    """Gradients of input, weight and bias on a backend that C++ does not name."""
+    biases = [grad.shape[1]] if mask[2] else None
+    return _aten.convolution_backward(
+        grad, x, weight, biases, stride, padding, dilation, transposed, output_padding, groups, mask
+    )
 
 
 def linear_backward(x: Any, grad: Any, weight: Any, mask: Any) -> Any:
@@ -127,6 +150,8 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::_mps_convolution_transpose": _mps_convolution_transpose,
     "aten::mps_convolution_backward": mps_convolution_backward,
     "aten::mps_convolution_transpose_backward": mps_convolution_transpose_backward,
+    "aten::convolution_overrideable": _convolution_overrideable,
+    "aten::convolution_backward_overrideable": convolution_backward_overrideable,
     "aten::linear_backward": linear_backward,
     "aten::_lstm_mps": _lstm_mps,
     "aten::lstm_mps_backward": lstm_mps_backward,

@@ -22,9 +22,18 @@ def build_has_mps() -> bool:
     return bool(torch._C._has_mps)
 
 
+def build_has(table: KernelTable) -> bool:
+    """Whether the backend of ``table`` is in this process: without ``empty`` no tensor could be made on it."""
+    if table.is_mps:
+        return build_has_mps()
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", table.backend.key))
+
+
 @contextmanager
 def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -> Iterator[None]:
     """Register the operators of ``tables`` under their MPS keys, and ``autograd`` kernels under AutogradMPS.
+
+    Tables of another backend have keys of their own.
 
     Args:
         tables: namespace → table; operators that the installed torch does not have are left out.
@@ -38,11 +47,11 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
         return made
 
     try:
-        if not build_has_mps():
+        if not build_has(tables["aten"]):
             for table in {id(t): t for t in tables.values()}.values():
                 _register_table(table, library)
         if autograd:
-            above = library("aten", "AutogradMPS")
+            above = library("aten", f"Autograd{tables['aten'].backend.key}")
             for name, function in autograd.items():
                 if torch._C._dispatch_has_kernel(name):
                     above.impl(name.removeprefix("aten::"), function)
@@ -54,22 +63,24 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
 
 def _register_table(table: KernelTable, library: Any) -> None:
     by_namespace: dict[str, list[str]] = {}
-    for name in table.native | table.fallback | table.error | renames(table).keys():
+    key = table.backend.key
+    renamed = renames(table).keys() if table.is_mps else frozenset()
+    for name in table.native | table.fallback | table.error | renamed:
         namespace, _, operator = name.partition("::")
         by_namespace.setdefault(namespace, []).append(operator)
     for namespace, operators in by_namespace.items():
-        target = library(namespace, "MPS")
+        target = library(namespace, key)
         for operator in operators:
             full = f"{namespace}::{operator}"
             # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-            if torch._C._dispatch_has_kernel(full) and not _has_mps_kernel(full):
+            if torch._C._dispatch_has_kernel(full) and not _has_kernel(full, key):
                 target.impl(operator, _never_called)
 
 
-def _has_mps_kernel(operator: str) -> bool:
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator, "MPS"))
+def _has_kernel(operator: str, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator, key))
 
 
 def _never_called(*_args: Any, **_kwargs: Any) -> Any:
     # The dispatch mode takes every call before it reaches the backend key.
-    raise AssertionError("a registered MPS kernel was reached although the virtual device intercepts every call")
+    raise AssertionError("a registered placeholder was reached although the virtual device intercepts every call")

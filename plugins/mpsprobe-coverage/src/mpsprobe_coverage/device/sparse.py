@@ -12,16 +12,17 @@ from typing import Any
 
 import torch
 
-SPARSE_MPS, SPARSE_CSR_MPS = "SparseMPS", "SparseCsrMPS"
+from mpsprobe_coverage.kernels.table import SPARSE, SPARSE_CSR
+
 _ROWS = (torch.sparse_csr, torch.sparse_bsr)
 _BLOCKS = (torch.sparse_bsr, torch.sparse_bsc)
 
 Form = tuple[Any, ...]
 
 
-def key_of(layout: torch.layout) -> str:
-    """The dispatch key that a tensor of a sparse ``layout`` has on MPS."""
-    return SPARSE_MPS if layout is torch.sparse_coo else SPARSE_CSR_MPS
+def key_of(layout: torch.layout, key: str) -> str:
+    """The dispatch key that a tensor of a sparse ``layout`` has on the backend whose dense ones have ``key``."""
+    return f"{SPARSE if layout is torch.sparse_coo else SPARSE_CSR}{key}"
 
 
 def form_of(tensor: torch.Tensor) -> Form:

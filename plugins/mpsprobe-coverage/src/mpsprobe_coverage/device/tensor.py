@@ -1,5 +1,7 @@
 """Tensors that dispatch as MPS tensors and hold no data, unless a small real copy is worth keeping.
 
+They can stand for those of another backend just as well.
+
 A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``:
 its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With
 ``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
@@ -23,6 +25,21 @@ from torch.utils._pytree import tree_map
 from mpsprobe_coverage.device import sparse
 
 MPS = torch.device("mps", 0)
+
+
+class _StandsFor:
+    """What virtual tensors stand for: set while a device is open, which is one at a time in a process."""
+
+    __slots__ = ("device", "type")
+
+    def __init__(self) -> None:
+        self.become(MPS)
+
+    def become(self, device: torch.device) -> None:
+        self.device, self.type = device, device.type
+
+
+stands_for = _StandsFor()
 META = torch.device("meta")
 CPU = torch.device("cpu")
 FLOAT_SHADOW_COST = 64
@@ -126,13 +143,15 @@ class VirtualTensor(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         raise RuntimeError(
-            f"{func} was called on a tensor of the virtual MPS device after the device was closed; "
+            f"{func} was called on a tensor of a virtual device after the device was closed; "
             "use such tensors only inside 'with VirtualDevice(…)'"
         )
 
     # What Python asks a tensor about its device. C++ asks its own `device()`, which says `meta`.
-    device = property(lambda self: MPS)
-    is_mps = property(lambda self: True)
+    device = property(lambda self: stands_for.device)
+    is_mps = property(lambda self: stands_for.type == "mps")
+    is_xpu = property(lambda self: stands_for.type == "xpu")
+    is_cuda = property(lambda self: stands_for.type == "cuda")
     is_meta = property(lambda self: False)
     is_cpu = property(lambda self: False)
 
@@ -151,9 +170,9 @@ class VirtualTensor(torch.Tensor):
         self.spec, self.shadow = replaced.spec, replaced.shadow
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        # C++ would look for an MPS device guard before it dispatches.
+        # C++ would look for the device's guard before it dispatches.
         device, options = parse_to(args, kwargs)
-        if device is None or device.type in ("mps", "meta"):
+        if device is None or device.type in (stands_for.type, "meta"):
             return _base_to(self, **options) if options else self
         return _base_to(self, device=device, **options)
 
@@ -167,7 +186,9 @@ class VirtualTensor(torch.Tensor):
         if force:
             return self.detach().cpu().numpy()
         # The words of PyTorch's own refusal matter little; that it refuses is what a Mac would do.
-        raise TypeError("can't convert mps:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor first.")
+        raise TypeError(
+            f"can't convert {stands_for.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor first."
+        )
 
     def __array__(self, dtype: Any = None) -> Any:
         return self.numpy()
@@ -176,12 +197,13 @@ class VirtualTensor(torch.Tensor):
         self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
     ) -> Any:
         del pin_memory
-        target = MPS if device is None else device
+        target = stands_for.device if device is None else device
         return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
     def type(self, dtype: Any = None, non_blocking: bool = False, **_kwargs: Any) -> Any:
         if dtype is None:
-            return "torch.mps." + torch.empty((), dtype=self.spec.dtype, device=CPU).type().removeprefix("torch.")
+            on_cpu = torch.empty((), dtype=self.spec.dtype, device=CPU).type()
+            return f"torch.{stands_for.type}." + on_cpu.removeprefix("torch.")
         if isinstance(dtype, torch.dtype):
             return self.to(dtype)
         name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
@@ -201,7 +223,7 @@ class VirtualTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
-        return f"tensor({values}, device='mps:0', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
+        return f"tensor({values}, device='{stands_for.device}', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:
@@ -245,7 +267,7 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
         inner = spec.empty()
         layouts_seen.add(spec.layout)
     made: VirtualTensor = _make_subclass(
-        VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=MPS
+        VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
     )
     made.spec = spec
     made.shadow = shadow

@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import PluginError, UsageError
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
-from mpsprobe_coverage.device.python_surface import mps_in_python
+from mpsprobe_coverage.device.python_surface import device_in_python
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.refusals import Lists, rules_for
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
-from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST, spec_of
+from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST, MPS, spec_of, stands_for
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -34,6 +34,8 @@ _open: list[VirtualDevice] = []
 class VirtualDevice:
     """Runs models as an MPS device of one torch release would be asked to, without data and without a Mac.
 
+    With the table of another backend it is a device of that one.
+
     Args:
         table: the kernel table of the torch release to judge.
         libraries: tables of further libraries (torchvision), by namespace.
@@ -44,7 +46,7 @@ class VirtualDevice:
         lists: which lists of PyTorch's own tests tell what kernels refuse: the release's ``own``, those of its
             ``neighbours`` alone, or ``none``.
 
-    Inside ``with``, tensors may be made on or moved to ``"mps"``, and ``recorder`` has what was called
+    Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
     PyTorch's dispatcher are process-wide. The process is left as it was found, also after an exception.
     """
@@ -76,25 +78,28 @@ class VirtualDevice:
             self.attribution,
             limit,
             {} if outcomes is None else outcomes,
-            rules_for(table, lists),
+            rules_for(table, lists) if table.is_mps else {},
         )
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
         """The context to build a model in, before or inside ``with``; see ``Construction``."""
-        return Construction(self._shadow_limit, self.keep_weights)
+        return Construction(self._shadow_limit, self.keep_weights, self.table.backend.device)
 
     def __enter__(self) -> VirtualDevice:
         if _open:
             raise UsageError("a virtual MPS device is open in this process already", "Close it first.")
+        device = device_of(self.table)
         with ExitStack() as exits:
+            exits.callback(stands_for.become, MPS)
+            stands_for.become(device)
             _open.append(self)
             exits.callback(_open.remove, self)
             exits.enter_context(_RandomState())
             exits.enter_context(registered(self._tables, autograd_routes(self._interception)))
             exits.enter_context(autocast_kernels(self.table, self.casts))
-            exits.enter_context(mps_in_python(self._interception))
+            exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
             exits.enter_context(self._interception)
             self._exits = exits.pop_all()
@@ -148,6 +153,32 @@ class VirtualDevice:
                     self.recorder.call("aten::copy_", "unsupported", reason, origin, (spec,), (spec,))
                 finally:
                     self.recorder.phase = before
+
+
+def device_of(table: KernelTable) -> torch.device:
+    """The device whose tensors the virtual ones stand for.
+
+    Raises:
+        PluginError: the torch that is installed has no such device type or dispatch key.
+    """
+    backend = table.backend
+    if table.is_mps:
+        return MPS
+    try:
+        device = torch.device(backend.device, 0)
+        key: Any = torch._C._parse_dispatch_key(backend.key)
+        inner = torch.empty(0, device="meta")
+        made = torch.Tensor._make_subclass(torch.Tensor, inner, dispatch_device=False, device_for_backend_keys=device)
+        if not torch._C._dispatch_keys(made).has(key):
+            raise RuntimeError(f"tensors of {backend.device} have the keys {torch._C._dispatch_keys(made)}")
+    except RuntimeError as error:
+        what = f"the device type '{backend.device}' with the dispatch key '{backend.key}'"
+        owner = "its plugin" if table.family is None else table.family.owner
+        raise PluginError(
+            f"torch {torch.__version__} has no {what}, which {owner} asks for: {str(error).splitlines()[0][:200]}",
+            "A backend of its own is called 'privateuseone' unless it has been renamed in this process.",
+        ) from error
+    return device
 
 
 class _RandomState:

@@ -26,7 +26,7 @@ class Watching:
     def __init__(self, table: KernelTable) -> None:
         self._by_operator: dict[str, tuple[Advisory, ...]] = {}
         self._known: dict[tuple[Outcome, str], tuple[str, ...]] = {}
-        for advisory in advisories_for(table.release, table.macos_minimum):
+        for advisory in advisories_for(table.release, table.macos_minimum) if table.is_mps else ():
             for name in advisory.operators:
                 self._by_operator[name] = (*self._by_operator.get(name, ()), advisory)
 

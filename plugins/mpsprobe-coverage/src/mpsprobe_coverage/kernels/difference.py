@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mpsprobe_coverage.kernels.table import MPS, NATIVE, UNKNOWN, KernelTable
+from mpsprobe_coverage.kernels.table import NATIVE, UNKNOWN, KernelTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """From one release to another, key ``MPS``.
+    """From one release to another, under the backend's own key.
 
     Attributes:
         old, new: the releases.
@@ -74,7 +74,7 @@ def compare(old: KernelTable, new: KernelTable) -> Difference:
         elif UNKNOWN not in (change.old, change.new):
             changed.append(change)
     keys = {}
-    for key in sorted({*old.keys, *new.keys} - {MPS}):
+    for key in sorted({*old.keys, *new.keys} - {new.backend.key}):
         before, after = old.keys.get(key, frozenset()), new.keys.get(key, frozenset())
         if before != after:
             keys[key] = (tuple(sorted(after - before)), tuple(sorted(before - after)))

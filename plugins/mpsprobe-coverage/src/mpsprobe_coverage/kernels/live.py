@@ -117,6 +117,25 @@ def live_table() -> KernelTable:
     )
 
 
+@functools.cache
+def general_labels() -> dict[str, frozenset[str]]:
+    """Which operators the installed torch has, and their composite kernels: what holds for every backend.
+
+    Raises:
+        TableError: the installed torch does not answer these questions.
+    """
+    import torch
+
+    ask = torch._C
+    try:
+        by_key = {key: list(ask._dispatch_get_registrations_for_dispatch_key(key)) for key in COMPOSITE_LABELS}
+        return _labels(ask._dispatch_get_all_op_names(), by_key, {})
+    except (AttributeError, RuntimeError) as error:
+        raise TableError(
+            f"torch {torch.__version__} does not tell what it registers: {error}", "Name a release: --torch latest"
+        ) from error
+
+
 def _registrations(ask: Any, key: str) -> list[str]:
     """Operators with a kernel under ``key``; none where this torch has no such key (SparseMPS before 2.7)."""
     try:

@@ -15,8 +15,10 @@ PYTHON_MODULES = ("linalg", "fft", "special")  # torch.linalg.qr is aten::linalg
 LONGEST_NAME = 200  # characters; the longest operator's name has 75
 
 
-def resolve_operators(texts: Iterable[str]) -> list[str]:
+def resolve_operators(texts: Iterable[str], known: frozenset[str] | None = None) -> list[str]:
     """The operators that ``texts`` mean, in that order, each once.
+
+    ``known`` are those that there are; by default every operator of every release with a table of MPS.
 
     ``linalg_qr.out``, ``aten::linalg_qr.out``, ``aten.linalg_qr.out`` and ``torch.linalg.qr`` are understood. A name
     without an overload means all of its overloads; with ``.default`` it means the one that has no overload name.
@@ -24,17 +26,17 @@ def resolve_operators(texts: Iterable[str]) -> list[str]:
     Raises:
         UnknownName: no release with a table has such an operator; carries the nearest names.
     """
-    return list(dict.fromkeys(operator for text in texts for operator in _resolve(text)))
+    there = all_operators() if known is None else known
+    return list(dict.fromkeys(operator for text in texts for operator in _resolve(text, there)))
 
 
-def _resolve(text: str) -> list[str]:
-    known = all_operators()
+def _resolve(text: str, known: frozenset[str]) -> list[str]:
     if len(text) <= LONGEST_NAME:
         for candidate in _candidates(text.strip()):
             if candidate.endswith(DEFAULT_OVERLOAD) and candidate.removesuffix(DEFAULT_OVERLOAD) in known:
                 return [candidate.removesuffix(DEFAULT_OVERLOAD)]
-            if candidate in _overloads():
-                return _overloads()[candidate]
+            if candidate in _overloads(known):
+                return _overloads(known)[candidate]
             if candidate in known:
                 return [candidate]
     written_short = "::" not in text
@@ -60,10 +62,10 @@ def _candidates(text: str) -> list[str]:
     return candidates
 
 
-@functools.cache
-def _overloads() -> dict[str, list[str]]:
+@functools.lru_cache(maxsize=4)
+def _overloads(known: frozenset[str]) -> dict[str, list[str]]:
     """Name without overload → the operators of that name, the one without an overload name first."""
     found: dict[str, list[str]] = {}
-    for operator in sorted(all_operators()):
+    for operator in sorted(known):
         found.setdefault(re.sub(r"\.\w+$", "", operator), []).append(operator)
     return found

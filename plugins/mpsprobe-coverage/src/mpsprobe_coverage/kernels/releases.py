@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -59,22 +60,36 @@ def resolve_release(text: str) -> str:
     known = torch_releases()
     if len(asked) > LONGEST_VERSION:
         raise UnknownName("torch release", text, known)
+    found = pick_release(asked, known)
+    if found is not None:
+        return found
     try:
-        version = Version(asked)
+        before_mps = Version(asked).release < FIRST_WITH_MPS.release
     except InvalidVersion:
-        raise UnknownName("torch release", text, known, _known_hint()) from None
-    if version.public in known:
-        return version.public
-    if version.release < FIRST_WITH_MPS.release:
+        before_mps = False
+    if before_mps:
         raise UsageError(
             f"torch {printable(asked)} has no MPS backend: MPS came with 1.12",
             f"Ask for a release from {known[0]} to {known[-1]}.",
         )
+    raise UnknownName("torch release", text, known, _known_hint())
+
+
+def pick_release(text: str, known: Sequence[str]) -> str | None:
+    """The one of ``known`` (oldest first) that a version as people write it means, or None."""
+    asked = text.strip()
+    try:
+        version = Version(asked) if len(asked) <= LONGEST_VERSION else None
+    except InvalidVersion:
+        return None
+    if version is None:
+        return None
+    if version.public in known:
+        return version.public
     if re.fullmatch(r"v?\d+\.\d+", asked, re.IGNORECASE):
         patches = [release for release in known if Version(release).release[:2] == version.release[:2]]
-        if patches:
-            return patches[-1]
-    raise UnknownName("torch release", text, known, _known_hint())
+        return patches[-1] if patches else None
+    return None
 
 
 def _known_hint() -> str:

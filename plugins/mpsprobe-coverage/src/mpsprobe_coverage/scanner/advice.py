@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VARIABLE = "PYTORCH_ENABLE_MPS_FALLBACK=1 (set before Python imports torch)"
+from mpsprobe.protocols import Backend
+from mpsprobe_coverage.kernels.table import MPS_BACKEND
+
+IN_TIME = "(set before Python imports torch)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,9 @@ class Situation:
     moved_bytes: int
     accepted_since: str | None = None
     needs_macos: str | None = None
+    backend: Backend = MPS_BACKEND
+    dtype_refused: bool = False
+    may_have_kernel: bool = False
 
 
 def advise(situation: Situation) -> str | None:
@@ -27,14 +33,20 @@ def advise(situation: Situation) -> str | None:
     if situation.verdict in ("native", "composite"):
         return None
     if situation.verdict == "unknown":
-        return "Not covered by a kernel table: run it on a Mac, or ask its library which devices it supports."
+        machine = "a Mac" if situation.backend is MPS_BACKEND else f"a machine with {situation.backend.label}"
+        if situation.may_have_kernel:
+            return f"Run it on {machine}, or give its plugin a source that tells (see the notes)."
+        return f"Not covered by a kernel table: run it on {machine}, or ask its library which devices it supports."
     if situation.verdict == "unsupported":
         return _unsupported(situation)
     moved = f"about {_size(situation.moved_bytes)} are copied to the CPU and back in each step"
     upgrade = _upgrade(situation)
     if situation.verdict == "fallback":
         return f"It works, slowly: {moved}. {upgrade}"
-    return f"{upgrade} Until then {VARIABLE} runs it on the CPU: {moved}."
+    if situation.backend.variable is None:
+        where = f" at {situation.site}" if situation.site else ""
+        return f"{upgrade} Until then move this part to the CPU by hand{where}."
+    return f"{upgrade} Until then {situation.backend.variable} {IN_TIME} runs it on the CPU: {moved}."
 
 
 def _unsupported(situation: Situation) -> str:
@@ -46,6 +58,8 @@ def _unsupported(situation: Situation) -> str:
         return f"Accepted from torch {situation.accepted_since} on: upgrade. The environment variable does not help."
     if "64-bit floating point" in reason:
         return f"Make the tensor float32 (complex64){where} before it reaches MPS."
+    if situation.backend is not MPS_BACKEND and situation.dtype_refused:
+        return f"Use another dtype{where} before the tensor reaches {situation.backend.label}."
     if "view operator" in reason:
         return f"{_upgrade(situation)} The environment variable does not help: view operators cannot fall back."
     return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."

@@ -11,7 +11,7 @@ from mpsprobe_coverage.kernels.table import MPS, KernelTable, verdict_of
 if TYPE_CHECKING:
     from mpsprobe.schemas import Source
 
-_BRANCH = "the call goes to MPS by the type of its device, without a registration"
+_BRANCH = "the call goes to {} by the type of its device, without a registration"
 
 
 def evidence(operator: str, verdict: str, reason: str | None, table: KernelTable) -> tuple[Source | None, str | None]:
@@ -26,17 +26,21 @@ def evidence(operator: str, verdict: str, reason: str | None, table: KernelTable
     if verdict == "unknown":
         return None, None
     labels = table.labels.get(operator, frozenset())
-    key = serving_key(operator)
+    key = serving_key(operator, table.backend.key)
     registered = verdict_of(labels, key) if labels else None
     if registered == verdict:
         return "registration", _registration(verdict, key, labels, table)
     if verdict == "native":
-        return "branch", _BRANCH
+        return "branch", _BRANCH.format(table.backend.label or table.backend.key)
     if verdict == "unsupported" and registered == "missing":
-        return "registration", f"no kernel under {key} in the library"
+        return "registration", f"no kernel under {key} in {_where(table)}"
     if verdict == "unsupported":
         return "message", None
     return "registration", None
+
+
+def _where(table: KernelTable) -> str:
+    return "the library" if table.is_mps else f"the table of {table.backend.label}"
 
 
 def _registration(verdict: str, key: str, labels: frozenset[str], table: KernelTable) -> str:
@@ -45,8 +49,10 @@ def _registration(verdict: str, key: str, labels: frozenset[str], table: KernelT
     if verdict == "unsupported":
         return "registered with a kernel that only raises"
     if verdict == "missing":
-        return f"no kernel under {key} and no composite one in the library"
+        return f"no kernel under {key} and no composite one in {_where(table)}"
     if key not in labels and key == MPS:
         return "registered for MPS from torch's Python code"
+    if not table.is_mps:
+        return f"{_where(table)} has it under {key}"
     live = "" if table.wheel else ", in the dispatcher of the installed torch"
     return f"a kernel is registered under {key}{live}"

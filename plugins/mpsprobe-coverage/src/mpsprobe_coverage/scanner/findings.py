@@ -15,8 +15,8 @@ from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.tensor import TensorSpec
-from mpsprobe_coverage.kernels.releases import latest, torch_releases
-from mpsprobe_coverage.kernels.store import native_since
+from mpsprobe_coverage.kernels import store
+from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advice import Situation, advise
 from mpsprobe_coverage.scanner.evidence import evidence
@@ -141,10 +141,11 @@ def _finding(
 ) -> OperatorFinding:
     macos = group.reason.needs_macos if isinstance(group.reason, Refusal) else None
     source, found = evidence(operator, verdict, group.reason, table)
-    since = native_since(operator, serving_key(operator))
+    releases = torch_releases() if table.family is None else table.family.releases
+    since = (table.family or store).native_since(operator, serving_key(operator, table.backend.key))
     if since is None and verdict == "native":
         # Native by a branch in C++ (a copy), not by a registration: so it has been since MPS came.
-        since = torch_releases()[0]
+        since = releases[0]
     if since is None and verdict in ("missing", "fallback"):
         since = workload_since
     if isinstance(group.reason, Refusal):
@@ -155,11 +156,14 @@ def _finding(
         reason=group.reason,
         release=table.release,
         native_since=since,
-        newest=latest(),
+        newest=releases[-1],
         site=sites[0] if sites else None,
         moved_bytes=group.input_bytes + group.output_bytes,
         accepted_since=group.reason.accepted_since if isinstance(group.reason, Refusal) else None,
         needs_macos=macos,
+        backend=table.backend,
+        may_have_kernel=not table.whole and operator in table.operators,
+        dtype_refused=isinstance(group.reason, Refusal) and group.reason.source == "dtype",
     )
     return OperatorFinding.model_validate(
         {

@@ -27,10 +27,12 @@ from mpsprobe.stepping import optimizer_name
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.kernels.backends import backend_tables
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advisories import advisory_matches
+from mpsprobe_coverage.scanner.elsewhere import other_target
 from mpsprobe_coverage.scanner.findings import (
     data_dependence,
     findings,
@@ -40,7 +42,8 @@ from mpsprobe_coverage.scanner.findings import (
     summarise,
 )
 from mpsprobe_coverage.scanner.macos import check_macos, conditions, refuse_before
-from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for
+from mpsprobe_coverage.scanner.opened import OpenDevice
+from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for, speaks_for_table
 from mpsprobe_coverage.scanner.step import run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
 from mpsprobe_coverage.scanner.training import make_adamw
@@ -64,15 +67,18 @@ class CoverageScanner:
         """Judge ``workload`` against each of ``torch_releases`` (one: CoverageReport; more: MatrixReport).
 
         ``installed`` as a release asks the live dispatcher on a build with MPS, and means the installed
-        release's table elsewhere.
+        release's table elsewhere. ``options.backend`` names another backend than MPS; a plugin brings its tables.
 
         Raises:
             MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises
                 while it runs is no error here: the report has the operators before it, and ``failure``.
         """
-        tables = [table_for(release) for release in torch_releases]
+        backend = backend_tables(options.backend)
+        tables = [table_for(release, backend) for release in torch_releases]
         if not tables:
             raise UsageError("no torch release to judge")
+        if options.macos and backend is not None:
+            raise UsageError(f"a version of macOS says nothing about {backend.backend.label}", "Leave --macos out.")
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
@@ -97,6 +103,14 @@ class CoverageScanner:
         if long:
             return _matrix(facts, traces)
         return _single(facts, traces[0], _first_native_release(run, options, outcomes, traces[0]))
+
+    def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
+        """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
+
+        Raises:
+            UsageError: there is no such release or backend.
+        """
+        return OpenDevice(table_for(torch_release, backend_tables(backend)))
 
 
 def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
@@ -155,11 +169,17 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
     if first.failure is not None:
         return None
 
+    family = first.table.family
+    load = load_table if family is None else family.load
+
     def again(release: str) -> NativeRun | None:
-        return _native_run(trace(run, options, load_table(release), outcomes), options)
+        return _native_run(trace(run, options, load(release), outcomes), options)
+
+    def speaks(native: NativeRun, release: str) -> bool:
+        return speaks_for(native, release) if family is None else speaks_for_table(native, load(release))
 
     known = (first.table.release, _native_run(first, options))
-    return native_since(torch_releases(), again, speaks_for, known)
+    return native_since(torch_releases() if family is None else family.releases, again, speaks, known)
 
 
 def _native_run(one: Trace, options: RunOptions) -> NativeRun | None:
@@ -235,6 +255,8 @@ def _native_since(cells: list[MatrixCell]) -> str | None:
 
 
 def _target(table: KernelTable, macos: str | None = None) -> Target:
+    if not table.is_mps:
+        return other_target(table)
     provenance = TableProvenance(wheel=table.wheel, sha256=table.sha256) if table.wheel else None
     return Target(torch=table.release, macos_minimum=table.macos_minimum, macos=macos, table=provenance)
 

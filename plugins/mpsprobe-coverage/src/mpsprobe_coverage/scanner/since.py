@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 from packaging.version import Version
 
-from mpsprobe_coverage.device.autocast import KEY
+from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.device.dtypes import DtypeRules
 from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.refusals import Rules, rules_for
 from mpsprobe_coverage.device.routing import REFUSALS_CHANGE
 from mpsprobe_coverage.device.routing.copies import ALWAYS_NATIVE
+from mpsprobe_coverage.device.routing.others import other_copies
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.targets import libraries_for
@@ -74,9 +75,7 @@ def native_since(
 def speaks_for(run: NativeRun, release: str) -> bool:
     """Whether ``release`` registers a kernel for everything that ``run`` called, and refuses none of it."""
     table = load_table(release)
-    if run.autocast and KEY not in table.keys:
-        return False
-    if not run.dtypes.isdisjoint(DtypeRules(table).refused):
+    if not _takes(run, table):
         return False
     return all(
         _has_kernel(operator, table)
@@ -86,11 +85,24 @@ def speaks_for(run: NativeRun, release: str) -> bool:
     )
 
 
+def speaks_for_table(run: NativeRun, table: KernelTable) -> bool:
+    """The same for the table of another backend, of which no refusals are known."""
+    copies, verdict, _ = other_copies(table)
+    taken = {copies} if verdict == "native" else set()
+    return _takes(run, table) and all(name in taken or _has_kernel(name, table) for name in run.operators)
+
+
+def _takes(run: NativeRun, table: KernelTable) -> bool:
+    if run.autocast and key_of(table) not in table.keys:
+        return False
+    return run.dtypes.isdisjoint(DtypeRules(table).refused)
+
+
 def _has_kernel(operator: str, table: KernelTable) -> bool:
     namespace = operator.partition("::")[0]
     covering = libraries_for(table).get(namespace, table) if namespace != "aten" else table
-    verdict = covering.verdict(operator, serving_key(operator))
-    return verdict == "native" or (operator in ALWAYS_NATIVE and verdict == "composite")
+    verdict = covering.verdict(operator, serving_key(operator, table.backend.key))
+    return verdict == "native" or (table.is_mps and operator in ALWAYS_NATIVE and verdict == "composite")
 
 
 @functools.cache

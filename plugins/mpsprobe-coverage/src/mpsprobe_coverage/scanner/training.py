@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from packaging.version import Version
+from torch.utils import _foreach_utils
 
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import ADAMW, parameter_groups
@@ -31,10 +32,10 @@ class TrainerStep:
         self.model = run.model
         self.parameters = [p for p in run.model.parameters() if p.requires_grad]
         self.optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table)
-        self.foreach = "foreach_mps" in table.markers
+        self.foreach = _foreach(table)
         # GradScaler went through float64 on every device before 2.8.0 (`torch/amp/grad_scaler.py`).
         self._scale_is_double = Version(table.release) < Version("2.8")
-        self.scaler = torch.amp.GradScaler("mps") if options.autocast == "float16" else None
+        self.scaler = torch.amp.GradScaler(table.backend.device) if options.autocast == "float16" else None
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
         """The loss to call ``backward`` on."""
@@ -59,7 +60,18 @@ class TrainerStep:
 
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:
-    """AdamW in the form that the target release's Trainer and torch choose on MPS."""
-    fused = Version(table.release) >= FUSED_BY_DEFAULT_SINCE and "fused_mps" in table.markers
-    form: dict[str, Any] = {"fused": True} if fused else {"foreach": "foreach_mps" in table.markers}
+    """AdamW in the form that the target release's Trainer and torch choose on the backend."""
+    if table.is_mps:
+        can_be_fused = "fused_mps" in table.markers
+    else:
+        can_be_fused = table.backend.device in _foreach_utils._get_fused_kernels_supported_devices()
+    fused = Version(table.release) >= FUSED_BY_DEFAULT_SINCE and can_be_fused
+    form: dict[str, Any] = {"fused": True} if fused else {"foreach": _foreach(table)}
     return torch.optim.AdamW(parameter_groups(model), **ADAMW, **form)
+
+
+def _foreach(table: KernelTable) -> bool:
+    """Whether torch takes its ``foreach`` forms there; of MPS the table knows, of others the installed torch."""
+    if table.is_mps:
+        return "foreach_mps" in table.markers
+    return table.backend.device in _foreach_utils._get_foreach_kernels_supported_devices()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, release_grid
+from mpsprobe_exporters import advisories, answer, backends, release_grid
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.html import figures, tables
 from mpsprobe_exporters.html.figures import Part
@@ -16,7 +16,7 @@ from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import number, one_line, plural
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Verdict
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Target, Verdict
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -68,7 +68,7 @@ def _overview(report: AnyReport) -> Iterator[Markup]:
     if report.kind == "coverage":
         yield from _counts(report)
     found, release = answer.findings(report), answer.judged_release(report)
-    items = [_finding(one, release) for one in found]
+    items = [_finding(one, release, backends.target(report)) for one in found]
     if items:
         yield element("section", element("h3", answer.TO_DO), element("ul", *items), class_="block advice")
     for title, lines in _texts(report):
@@ -91,16 +91,17 @@ def _texts(report: AnyReport) -> Iterator[tuple[str, list[Markup]]]:
         yield answer.MACOS, [text(note) for note in notes]
     for title, lines in answer.open_questions(report):
         yield title, [joined([name(operator), f": {said}"]) for operator, said in lines]
-    if report.workload.notes:
-        yield "Notes", [text(one_line(note)) for note in report.workload.notes]
+    notes = backends.notes(report)
+    if notes:
+        yield "Notes", [text(note) for note in notes]
 
 
-def _finding(one: OperatorFinding, release: str) -> Markup:
+def _finding(one: OperatorFinding, release: str, judged: Target | None) -> Markup:
     reason = f" {one_line(one.reason, 1000).rstrip('.')}." if one.reason else ""
     return element(
         "li",
         element("span", one.verdict, class_="tag bad"),
-        element("p", name(one.operator), reason, " ", element("em", advice(one, release))),
+        element("p", name(one.operator), reason, " ", element("em", advice(one, release, judged))),
     )
 
 
@@ -127,7 +128,7 @@ def _operators(report: AnyReport) -> Markup:
     release = answer.judged_release(report)
     shown = [*answer.findings(report), *answer.natives(report)]
     shown += [one for one in report.operators if one not in shown]
-    caption = f"{plural(len(shown), 'operator')} on torch {one_line(release)}"
+    caption = f"{plural(len(shown), 'operator')} on {backends.on_release(backends.target(report), release)}"
     return tables.table(caption, COLUMNS, [_row(one, release) for one in shown], filtered="Filter operators")
 
 

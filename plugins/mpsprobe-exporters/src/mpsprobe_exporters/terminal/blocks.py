@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe_exporters import advisories, answer
+from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
@@ -19,7 +19,7 @@ from mpsprobe_exporters.terminal.operator_table import STYLES, operator_table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Target
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -41,7 +41,7 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
     elif report.releases:
         yield BLANK
         yield from matrix_table(report, width)
-    yield from _to_do(found, release, with_places)
+    yield from _to_do(found, release, with_places, backends.target(report))
     notes = answer.macos_notes(report)
     if notes:
         yield BLANK
@@ -64,19 +64,21 @@ def _opening(report: AnyReport) -> Iterator[RenderableType]:
         yield Text(first, style="bold red")
     yield Text(answer.workload_line(report))
     yield Text(answer.method_line(report))
-    for note in report.workload.notes:
-        yield _indented(Text(f"note: {one_line(note)}"))
+    for note in backends.notes(report):
+        yield _indented(Text(f"note: {note}"))
 
 
-def _to_do(found: list[OperatorFinding], release: str, with_places: bool) -> Iterator[RenderableType]:
+def _to_do(
+    found: list[OperatorFinding], release: str, with_places: bool, judged: Target | None
+) -> Iterator[RenderableType]:
     if not found:
         return
     yield BLANK
-    yield Text(f"{answer.TO_DO} on torch {one_line(release)}", style="bold")
+    yield Text(f"{answer.TO_DO} on {backends.on_release(judged, release)}", style="bold")
     for one in found:
         yield BLANK
         yield Text.assemble((one_line(one.operator), "bold"), "  ", (one.verdict, STYLES[one.verdict]))
-        yield _labelled(_facts(one, release, with_places))
+        yield _labelled(_facts(one, release, with_places, judged))
 
 
 def _advised(report: AnyReport) -> Iterator[RenderableType]:
@@ -116,7 +118,7 @@ def _explained(report: AnyReport) -> Iterator[RenderableType]:
     yield _indented(grid)
 
 
-def _facts(one: OperatorFinding, release: str, with_places: bool) -> Iterator[tuple[str, str]]:
+def _facts(one: OperatorFinding, release: str, with_places: bool, judged: Target | None) -> Iterator[tuple[str, str]]:
     where = [] if with_places else [", ".join(part) for part in (modules(one), sites(one)) if part]
     if where:
         yield "where", " · ".join(where)
@@ -129,8 +131,8 @@ def _facts(one: OperatorFinding, release: str, with_places: bool) -> Iterator[tu
     if one.reason and one.reason.strip():
         yield "why", one_line(one.reason, 1000)
     if one.source is not None and one.source != "registration":
-        yield "known by", answer.rests_on(one)
-    yield "do", advice(one, release)
+        yield "known by", answer.rests_on(one, backends.label(judged))
+    yield "do", advice(one, release, judged)
 
 
 def _indented(block: RenderableType) -> RenderableType:

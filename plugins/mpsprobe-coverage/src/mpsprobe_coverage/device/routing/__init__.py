@@ -14,6 +14,7 @@ from mpsprobe_coverage.device.routing import (
     hidden,
     normalisation,
     older,
+    others,
     recurrent,
 )
 from mpsprobe_coverage.device.routing.route import Route
@@ -29,11 +30,13 @@ REFUSALS_CHANGE: dict[str, tuple[str, ...]] = {**convolution.REFUSALS_CHANGE, **
 
 def routes_for(table: KernelTable) -> dict[str, Route]:
     """The routes that hold for the release of ``table``, by operator name."""
+    if not table.is_mps:
+        return others.routes(table)
     return {route.operator: route for module in _MODULES for route in module.routes(table)}
 
 
 def autograd_routes(interception: Interception) -> dict[str, Any]:
-    """Python kernels for the AutogradMPS key, by operator name."""
+    """Python kernels for the AutogradMPS key (or that of another backend), by operator name."""
     return {
         route.operator: functools.partial(route.above_autograd, interception)
         for route in routes_for(interception.tables["aten"]).values()

@@ -1,0 +1,1 @@
+"""Kernel tables of Intel XPU, for ``mpsprobe coverage --backend xpu``."""
