@@ -74,7 +74,7 @@ def _of_torch(random_numbers: bool) -> dict[str, Any]:
         "torch's function modes": torch._C._len_torch_function_stack(),
     }
     if random_numbers:
-        state["torch's random numbers"] = bytes(torch.get_rng_state().numpy().tobytes())
+        state["torch's random numbers"] = bytes(torch.get_rng_state().tolist())  # not by numpy, which need not be there
     return state
 
 
