@@ -95,6 +95,9 @@ def test_every_command_works_and_names_each_once(folder: Path, tmp_path: Path) -
         ("kernels", "since", "aten::linalg_qr.out"),
         ("export", report, "--to", "markdown", "-o", out),
         ("diff", report, report),
+        ("doctor",),
+        ("advisories", "list"),
+        ("plugins", "new", "among-the-broken", "--kind", "command", "--into", tmp_path),
     ):
         result = _run(folder, *arguments)
         assert result.code == 0, (arguments, result.stderr)
@@ -104,9 +107,17 @@ def test_every_command_works_and_names_each_once(folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_whole_prediction_works_among_them(folder: Path) -> None:
-    result = _run(folder, "coverage", "bert-base", "--torch", "2.13.0", "--format", "json")
-    assert result.json()["kind"] == "coverage"
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("coverage", "bert-base", "--torch", "2.13.0"),
+        ("profile", "--workload", "distilbert", "--device", "cpu", "--seq-len", "8", "--steps", "2", "--warmup", "1"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_whole_runs_work_among_them(folder: Path, arguments: tuple[str, ...]) -> None:
+    result = _run(folder, *arguments, "--format", "json")
+    assert result.json()["kind"] == arguments[0]
     assert sorted(_named(result)) == NAMED
 
 
