@@ -152,8 +152,8 @@ class Collection:
             self.failed(plugin, plugin.reason or "")
         elif plugin.status == "incompatible":
             self._say(plugin, f"is left out: {plugin.reason}")
-        for problem in plugin.problems if plugin.status == "ok" else ():
-            self._tell(f"plugin '{printable(found.name)}' of {printable(plugin.owner)}: {problem}")
+        elif plugin.problems:  # it goes on, with hooks that are deprecated
+            self._tell(f"plugin '{printable(found.name)}' of {printable(plugin.owner)}: {'; '.join(plugin.problems)}")
         return plugin
 
     def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
