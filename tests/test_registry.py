@@ -100,7 +100,7 @@ def test_a_blocked_plugin_is_never_imported(plugin_folder: Path, told: Told, blo
     _plugin(plugin_folder, "loud", "raise RuntimeError('imported')")
     registry = _registry(told, blocked=(blocked,))
     assert {one.found.name: one.status for one in registry.plugins()} == {"core": "ok", "loud": "blocked"}
-    assert set(registry.commands()) == {"diff", "export", "import", "plugins", "profile", "workloads"}
+    assert set(registry.commands()) == {"diff", "doctor", "export", "import", "plugins", "profile", "workloads"}
     assert told == []
 
 
