@@ -10,8 +10,8 @@
 ``console WHY``           Cannot be run here, for one of the reasons in ``WHY``; its commands are parsed.
 ========================  =====================================================================================
 
-After ``$`` stands a command, whose exit code is 0 unless a comment says ``# exits with N``; below it stand parts of what
-it prints, in that order, with ``…`` for anything in between. Runs of blanks count as one.
+After ``$`` stands a command, whose exit code is 0 unless a comment says ``# exits with N``; below it stand parts of
+what it prints, in that order, with ``…`` for anything in between. Runs of blanks count as one.
 """
 
 from __future__ import annotations

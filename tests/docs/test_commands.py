@@ -8,8 +8,8 @@ import shlex
 import click
 import pytest
 import yaml
-
 from _site.commands import WIDTH, paths
+
 from mpsprobe.cli.group import main_group
 from mpsprobe.testing.commands import run_cli
 from tests.docs.pages import COMMENT, EVERY, Block, blocks, typed

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from _site.schemas import files, json_schema, meanings, models_of, unit
 from jsonschema import Draft202012Validator
 
-from _site.schemas import files, json_schema, meanings, models_of, unit
 from mpsprobe.schemas.report import KINDS
 from mpsprobe.testing import sample_reports
 from tests.docs.pages import DOCS

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
 from mpsprobe import hookspecs
+from mpsprobe.checking import check_plugin
 from mpsprobe.loading import HOOK_PREFIX
-from tests.docs.pages import DOCS, blocks, stories
+from tests.docs.pages import DOCS, Block, blocks, stories
 
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith(HOOK_PREFIX)}
 PAGES = [DOCS / "plugins" / "hooks.md", DOCS / "plugins" / "measuring-hooks.md"]
+EXAMPLES = [block for page in PAGES for block in blocks(page) if block.value("file")]
 
 
 def _sections() -> dict[str, str]:
@@ -42,6 +45,14 @@ def test_each_section_speaks_of_each_argument(name: str) -> None:
 def test_each_hook_says_when_it_is_called(name: str) -> None:
     documentation = inspect.getdoc(HOOKS[name]) or ""
     assert "Called" in documentation or "Findings for" in documentation
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: str(block.value("file")))
+def test_each_example_is_sound(block: Block, tmp_path: Path) -> None:
+    """People copy them: ``mpsprobe plugins check`` has no word against any."""
+    file = tmp_path / Path(str(block.value("file"))).name
+    file.write_text(block.text + "\n", encoding="utf-8")
+    assert not [f"{one.code}: {one.message}" for one in check_plugin(file)]
 
 
 @pytest.mark.parametrize("name", HOOKS)
