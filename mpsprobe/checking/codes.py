@@ -133,7 +133,7 @@ CODES: Mapping[str, Code] = MappingProxyType({
         "Use warnings.catch_warnings around the code that needs it.",
     ),
     "changes-process": Code(
-        WARNING, "import", "Importing the thin module changes the process: folder, environment, signals, threads, …",
+        WARNING, "import", "Importing the thin module changes the process: its folder, environment, signals, threads.",
         "Every command behaves differently because the plugin is installed.",
         "Do it where it is needed, and undo it there.",
     ),

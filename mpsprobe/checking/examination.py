@@ -6,7 +6,7 @@ import dataclasses
 import statistics
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,6 @@ class _Check:
         """Everything about one entry point."""
         plain = dataclasses.asdict(point)
         self._tell(f"importing {point.target} and asking its hooks")
-        others = self._run("others", distribution=self._subject.distribution, blocked=self._blocked, names=[])
         answers = self._run("plugin", found=plain).answers()
         self._take(answers, point)
         examined = any(answers.told("examined"))
@@ -142,21 +141,26 @@ class _Check:
             for event in answers.told("declared")
         ]
         self._required = {text for one in declared for text in one["fields"].get("requires", ())}
-        targets = None
-        if declared:
-            targets = self._run(
-                "targets", declarations=declared, contracts=self._contracts, contract_limit=CONTRACT_LIMIT_S
-            )
-        self._compare_names(
-            point, declared, [event["resolved"] for event in answers.told("resolved")], others.answers()
-        )
-        if targets is not None:
+        resolved = [event["resolved"] for event in answers.told("resolved")]
+        if declared or resolved:
             self._tell(f"trying what it declares: {len(declared)}")
-            told = targets.answers()
-            self._take(told, point)
-            self._judge_lacking(told)
+            self._try(point, declared, resolved)
         if examined and not any(one.code.startswith("import-") and one.level == "error" for one in answers.findings):
             self._time(plain, point)
+
+    def _try(self, point: FoundPlugin, declared: list[dict[str, Any]], resolved: list[str]) -> None:
+        """Ask the others for their names and use the targets, both at once."""
+        distribution = self._subject.distribution
+        with (
+            closing(self._run("others", distribution=distribution, blocked=self._blocked, names=resolved)) as others,
+            closing(
+                self._run("targets", declarations=declared, contracts=self._contracts, contract_limit=CONTRACT_LIMIT_S)
+            ) as targets,
+        ):
+            self._compare_names(point, declared, resolved, others.answers())
+            told = targets.answers()
+        self._take(told, point)
+        self._judge_lacking(told)
 
     def _run(self, mode: str, **request: Any) -> Run:
         own = [str(path) for path in self._subject.paths]
@@ -189,7 +193,8 @@ class _Check:
         if path is None or tree is None:
             return
         shown = self._subject.relative(path)
-        findings = list(judged(functions_in(tree, shown), known_hooks()))
+        functions = functions_in(tree, shown)
+        findings = list(judged(functions, known_hooks())) if functions else []
         known = {one.message.partition(":")[0] for one in self._examined.findings if one.code == "heavy-import"}
         heavy = static_heavy(tree, path, package_of(self._subject, path), HEAVY, shown)
         findings += [one for one in heavy if one.message.partition(":")[0] not in known]

@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from mpsprobe.checking.findings import Finding, finding
@@ -47,9 +48,11 @@ class HookFunction:
     where: str = ""
 
 
-def known_hooks(*specifications: object) -> dict[str, Hook]:
+def known_hooks(*specifications: ModuleType) -> dict[str, Hook]:
     """The hooks of this mpsprobe, by name, and those of ``specifications``."""
-    manager = new_manager(*specifications)
+    manager = new_manager()
+    for one in specifications:
+        manager.add_hookspecs(one)
     found = {}
     for name in dir(manager.hook):
         specification = getattr(getattr(manager.hook, name), "spec", None)

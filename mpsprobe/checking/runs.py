@@ -106,13 +106,15 @@ class Run:
                     break
             else:
                 answers.gave_up = f"it ended the process {MOST_RESTARTS + 1} times; what comes after was not looked at"
-        except BaseException:
-            self._child.stop()
-            raise
         finally:
-            self._child.forget()
+            self.close()
         answers.findings = list(dict.fromkeys(answers.findings))
         return answers
+
+    def close(self) -> None:
+        """End the process if it still runs (after Ctrl-C), and remove what it wrote."""
+        self._child.stop()
+        self._child.forget()
 
     def _finish(self, answers: Answers) -> Ended | None:
         how = self._child.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import textwrap
@@ -33,6 +34,13 @@ WIDEST = 120
 MOST_NAMES = 8  # of one kind, in the summary
 
 
+def _a_number(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    """NaN is in every range."""
+    if math.isnan(value):
+        raise click.BadParameter("'nan' is no number of seconds")
+    return value
+
+
 @click.command()
 @click.argument("target")
 @click.option("--tests", "run_tests", is_flag=True, help="Also run the folder's own tests with pytest.")
@@ -60,6 +68,7 @@ MOST_NAMES = 8  # of one kind, in the summary
 @click.option(
     "--time-limit",
     type=click.FloatRange(0.1, 3600),
+    callback=_a_number,
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -182,7 +191,7 @@ def _summary_lines(examined: Examined, width: int) -> Iterator[str]:
     column = max((len(name) for name, _ in rows), default=0) + 4
     for name, text in rows:
         indent = " " * column
-        lines = textwrap.wrap(text, max(width - column, 30), break_on_hyphens=False) or [""]
+        lines = textwrap.wrap(text, max(width - column, 20), break_on_hyphens=False) or [""]
         yield f"  {name.ljust(column - 2)}{lines[0]}"
         yield from (indent + line for line in lines[1:])
     if rows:

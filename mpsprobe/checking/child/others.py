@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpsprobe.checking.child.plugin import OPEN_NAMES
 from mpsprobe.checking.child.telling import Teller
 from mpsprobe.checking.subject import normalized
 from mpsprobe.discovery import CORE, find_plugins
@@ -31,7 +30,7 @@ def run(request: dict[str, Any], teller: Teller) -> None:
                     owner = "mpsprobe itself" if one == CORE else one.owner
                     taken.setdefault(kind, {}).update(dict.fromkeys(names, owner))
     teller.tell(taken=taken)
-    for name in request["names"] or OPEN_NAMES:
+    for name in request["names"]:
         with teller.step(f"open:{name}") as asked:
             claimed = _owner(Registry(wanted, tell=lambda _line: None), name) if asked else None
             if claimed is not None:

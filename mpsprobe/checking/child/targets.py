@@ -33,7 +33,7 @@ def run(request: dict[str, Any], teller: Teller) -> None:
         with teller.step(f"make:{one['kind']}:{declaration.name}", where=where) as wanted:
             if wanted:
                 sound = _is_sound(one["kind"], declaration, target, what, teller)
-        if sound and request["contracts"]:
+        if sound and request["contracts"] and _has_contract(one["kind"]):
             if (one["kind"], declaration.target) in held:
                 left_out.setdefault(declaration.target, []).append(declaration.name)
                 continue
@@ -123,11 +123,16 @@ def _is_sound(kind: str, declaration: Any, target: Any, what: str, teller: Telle
     return not wrong
 
 
+def _has_contract(kind: str) -> bool:
+    return kind != "command" and hasattr(_contracts(), f"{kind}_contract")  # the import is left out for commands
+
+
+def _contracts() -> Any:
+    """By name: mpsprobe.testing itself checks plugins, and imports may not go in a circle."""
+    return importlib.import_module("mpsprobe.testing.contracts")
+
+
 def _hold_to_contract(kind: str, declaration: Any, what: str, teller: Teller, where: str) -> None:
-    # By name: mpsprobe.testing itself checks plugins, and imports may not go in a circle.
-    contracts = importlib.import_module("mpsprobe.testing.contracts")
-    if not hasattr(contracts, f"{kind}_contract"):  # commands have none
-        return
     if kind == "scanner" and set(declaration.frameworks) != {"torch"}:
         foreign = sorted({*declaration.frameworks} - {"torch"})
         teller.tell(note=f"the contract of {what} for {', '.join(foreign)}: only its author has something to scan")
@@ -135,7 +140,7 @@ def _hold_to_contract(kind: str, declaration: Any, what: str, teller: Teller, wh
             return
         declaration = replace(declaration, frameworks=("torch",))
     try:
-        broken = contracts.broken_clauses(declaration)
+        broken = _contracts().broken_clauses(declaration)
     except MissingPackage as error:
         teller.tell(lacking=error.distribution, message=f"the contract of {what}: {error.message}", where=where)
         return
