@@ -8,12 +8,15 @@ device (``torch.backends.mps.is_available()``). Everything is put back when the 
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
+from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext, _device_constructors
 
 from mpsprobe_coverage.device.generators import random_numbers_in_python
@@ -58,7 +61,7 @@ def device_in_python(interception: Interception) -> Iterator[None]:
         if stands_for.type == "mps":
             _mps_module(replace)
         else:
-            _other_module(replace)
+            put_back.append(_other_module(replace))
         random_numbers_in_python(replace)
         if hasattr(torch, "accelerator"):
             device = torch.device(stands_for.type)
@@ -90,18 +93,38 @@ def _mps_module(replace: Callable[[Any, str, Any], None]) -> None:
         replace(torch.mps, name, lambda: 0)
 
 
-def _other_module(replace: Callable[[Any, str, Any], None]) -> None:
-    """``torch.xpu`` and its like: that a device is there, and that it does what it is told at once."""
-    module = getattr(torch, stands_for.type, None)
-    for name, value in _CONSTANTS.items():
-        if hasattr(module, name):
-            replace(module, name, lambda *args, value=value, **kwargs: value)
-    for name in ("synchronize", "empty_cache", "manual_seed", "manual_seed_all"):
-        if hasattr(module, name):
-            replace(module, name, lambda *args, **kwargs: None)
+def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None]:
+    """``torch.xpu`` and its like: that a device is there, and that it does what it is told at once.
+
+    Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
+    Returns what takes it out of ``sys.modules`` again.
+    """
+    name, made = f"torch.{stands_for.type}", False
+    module: Any = getattr(torch, stands_for.type, None)
+    if module is None and name not in sys.modules:
+        made = True
+        module = sys.modules[name] = types.ModuleType(name)
+        module._lazy_init = lambda: None
+        vars(module).update(dict.fromkeys(_CONSTANTS))
+        replace(torch, stands_for.type, module)
+    for known, value in _CONSTANTS.items():
+        if hasattr(module, known):
+            replace(module, known, lambda *args, value=value, **kwargs: value)
+    for idle in ("synchronize", "empty_cache", "manual_seed", "manual_seed_all"):
+        if hasattr(module, idle):
+            replace(module, idle, lambda *args, **kwargs: None)
+    listed = _foreach_utils._get_foreach_kernels_supported_devices()
+    if stands_for.type in listed:  # clipping asks C++ for the device of gradients, which says meta
+        replace(_foreach_utils, "_get_foreach_kernels_supported_devices", lambda: [*listed, "meta"])
     if stands_for.type in vars(torch._C.TensorBase):  # `tensor.xpu()` looks for its device in C++
         device = stands_for.device
         replace(torch.Tensor, stands_for.type, lambda self, *args, **kwargs: self.to(device))
+
+    def take_out() -> None:
+        if made:
+            sys.modules.pop(name, None)
+
+    return take_out
 
 
 class _Stream:

@@ -169,7 +169,7 @@ def device_of(table: KernelTable) -> torch.device:
         key: Any = torch._C._parse_dispatch_key(backend.key)
         inner = torch.empty(0, device="meta")
         made = torch.Tensor._make_subclass(torch.Tensor, inner, dispatch_device=False, device_for_backend_keys=device)
-        if not torch._C._dispatch_keys(made).has(key):
+        if key is None or not torch._C._dispatch_keys(made).has(key):
             raise RuntimeError(f"tensors of {backend.device} have the keys {torch._C._dispatch_keys(made)}")
     except RuntimeError as error:
         what = f"the device type '{backend.device}' with the dispatch key '{backend.key}'"

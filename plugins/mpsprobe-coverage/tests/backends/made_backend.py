@@ -1,0 +1,58 @@
+"""Kernel tables of a backend, made in a test and found as an installed plugin's are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mpsprobe import hookimpl
+from mpsprobe.declarations import KernelTablesDeclaration
+from mpsprobe.discovery import FoundPlugin, find_plugins
+from mpsprobe.protocols import Backend, BackendKernels
+from mpsprobe.registry import Registry, use_registry
+
+RELEASE = "2.13.0"
+XPU = Backend("xpu", "XPU", "XPU", variable="PYTORCH_ENABLE_XPU_FALLBACK=1")
+OWN = Backend("privateuseone", "PrivateUse1", "Own chip")
+BASIC = (
+    "aten::addmm", "aten::mm", "aten::t", "aten::view", "aten::as_strided", "aten::empty.memory_format", "aten::sum",
+    "aten::empty_strided", "aten::add.out", "aten::mul.out", "aten::fill_.Scalar", "aten::ones_like", "aten::zero_",
+    "aten::sum.IntList_out", "aten::div.out", "aten::sqrt.out", "aten::lerp.Scalar_out", "aten::_foreach_norm.Scalar",
+    "aten::addcmul.out", "aten::addcdiv.out", "aten::_fused_adamw_", "aten::threshold_backward.grad_input",
+    "aten::relu", "aten::linalg_vector_norm.out", "aten::cat.out", "aten::clamp.out", "aten::reciprocal.out",
+)  # fmt: skip
+
+
+class Made:
+    """What one test says of its backend."""
+
+    def __init__(self, backend: Any = XPU, kernels: Any = BASIC, **more: Any) -> None:
+        self.backend = backend
+        key = backend.key if isinstance(backend, Backend) else "XPU"
+        self._kernels = kernels if isinstance(kernels, dict) else {key: kernels}
+        self._more = {"source": "a list in a test", **more}
+
+    def releases(self) -> Sequence[str]:
+        """One."""
+        return [RELEASE]
+
+    def table(self, release: str) -> BackendKernels:
+        """What the test says."""
+        return BackendKernels(release, self._kernels, **self._more)
+
+
+current: Any = Made()
+declared = "made"
+
+
+@hookimpl
+def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
+    return [KernelTablesDeclaration(declared, "made_backend:current", "Of a test.")]
+
+
+def bring(tables: Any, name: str = "made") -> None:
+    """Make ``tables`` those of the backend ``name``."""
+    global current, declared
+    current, declared = tables, name
+    found = FoundPlugin("made", "mpsprobe-made", "1.0", "made_backend")
+    use_registry(Registry([*find_plugins(), found]))

@@ -1,0 +1,190 @@
+"""Whatever is wrong with a plugin's tables is told in one sentence that names the plugin."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import pytest
+from made_backend import RELEASE, XPU, Made
+
+from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
+from mpsprobe.protocols import Backend, BackendKernels
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.backends import BackendTables, backend_tables
+
+OWNER = "mpsprobe-made 1.0"
+
+
+def load(tables: Any) -> Any:
+    """Its table of the one release."""
+    return BackendTables("made", OWNER, tables).load(RELEASE)
+
+
+class Answers(Made):
+    """Gives whatever a test wants."""
+
+    def __init__(self, table: Any = None, releases: Any = (RELEASE,)) -> None:
+        super().__init__()
+        self._table, self._releases = table, releases
+
+    def releases(self) -> Any:
+        """What the test wants."""
+        return self._releases
+
+    def table(self, release: str) -> Any:
+        """What the test wants; an exception is raised."""
+        if isinstance(self._table, BaseException):
+            raise self._table
+        return self._table
+
+
+@pytest.mark.parametrize(
+    ("backend", "problem"),
+    [
+        (None, "a NoneType as its backend"),
+        ("xpu", "a str as its backend"),
+        (Backend("", "XPU"), "the device type ''"),
+        (Backend("XPU\x1b[31m", "XPU"), "the device type"),
+        (Backend("xpu", "x-p-u"), "the dispatch key 'x-p-u'"),
+        (Backend("xpu", "XPU", without_kernel="explodes"), "neither 'raises' nor 'cpu'"),
+        (Backend("xpu", "XPU", variable="set it"), "'set it' as its variable"),
+        (Backend(7, "XPU"), "a int as the device"),  # type: ignore[arg-type]
+    ],
+)
+def test_backends(backend: Any, problem: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        load(Made(backend))
+    assert problem in caught.value.message and OWNER in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("kernels", "problem"),
+    [
+        ({}, "no operator under XPU"),
+        ({"XPU": []}, "no operator under XPU"),
+        ({"XPUU": ["aten::mm"]}, "the dispatch key 'XPUU'"),
+        ({"CompositeImplicitAutograd": ["aten::mm"]}, "the dispatch key"),
+        ({"MPS": ["aten::mm"]}, "the dispatch key 'MPS'"),
+        ({"XPU": "aten::mm"}, "a str under XPU"),
+        ({"XPU": [b"aten::mm"]}, "a bytes under XPU"),
+        ({"XPU": ["mm"]}, "names 'mm' under XPU"),
+        ({"XPU": ["aten::mm\n<script>"]}, "which is not of the form"),
+        ({"XPU": ["aten::" + "m" * 5000]}, "which is not of the form"),
+        ({"XPU": None}, "a NoneType under XPU"),
+    ],
+)
+def test_kernels(kernels: Any, problem: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        load(Made(kernels=kernels))
+    assert problem in caught.value.message and OWNER in caught.value.message
+    assert len(caught.value.message) < 400 and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("release", "2.12.0", "gives the table of torch '2.12.0'"),
+        ("kernels", [("XPU", ["aten::mm"])], "a list as the kernels"),
+        ("source", None, "a NoneType as the source"),
+        ("source", "  ", "does not say what"),
+        ("sha256", "abc", "64 hexadecimal digits"),
+        ("whole", "yes", "a str as the whole"),
+        ("fallback", "aten::mm", "a str among the fallbacks"),
+        ("raising", [3], "a int among those that raise"),
+        ("refused_dtypes", {"float64": 1}, "refused dtypes"),
+        ("refused_dtypes", {"torch.float64": "no"}, "'torch.float64'"),
+        ("notes", "one note", "a str as the notes"),
+        ("notes", [1], "no text"),
+    ],
+)
+def test_fields(field: str, value: Any, problem: str) -> None:
+    good = BackendKernels(RELEASE, {"XPU": ["aten::mm"]}, "a list in a test")
+    load(Answers(good))
+    with pytest.raises(PluginError) as caught:
+        load(Answers(dataclasses.replace(good, **{field: value})))
+    assert problem in caught.value.message and OWNER in caught.value.message
+
+
+@pytest.mark.parametrize("table", [None, {}, "a table", ZeroDivisionError("1/0"), SystemExit(3), RecursionError("x")])
+def test_tables(table: Any) -> None:
+    with pytest.raises(PluginError, match=r"the backend 'made' of mpsprobe-made 1\.0 .*its table of torch"):
+        load(Answers(table))
+
+
+def test_an_error_on_purpose_reaches_the_user() -> None:
+    with pytest.raises(TableError, match="the file is gone"):
+        load(Answers(TableError("the file is gone")))
+
+
+@pytest.mark.parametrize("releases", [[], (), None, "2.13.0", [2.13], ["newest"], ["2.13.0\n"], ["2.13.0+cpu"], {"a"}])
+def test_releases(releases: Any) -> None:
+    with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0"):
+        assert BackendTables("made", OWNER, Answers(releases=releases)).releases
+
+
+def test_a_release_of_which_nothing_is_known() -> None:
+    tables = BackendTables("made", OWNER, Answers(BackendKernels("9.9.9", {"XPU": ["aten::mm"]}, "x"), ["9.9.9"]))
+    with pytest.raises(TableError, match=r"9\.9\.9, whose operators are not known"):
+        tables.load("9.9.9")
+
+
+@pytest.mark.parametrize("routes", [[], {"aten::mm": "a string"}, {"mm": print}])
+def test_routes(routes: Any) -> None:
+    made = Made()
+    made.routes = lambda release: routes  # type: ignore[attr-defined]
+    tables = BackendTables("made", OWNER, made)
+    with pytest.raises(PluginError, match=r"routes|route of"):
+        tables.routes(RELEASE)
+
+
+@pytest.mark.parametrize(
+    "backend", [Backend("nosuchdevice", "XPU"), Backend("xpu", "NoSuchKey"), Backend("xpu", "PrivateUse1")]
+)
+def test_a_device_that_torch_does_not_have(backend: Backend) -> None:
+    table = load(Made(backend))
+    with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0"), VirtualDevice(table):
+        pass
+    with VirtualDevice(load(Made(XPU))):
+        pass
+
+
+def test_a_dtype_that_torch_does_not_have() -> None:
+    table = load(Made(refused_dtypes={"float128": "none"}))
+    with pytest.raises(PluginError, match=r"float128.*does not have|refuses the dtype 'float128'"):
+        VirtualDevice(table)
+
+
+def test_what_a_plugin_prints_does_not_reach_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    class Prints(Made):
+        def table(self, release: str) -> BackendKernels:
+            sys.stdout.write("reading …")
+            return super().table(release)
+
+    load(Prints())
+    captured = capsys.readouterr()
+    assert captured.out == "" and "reading" in captured.err
+
+
+def test_names(bring: Any) -> None:
+    bring(Made(), "xpu-like")
+    assert backend_tables("mps") is None
+    found = backend_tables("xpu-like")
+    assert found is not None and found.owner == OWNER
+    with pytest.raises(UnknownName, match="did you mean 'xpu-like'") as caught:
+        backend_tables("xpu-lik")
+    assert "come with a plugin" in (caught.value.hint or "")
+    with pytest.raises(UnknownName):
+        backend_tables("x" * 5000 + "\n<script>")
+
+
+def test_a_target_that_is_no_kernel_tables(bring: Any) -> None:
+    bring(object())
+    with pytest.raises(MpsprobeError, match="not a KernelTables"):
+        backend_tables("made")
+
+
+def test_nobody_takes_mps_away(bring: Any) -> None:
+    bring(Made(), "mps")
+    assert backend_tables("mps") is None

@@ -1,0 +1,127 @@
+"""A plugin's table, completed: verdicts by the dispatcher's rules, whatever the backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_backend import OWN, RELEASE, XPU, Made
+
+from mpsprobe.errors import UnknownName
+from mpsprobe.protocols import Backend, BackendKernels, KernelTables
+from mpsprobe_coverage.kernels.backends import OVERRIDEABLE, BackendTables
+from mpsprobe_coverage.kernels.own import MpsTables, OwnTables
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.table import TENSOR_KEYS
+
+
+def made(backend: Backend = XPU, kernels: Any = ("aten::mm",), **more: Any) -> Any:
+    """The table of a backend."""
+    return BackendTables("made", "mpsprobe-made 1.0", Made(backend, kernels, **more)).load(RELEASE)
+
+
+@pytest.mark.parametrize("release", ["1.12.0", "2.6.0", "2.13.0", "2.15.0"])
+def test_our_own_tables_say_the_same_when_a_plugin_brings_them(release: str) -> None:
+    own, brought = load_table(release), BackendTables("mps", "ours", MpsTables()).load(release)
+    names = own.operators - OVERRIDEABLE  # MPS never calls them
+    for key in TENSOR_KEYS:
+        assert {name: own.verdict(name, key) for name in names} == {name: brought.verdict(name, key) for name in names}
+    assert isinstance(MpsTables(), KernelTables)
+
+
+@pytest.mark.parametrize(
+    ("operator", "verdict"),
+    [
+        ("aten::mm", "native"),
+        ("aten::linear", "composite"),
+        ("aten::bmm.out", "missing"),
+        ("aten::linalg_svd", "fallback"),
+        ("aten::cholesky", "unsupported"),
+        ("aten::no_such_thing", "unknown"),
+        ("aten::convolution_overrideable", "unsupported"),
+    ],
+)
+def test_verdicts_of_a_whole_table(operator: str, verdict: str) -> None:
+    table = made(fallback=["aten::linalg_svd"], raising=["aten::cholesky"])
+    assert table.verdict(operator) == verdict
+
+
+@pytest.mark.parametrize("backend", [XPU, OWN, Backend("xpu", "XPU", without_kernel="cpu")])
+def test_what_a_table_that_is_not_whole_leaves_out_is_unknown(backend: Backend) -> None:
+    table = made(backend, whole=False)
+    verdicts = [table.verdict(f"aten::{name}") for name in ("mm", "linear", "bmm.out", "convolution_overrideable")]
+    assert verdicts == ["native", "composite", "unknown", "unknown"]
+
+
+def test_a_backend_may_run_on_the_cpu_what_it_has_no_kernel_for() -> None:
+    table = made(Backend("xpu", "XPU", without_kernel="cpu"))
+    assert table.verdict("aten::bmm.out") == "fallback"
+    assert table.verdict("aten::bmm.out", "SparseXPU") == "missing"
+    assert table.fallback == frozenset()
+
+
+def test_keys_of_sparse_tensors() -> None:
+    table = made(kernels={"XPU": ["aten::mm"], "SparseXPU": ["aten::bmm.out"]})
+    assert table.verdict("aten::bmm.out", "SparseXPU") == "native"
+    assert table.verdict("aten::bmm.out") == "missing"
+    assert set(table.keys) == {"XPU", "SparseXPU"}
+
+
+def test_nothing_of_mps_is_in_it() -> None:
+    labels = {label for found in made().labels.values() for label in found}
+    assert not [label for label in labels if "MPS" in label]
+
+
+def test_operators_that_the_release_does_not_have_are_told() -> None:
+    [note] = made(kernels=["aten::mm", "aten::mmm", "own::thing"]).notes
+    assert "aten::mmm" in note and "own::thing" not in note
+    assert made(kernels=["own::thing"]).verdict("own::thing") == "native"
+
+
+class Several(Made):
+    """Two releases; in the newer one ``bmm`` has a kernel."""
+
+    def releases(self) -> list[str]:
+        """Not in their order."""
+        return ["2.13.0", "2.9.1"]
+
+    def table(self, release: str) -> BackendKernels:
+        """By release."""
+        more = ["aten::bmm.out"] if release == "2.13.0" else []
+        return BackendKernels(release, {"XPU": ["aten::mm", *more]}, "a list in a test")
+
+
+def test_history() -> None:
+    tables = BackendTables("made", "mpsprobe-made 1.0", Several())
+    assert tables.releases == ("2.9.1", "2.13.0")
+    assert tables.history("aten::bmm.out") == (("2.9.1", "missing"), ("2.13.0", "native"))
+    assert tables.native_since("aten::bmm.out") == "2.13.0"
+    assert tables.native_since("aten::mm") == "2.9.1"
+    assert tables.native_since("aten::cholesky") is None
+    assert tables.removed_in("aten::mm") is None
+    assert [tables.resolve(text) for text in ("latest", "2.9", "v2.9.1", "2.13.0+xpu")] == [
+        "2.13.0", "2.9.1", "2.9.1", "2.13.0",
+    ]  # fmt: skip
+    with pytest.raises(UnknownName, match=r"unknown torch release '2\.8'"):
+        tables.resolve("2.8")
+
+
+def test_installed_is_the_dispatcher_if_the_plugin_asks_it() -> None:
+    class Asking(Made):
+        def installed(self) -> BackendKernels | None:
+            return answer
+
+    answer: BackendKernels | None = BackendKernels(RELEASE, {"XPU": ["aten::bmm.out"]}, "the dispatcher")
+    tables = BackendTables("made", "mpsprobe-made 1.0", Asking(kernels=["aten::mm"]))
+    assert tables.target("installed").native == {"aten::bmm.out"}
+    answer = None
+    assert tables.target("installed").native == {"aten::mm"}
+
+
+def test_ours_answer_the_same_questions() -> None:
+    ours = OwnTables()
+    assert ours.history("aten::mm")[-1] == (ours.releases[-1], "native")
+    assert ours.load("2.13.0") is load_table("2.13.0") is ours.target("2.13.0")
+    assert ours.native_since("aten::linalg_qr.out") == "2.12.0"
+    assert ours.removed_in("aten::_mps_linear") is not None
+    assert "aten::mm" in ours.operators
