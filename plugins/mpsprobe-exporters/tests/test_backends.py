@@ -1,0 +1,78 @@
+"""What reports on another backend than MPS are called, and what is said of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, OperatorFinding, Target
+from mpsprobe.testing import sample_coverage_report, sample_matrix_report
+from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters.advice import advice
+
+XPU = BackendTarget(
+    backend="xpu",
+    label="XPU",
+    torch="2.13.0",
+    source="a yaml (mpsprobe-xpu 0.1)",
+    variable="PYTORCH_ENABLE_XPU_FALLBACK=1",
+    notes=["Not all is known"],
+)
+
+
+def on_xpu(target: Target = XPU, **changes: Any) -> CoverageReport:
+    """The sample, as if it had been judged there."""
+    return sample_coverage_report().model_copy(update={"target": target, **changes})
+
+
+def test_mps_is_as_it_was() -> None:
+    report = sample_coverage_report()
+    assert backends.label(report.target) == "MPS"
+    assert backends.on_release(report.target, "2.13.0") == "torch 2.13.0"
+    assert backends.notes(report) == report.workload.notes
+    assert backends.variable(report.target) == "PYTORCH_ENABLE_MPS_FALLBACK=1"
+
+
+def test_another_backend_is_named() -> None:
+    report = on_xpu()
+    assert "on XPU with torch 2.13.0" in answer.short_answer(report)
+    assert answer.method_line(report).startswith("Predicted for XPU: ")
+    assert backends.notes(report)[-2:] == ["Kernel table: a yaml (mpsprobe-xpu 0.1)", "Not all is known"]
+
+
+def test_of_a_matrix_the_newest_release_counts() -> None:
+    matrix = sample_matrix_report()
+    cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
+    assert backends.label(backends.target(matrix.model_copy(update={"releases": cells}))) == "XPU"
+    empty = matrix.model_copy(update={"releases": []})
+    assert isinstance(empty, MatrixReport) and backends.label(backends.target(empty)) == "MPS"
+
+
+def test_a_report_survives_json() -> None:
+    report = CoverageReport.model_validate_json(on_xpu().model_dump_json())
+    assert report.target == XPU
+    assert type(CoverageReport.model_validate_json(sample_coverage_report().model_dump_json()).target) is Target
+
+
+@pytest.mark.parametrize("label", ["<script>", "X\nPU", "x" * 5000, "", "\x1b[31mXPU"])
+def test_a_label_is_safe_to_print(label: str) -> None:
+    said = backends.label(XPU.model_copy(update={"label": label}))
+    assert len(said) <= 40 and said.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "variable", "told"),
+    [
+        ("missing", XPU.variable, "set PYTORCH_ENABLE_XPU_FALLBACK=1 before `import torch`"),
+        ("missing", None, "move it to the CPU by hand"),
+        ("unsupported", None, "XPU raises in any case"),
+        ("unknown", None, "a machine with XPU"),
+    ],
+)
+def test_advice_where_the_scanner_gave_none(verdict: str, variable: str | None, told: str) -> None:
+    finding = OperatorFinding.model_validate(
+        {"operator": "aten::op", "verdict": verdict, "calls": 1, "phases": {"forward": 1}, "dtypes": ["float64"]}
+    )
+    said = advice(finding, "2.13.0", XPU.model_copy(update={"variable": variable}))
+    assert told in said and "MPS" not in said and "Mac" not in said
