@@ -10,13 +10,15 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """What Sphinx calls once: the directives and events of this site."""
-    from _site import api, commands, contents, findings, models
+    from _site import api, commands, contents, findings, gallery, models
 
     contents.connect(app)
     app.add_directive("command", commands.Commands)
     app.add_directive("command-list", commands.CommandList)
     app.add_directive("flag-variables", commands.Variables)
     app.add_directive("check-codes", findings.CheckCodes)
+    app.add_directive("report", gallery.Shown)
+    app.connect("build-finished", gallery.write_pages)
     app.add_directive("models", models.Models)
     app.add_directive("public-module", api.Module)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

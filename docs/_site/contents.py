@@ -20,6 +20,16 @@ SECTIONS = {
     "Explanation": "explanation/*",
     "Gallery": "gallery/*",
 }
+FENCE = re.compile(r"^(```+)(\w+) ([^\n{}]+)$", re.MULTILINE)
+NOTES = {
+    "mac": "needs a Mac",
+    "gpu": "needs a GPU",
+    "network": "needs a network",
+    "installs": "changes your environment",
+    "server": "runs until you stop it",
+    "minutes": "takes minutes",
+}
+"""What a reader sees above a block whose fence has the word; ``tests/docs/pages.py`` has what else a fence may say."""
 LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -31,12 +41,24 @@ def connect(app: Sphinx) -> None:
 def _on_read(app: Sphinx, name: str, source: list[str]) -> None:
     text = source[0]
     folder = (Path(app.srcdir) / name).parent
+    text = FENCE.sub(_captioned, text)
     text = LINK.sub(lambda link: _inside(link, folder, Path(app.srcdir)), text)
     if name == app.config.root_doc:
         text += "".join(_toctree(pages, title) for title, pages in SECTIONS.items())
     elif (Path(app.srcdir) / name).is_dir():  # reference/commands.md is the parent of what lies in reference/commands/
         text += _toctree(f"/{name}/*")
     source[0] = text
+
+
+def _captioned(fence: re.Match[str]) -> str:
+    """A fence with the words behind its language as a caption, as far as they are for readers."""
+    ticks, language, rest = fence.groups()
+    words = rest.split()
+    shown = [f"`{word.removeprefix('file=')}`" for word in words if word.startswith("file=")]
+    shown += [f"From `{word.removeprefix('from=')}`" for word in words if word.startswith("from=")]
+    shown += [NOTES[word] for word in words if word in NOTES]
+    caption = ", ".join(shown)
+    return f"{ticks}{{code-block}} {language}\n:caption: {caption}\n" if caption else f"{ticks}{language}"
 
 
 def _toctree(pages: str, title: str = "") -> str:

@@ -21,19 +21,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from _site.contents import NOTES
+
 from tests.house.tree import ROOT, files, shown
 
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
-WHY = {
-    "mac": "needs a Mac",
-    "gpu": "needs a GPU",
-    "network": "needs a network",
-    "installs": "changes the environment; .ci/run does the same in one of its own",
-    "server": "does not end by itself",
-    "minutes": "takes minutes",
-}
-"""What a block may say instead of being run. ``docs/_site/contents.py`` shows the same words to readers."""
+WHY = set(NOTES)
+"""What a block may say instead of being run, for a reason that its readers see above it."""
 
 EVERY = [path for path in files() if path.suffix == ".md" and "tests" not in path.relative_to(ROOT).parts]
 """Every page of the repository."""
