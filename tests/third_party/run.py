@@ -35,8 +35,8 @@ STEPS = ("--steps", "3", "--warmup", "1", "-o", "out")
 USES: dict[str, Use] = {
     "mpsprobe-badge": (("export", "report.json", "-o", "out.svg"), "stopped in backward"),
     "mpsprobe-denoiser": (("coverage", "denoiser:16x32", "--phase", "training"), "aten::"),
-    "mpsprobe-xpu": (("kernels", "list", "--help"), "Usage"),
-    "fresh-workload": (("coverage", "fresh-workload", "--format", "json"), '"aten::convolution_overrideable'),
+    "mpsprobe-xpu": (("kernels", "show", "aten::addmm.default", "--backend", "xpu"), "native"),
+    "fresh-workload": (("coverage", "fresh-workload", "--format", "json"), "SignalNet"),
     "fresh-device": (
         ("profile", "--workload", "fresh-workload", "--batch-size", "2", "--device", "fresh-device", *STEPS),
         "one thread",

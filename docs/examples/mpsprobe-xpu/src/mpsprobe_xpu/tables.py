@@ -15,6 +15,7 @@ from typing import Any
 
 from mpsprobe.errors import TableError
 from mpsprobe.protocols import Backend, BackendKernels
+
 from mpsprobe_xpu import entries, sources
 
 KEY = "XPU"
