@@ -28,6 +28,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("*/p
 OURS = ("mpsprobe", "mpsprobe_exporters", "mpsprobe_coverage", "mpsprobe_devices")
 """The wheels that are installed; the one for Hugging Face would bring transformers, which nothing here needs."""
 
+CHECK = ("plugins", "check", "--fail-on", "warning")
 Use = tuple[Sequence[str], str]
 """Arguments of mpsprobe, and what has to be in what that prints or in the file ``out`` that it writes."""
 
@@ -150,12 +151,12 @@ def try_example(stranger: Stranger, source: Path) -> None:
     build = ("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", target, folder)
     stranger.does(f"{name}: wheel", "python", "-m", *build)
     [wheel] = target.glob(f"{name.replace('-', '_')}-[0-9]*.whl")
-    stranger.does(f"{name}: check of the wheel", "mpsprobe", "plugins", "check", "--fail-on", "warning", wheel)
+    stranger.does(f"{name}: check of the wheel", "mpsprobe", *CHECK, "--no-contracts", wheel)
     stranger.installs(f"{name}[test]", f"{wheel}[test]")
     stranger.lints(name, folder)
     shutil.rmtree(folder / "src")
     stranger.does(f"{name}: tests", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", inside=folder)
-    stranger.does(f"{name}: check by name", "mpsprobe", "plugins", "check", "--fail-on", "warning", name)
+    stranger.does(f"{name}: check by name", "mpsprobe", *CHECK, name)
     stranger.uses(name)
 
 
@@ -166,8 +167,7 @@ def try_new(stranger: Stranger) -> None:
         name = f"fresh-{kind}"
         stranger.does(f"{name}: written", "mpsprobe", "plugins", "new", name, "--kind", kind, "--license", "MIT")
         folders.append(stranger.folder / name)
-        check = ("plugins", "check", "--tests", "--fail-on", "warning", name)
-        stranger.does(f"{name}: check and tests, not installed", "mpsprobe", *check)
+        stranger.does(f"{name}: check and tests, not installed", "mpsprobe", *CHECK, "--tests", name)
         stranger.lints(name, folders[-1])
     shutil.copy(stranger.folder / "fresh-scanner" / "tests" / "train.txt", stranger.folder)
     stranger.installs("all of them", *(f"{folder}[test]" for folder in folders))
@@ -178,8 +178,7 @@ def try_new(stranger: Stranger) -> None:
     if set(ended.values()) != {"ok"} or not {folder.name for folder in folders} <= set(ended):
         failed(f"not every plugin is there and well: {ended}")
     for folder in folders:
-        check = ("plugins", "check", "--fail-on", "warning", folder.name)
-        stranger.does(f"{folder.name}: check by name", "mpsprobe", *check)
+        stranger.does(f"{folder.name}: check by name", "mpsprobe", *CHECK, "--no-contracts", folder.name)
         stranger.uses(folder.name)
 
 

@@ -20,8 +20,8 @@ TestSmall = workload_contract(SMALL)
 
 def test_each_name_stands_for_a_size() -> None:
     assert {one.name: DenoiserWorkload(one.name).size for one in (SMALL, WIDE)} == {
-        "denoiser-32": Size(32, 64),
-        "denoiser-64": Size(64, 128),
+        "denoiser-32": Size(32, 32),
+        "denoiser-64": Size(64, 64),
     }
     assert set(NAMED) == {SMALL.name, WIDE.name}
 

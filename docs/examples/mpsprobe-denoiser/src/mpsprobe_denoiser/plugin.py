@@ -7,7 +7,7 @@ from mpsprobe.declarations import WorkloadDeclaration
 
 from mpsprobe_denoiser.sizes import PREFIX, size_of
 
-NAMED = {"denoiser-32": f"{PREFIX}32", "denoiser-64": f"{PREFIX}64x128"}
+NAMED = {"denoiser-32": f"{PREFIX}32", "denoiser-64": f"{PREFIX}64x64"}
 """Names that are listed, and what each one stands for."""
 
 

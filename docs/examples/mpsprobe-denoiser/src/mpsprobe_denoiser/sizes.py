@@ -9,7 +9,7 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import printable
 
 PREFIX = "denoiser:"
-WIDTH = 64
+WIDTH = 32
 SIZES, WIDTHS = (16, 1024), (32, 1024)
 STEP = 16
 HINT = "Write denoiser:PIXELS or denoiser:PIXELSxWIDTH, for example denoiser:96 or denoiser:96x128."
