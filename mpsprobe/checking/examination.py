@@ -21,6 +21,7 @@ from mpsprobe.checking.runs import Answers, Run
 from mpsprobe.checking.sources import module_file, package_of, parsed
 from mpsprobe.checking.subject import WHEEL, Subject, module_of, normalized, top_level
 from mpsprobe.discovery import FoundPlugin
+from mpsprobe.plugin_files import folders_from_environment
 from mpsprobe.requirements import NAME
 from mpsprobe.suggestions import nearest
 
@@ -60,17 +61,23 @@ def examine(
     time_limit: float = 10.0,
     contracts: bool = True,
     blocked: Iterable[str] = (),
+    folders: Iterable[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Examined:
     """The check. Errors and the other arguments as ``mpsprobe.checking.examine``.
 
     Args:
         blocked: plugins that are not asked for the names that they have.
+        folders: of single files that are asked too; by default those of ``MPSPROBE_PLUGINS_DIR``.
         progress: takes what is done now, in a few words, and an empty text at the end.
     """
     tell = progress or (lambda _text: None)
     try:
-        return _examine(target, run_tests, time_limit, contracts, sorted(blocked), tell)
+        others = {
+            "blocked": sorted(blocked),
+            "folders": list(folders_from_environment() if folders is None else folders),
+        }
+        return _examine(target, run_tests, time_limit, contracts, others, tell)
     finally:
         tell("")
 
@@ -80,7 +87,7 @@ def _examine(
     run_tests: bool,
     time_limit: float,
     contracts: bool,
-    blocked: list[str],
+    others: dict[str, list[str]],
     tell: Callable[[str], None],
 ) -> Examined:
     with ExitStack() as stack:
@@ -92,7 +99,7 @@ def _examine(
             check_that_tests_can_run(subject)
         tell("reading it")
         examined.findings += [*judged_metadata(subject), *judged_sources(subject)]
-        check = _Check(subject, examined, time_limit, contracts, blocked, tell)
+        check = _Check(subject, examined, time_limit, contracts, others, tell)
         for point in subject.entry_points:
             check.look_at(point)
         if run_tests:
@@ -113,14 +120,14 @@ class _Check:
         examined: Examined,
         limit: float,
         contracts: bool,
-        blocked: list[str],
+        others: dict[str, list[str]],
         tell: Callable[[str], None],
     ) -> None:
         self._subject = subject
         self._examined = examined
         self._limit = limit
         self._contracts = contracts
-        self._blocked = blocked
+        self._others = others
         self._tell = tell
         front = [str(path) for path in subject.paths]
         self._path = [*front, *(path for path in sys.path if path not in front)]
@@ -152,7 +159,7 @@ class _Check:
         """Ask the others for their names and use the targets, both at once."""
         distribution = self._subject.distribution
         with (
-            closing(self._run("others", distribution=distribution, blocked=self._blocked, names=resolved)) as others,
+            closing(self._run("others", distribution=distribution, names=resolved, **self._others)) as others,
             closing(
                 self._run("targets", declarations=declared, contracts=self._contracts, contract_limit=CONTRACT_LIMIT_S)
             ) as targets,

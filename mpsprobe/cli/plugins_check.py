@@ -96,6 +96,7 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
         time_limit=time_limit,
         contracts=contracts,
         blocked=get_registry().blocked,
+        folders=get_registry().folders,
         progress=_tell if sys.stderr is not None and sys.stderr.isatty() else None,
     )
     if format_name == "json":

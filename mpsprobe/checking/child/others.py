@@ -6,9 +6,9 @@ from typing import Any
 
 from mpsprobe.checking.child.telling import Teller
 from mpsprobe.checking.subject import normalized
-from mpsprobe.discovery import CORE, find_plugins
+from mpsprobe.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.errors import MpsprobeError, UnknownName
-from mpsprobe.plugin_files import find_in_folders, folders_from_environment
+from mpsprobe.plugin_files import find_in_folders
 from mpsprobe.registry import Registry
 
 
@@ -16,7 +16,7 @@ def run(request: dict[str, Any], teller: Teller) -> None:
     """Tell ``taken`` with the owner of each name by kind, and ``open`` with that of the open names."""
     mine, blocked = normalized(request["distribution"]), set(request["blocked"])
     found = [one for one in find_plugins() if normalized(one.distribution) != mine]
-    found += [one for one in _single_files(teller) if normalized(one.distribution) != mine]
+    found += [one for one in _single_files(request["folders"], teller) if normalized(one.distribution) != mine]
     wanted = [one for one in found if one == CORE or not blocked & {"*", one.name, one.distribution}]
     taken: dict[str, dict[str, str]] = {}
     # The core comes last: where it and another plugin have a name, it is the core's.
@@ -37,9 +37,9 @@ def run(request: dict[str, Any], teller: Teller) -> None:
                 teller.tell(open=name, owner=claimed)
 
 
-def _single_files(teller: Teller) -> list[Any]:
+def _single_files(folders: list[str], teller: Teller) -> list[FoundPlugin]:
     try:
-        return find_in_folders(folders_from_environment())
+        return find_in_folders(folders)
     except MpsprobeError as error:
         teller.tell(note=error.message)
         return []
