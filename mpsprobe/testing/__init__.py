@@ -19,11 +19,22 @@ from mpsprobe.testing.contracts import (
     scanner_contract,
     workload_contract,
 )
-from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeScanner, FakeSteps, FakeWorkload
+from mpsprobe.testing.fakes import (
+    FakeClock,
+    FakeDevice,
+    FakeExporter,
+    FakeProbe,
+    FakeProgress,
+    FakeRunner,
+    FakeScanner,
+    FakeSteps,
+    FakeWorkload,
+)
 from mpsprobe.testing.packages import install_plugin
 from mpsprobe.testing.profiles import sample_cell, sample_profile_report, sample_trace
 from mpsprobe.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
 from mpsprobe.testing.samples import sample_reports
+from mpsprobe.testing.soundness import assert_plugin_sound
 from mpsprobe.testing.tiny import TinyWorkload
 from mpsprobe.testing.virtual import OpenDevice, assert_verdicts, open_virtual_device
 
@@ -33,13 +44,16 @@ __all__ = [
     "CommandResult",
     "FakeClock",
     "FakeDevice",
+    "FakeExporter",
     "FakeProbe",
     "FakeProgress",
+    "FakeRunner",
     "FakeScanner",
     "FakeSteps",
     "FakeWorkload",
     "OpenDevice",
     "TinyWorkload",
+    "assert_plugin_sound",
     "assert_verdicts",
     "broken_clauses",
     "device_contract",

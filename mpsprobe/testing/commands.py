@@ -14,7 +14,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command left behind: its exit code, and both outputs as text with ``\\n`` line ends."""
+    """What a command left behind: its exit code, and both outputs as text with ``\\n`` line ends.
+
+    Attributes:
+        code: the exit code.
+        stdout: standard output.
+        stderr: standard error.
+    """
 
     code: int
     stdout: str

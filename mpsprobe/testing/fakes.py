@@ -16,7 +16,13 @@ from mpsprobe.testing.reports import sample_coverage_report
 
 @dataclass
 class FakeWorkload:
-    """A workload of the framework ``fake``: ``build`` returns the options that it was given."""
+    """A workload of the framework ``fake``: ``build`` returns the options that it was given.
+
+    Attributes:
+        name: what it is called.
+        framework: what it says that it is written in.
+        built: the options of each ``build``.
+    """
 
     name: str = "fake"
     framework: str = "fake"
@@ -34,7 +40,11 @@ class FakeWorkload:
 
 @dataclass
 class FakeScanner:
-    """Builds the workload once and returns the sample report."""
+    """Builds the workload once and returns the sample report.
+
+    Attributes:
+        scanned: name, options and releases of each ``scan``.
+    """
 
     scanned: list[tuple[str, RunOptions, tuple[str, ...]]] = field(default_factory=list)
 
@@ -52,7 +62,11 @@ class FakeScanner:
 
 @dataclass
 class FakeProgress:
-    """Remembers each call in ``steps``: ``("start", 3, "building")``, ``("advance", None)``, ``("stop",)``."""
+    """Remembers each call in ``steps``: ``("start", 3, "building")``, ``("advance", None)``, ``("stop",)``.
+
+    Attributes:
+        steps: the calls, in order.
+    """
 
     steps: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -71,7 +85,11 @@ class FakeProgress:
 
 @dataclass
 class FakeClock:
-    """A clock that stands still until it is moved: ``clock()`` reads it, ``clock.now += n`` moves it. In ns."""
+    """A clock that stands still until it is moved: ``clock()`` reads it, ``clock.now += n`` moves it. In ns.
+
+    Attributes:
+        now: what it shows, in ns.
+    """
 
     now: int = 0
 
@@ -84,6 +102,15 @@ class FakeSteps:
     """Steps that move a ``FakeClock``: each by the next of ``durations`` (ns; the last one is repeated).
 
     An exception among ``durations`` is raised in its place. ``phase_shares`` says how ``phases`` divides a step.
+
+    Attributes:
+        clock: the clock that it moves.
+        durations: of each step in ns, or what it raises.
+        phase_shares: the share of each phase in a step.
+        info: what a report says of the workload.
+        model: for probes that look into it.
+        taken: how many steps were taken.
+        closed: how often it was closed.
     """
 
     clock: FakeClock
@@ -129,7 +156,16 @@ class FakeSteps:
 
 @dataclass
 class FakeDevice:
-    """A device whose workloads take the steps of ``make_steps``; ``reason`` makes it unavailable."""
+    """A device whose workloads take the steps of ``make_steps``; ``reason`` makes it unavailable.
+
+    Attributes:
+        name: what it is called.
+        reason: why it cannot be used; ``None``: it can.
+        clock: the clock that its steps move.
+        durations: of each step in ns, or what it raises.
+        synchronized: how often it was waited for.
+        opened: the steps of each ``open``.
+    """
 
     name: str = "fake"
     reason: str | None = None
@@ -176,7 +212,15 @@ class FakeDevice:
 
 @dataclass
 class FakeProbe:
-    """Counts the steps that it sees; ``fails_in`` names the method that raises."""
+    """Counts the steps that it sees; ``fails_in`` names the method that raises.
+
+    Attributes:
+        name: what it is called.
+        disturbs: whether it wants steps of its own.
+        reason: why it cannot measure; ``None``: it can.
+        fails_in: the method that raises (``start``, ``sample``, ``stop``).
+        samples: how many steps it has seen.
+    """
 
     name: str = "fake"
     disturbs: bool = False
@@ -207,3 +251,34 @@ class FakeProbe:
     def _attempt(self, method: str) -> None:
         if self.fails_in == method:
             raise RuntimeError(f"no {method} today")
+
+
+@dataclass
+class FakeRunner:
+    """A runner that leaves everything to the device; ``reason`` makes it unavailable."""
+
+    name: str = "fake"
+    reason: str | None = None
+    opened: list[tuple[str, RunOptions, str]] = field(default_factory=list)
+
+    def unavailable(self, device: Device) -> str | None:
+        """``reason``."""
+        del device
+        return self.reason
+
+    def open(self, workload: Workload, options: RunOptions, device: Device, *, compiled: bool = False) -> Steps:
+        """Remembers workload, options and device in ``opened``, and opens the device's own steps."""
+        self.opened.append((workload.name, options, device.name))
+        return device.open(workload, options, compiled=compiled)
+
+
+@dataclass
+class FakeExporter:
+    """An exporter that writes the kind of a report on one line, and remembers the reports in ``rendered``."""
+
+    rendered: list[Report] = field(default_factory=list)
+
+    def render(self, report: Report) -> str:
+        """The kind, in quotes."""
+        self.rendered.append(report)
+        return f"{report.kind!r}\n"

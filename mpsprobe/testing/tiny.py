@@ -21,6 +21,7 @@ class TinyWorkload:
         name: what it is called.
         raises: what its forward pass raises behind the first layer, if anything.
         built: how often it was built.
+        framework: always ``torch``.
     """
 
     name: str = "tiny"

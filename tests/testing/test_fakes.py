@@ -3,7 +3,27 @@
 from __future__ import annotations
 
 from mpsprobe.protocols import RunOptions, Scanner, Workload
-from mpsprobe.testing import FakeProgress, FakeScanner, FakeWorkload, sample_coverage_report
+from mpsprobe.testing import (
+    FakeDevice,
+    FakeExporter,
+    FakeProbe,
+    FakeProgress,
+    FakeRunner,
+    FakeScanner,
+    FakeWorkload,
+    device_contract,
+    exporter_contract,
+    probe_contract,
+    runner_contract,
+    sample_coverage_report,
+    workload_contract,
+)
+
+TestFakeDevice = device_contract(FakeDevice, workload=FakeWorkload())
+TestFakeExporter = exporter_contract(FakeExporter)
+TestFakeProbe = probe_contract(FakeProbe)
+TestFakeRunner = runner_contract(FakeRunner, workload=FakeWorkload())
+TestFakeWorkload = workload_contract(FakeWorkload())
 
 
 def test_a_scan_with_fakes() -> None:
@@ -16,3 +36,12 @@ def test_a_scan_with_fakes() -> None:
     assert scanner.scanned == [("net", options, ("2.13.0",))]
     assert progress.steps == [("start", 1, "net"), ("advance", None), ("stop",)]
     assert workload.describe() == {"name": "net", "architecture": "Fake"}
+
+
+def test_a_runner_and_an_exporter_remember() -> None:
+    runner, exporter = FakeRunner(reason="not today"), FakeExporter()
+    assert runner.unavailable(FakeDevice()) == "not today"
+    runner.open(FakeWorkload("net"), RunOptions(), FakeDevice()).step()
+    assert runner.opened == [("net", RunOptions(), "fake")]
+    assert exporter.render(sample_coverage_report()) == "'coverage'\n"
+    assert exporter.rendered == [sample_coverage_report()]

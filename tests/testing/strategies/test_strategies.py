@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
@@ -36,6 +36,7 @@ from mpsprobe.testing.strategies import (
     workload_declarations,
 )
 
+QUICKLY = settings(phases=[Phase.generate], max_examples=1000, database=None)  # the first that fits, not the smallest
 MAKERS = {
     "coverage": coverage_reports,
     "coverage-matrix": matrix_reports,
@@ -76,7 +77,7 @@ def test_events_are_in_order(trace: Trace) -> None:
 
 
 def test_traces_have_events_with_flows_and_counters() -> None:
-    assert find(traces(), lambda trace: bool(trace.name and any(trace.flow) and trace.counters))
+    assert find(traces(), lambda trace: bool(trace.name and any(trace.flow) and trace.counters), settings=QUICKLY)
 
 
 @given(declarations())
@@ -87,7 +88,7 @@ def test_declarations_are_what_hooks_may_return(declaration: Declaration) -> Non
 
 def test_declarations_of_every_kind_are_made() -> None:
     for _, kind in DECLARED.values():
-        assert isinstance(find(declarations(), lambda one, kind=kind: isinstance(one, kind)), kind)
+        assert isinstance(find(declarations(), lambda one, kind=kind: isinstance(one, kind), settings=QUICKLY), kind)
 
 
 @given(exporter_declarations(), workload_declarations())
@@ -104,8 +105,8 @@ def test_names(name: str, operator: str, release: str, text: str) -> None:
 
 
 def test_texts_can_be_hostile() -> None:
-    assert find(hostile_texts(), lambda text: "\x1b" in text)
-    assert find(hostile_texts(), lambda text: len(text) >= 5000)
+    assert find(hostile_texts(), lambda text: "\x1b" in text, settings=QUICKLY)
+    assert find(hostile_texts(), lambda text: len(text) >= 5000, settings=QUICKLY)
 
 
 @given(run_options(("training",)))

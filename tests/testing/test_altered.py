@@ -1,0 +1,68 @@
+"""Reports changed on purpose are valid, and changed everywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from mpsprobe.schemas import CoverageReport, ProfileReport
+from mpsprobe.schemas.report import KINDS, parse_report
+from mpsprobe.testing import sample_coverage_report, sample_profile_report, sample_reports
+from mpsprobe.testing.altered import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("what", HOSTILE_TEXTS)
+def test_a_hostile_text_stands_wherever_a_text_can(kind: str, what: str) -> None:
+    report, text = sample_reports()[kind], HOSTILE_TEXTS[what]
+    changed = with_text(report, text)
+    assert changed != report and type(changed) is KINDS[kind]
+    if isinstance(changed, CoverageReport) and isinstance(report, CoverageReport):
+        assert {one.operator for one in changed.operators} == {text}
+        assert [one.verdict for one in changed.operators] == [one.verdict for one in report.operators]
+        assert changed.failure is not None and changed.failure.message == text
+        assert text in changed.operators[0].phases and changed.workload.phase == "training"
+
+
+def test_keys_that_would_be_equal_are_numbered() -> None:
+    changed = with_text(sample_coverage_report(), "x")
+    assert list(changed.operators[1].phases) == ["x", "x2"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_left_in_an_empty_report(kind: str) -> None:
+    report = emptied(sample_reports()[kind])
+    assert report.kind == kind and parse_report(report.model_dump_json()) == report
+    text = report.model_dump_json()
+    assert "aten::" not in text and "sample" not in text
+
+
+def test_what_has_to_be_there_stays() -> None:
+    report = emptied(sample_profile_report())
+    assert isinstance(report, ProfileReport)
+    assert len(report.workloads) == 1 and report.plan.steps == 1 and not report.cells
+
+
+@pytest.mark.parametrize("number", [0, 2**53])
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_are_everywhere_where_they_are_allowed(kind: str, number: int) -> None:
+    changed = with_number(sample_reports()[kind], number)
+    assert changed != sample_reports()[kind]
+    if isinstance(changed, CoverageReport):
+        assert changed.summary.calls == number and changed.operators[0].calls == (number or 73)
+        assert changed.schema_version == 1
+    if isinstance(changed, ProfileReport):
+        assert changed.cells[0].step is not None and changed.cells[0].step.median_ns == number
+        assert changed.cells[0].trace is not None and changed.cells[0].trace.names, "its columns still agree"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_keys_are_in_every_record(kind: str) -> None:
+    report = sample_reports()[kind]
+    changed = with_unknown_keys(report)
+    [number] = [one for one in changed.from_a_newer_version["numbers"] if isinstance(one, float) and math.isnan(one)]
+    assert number != number
+    document = json.loads(changed.model_dump_json())
+    assert all("from_a_newer_version" in one for one in document.values() if isinstance(one, dict) and "name" in one)
