@@ -12,7 +12,8 @@ from mpsprobe.cli.flags import flag_name
 from mpsprobe.cli.group import main_group
 from mpsprobe.errors import MpsprobeError
 
-WIDTH = 80
+COLUMNS = 80
+"""The terminal that the help is shown for."""
 
 
 def context_of(path: tuple[str, ...]) -> click.Context:
@@ -21,7 +22,7 @@ def context_of(path: tuple[str, ...]) -> click.Context:
     Raises:
         LookupError: there is no such command.
     """
-    context = click.Context(main_group, info_name="mpsprobe", terminal_width=WIDTH, **main_group.context_settings)
+    context = click.Context(main_group, info_name="mpsprobe", terminal_width=COLUMNS - 2, **main_group.context_settings)
     for name in path:
         group = context.command
         try:
@@ -31,7 +32,7 @@ def context_of(path: tuple[str, ...]) -> click.Context:
         if command is None:
             raise LookupError(f"there is no command mpsprobe {' '.join(path)}")
         settings = dict(command.context_settings)
-        context = click.Context(command, parent=context, info_name=name, terminal_width=WIDTH, **settings)
+        context = click.Context(command, parent=context, info_name=name, terminal_width=COLUMNS - 2, **settings)
     return context
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+EXAMPLES = "examples"  # their pages are those of other distributions
 SECTIONS = {
     "Tutorials": "tutorials/*",
     "How to": "how-to/*",
@@ -72,7 +73,8 @@ def _inside(link: re.Match[str], folder: Path, root: Path) -> str:
     if "://" in target or target.startswith("mailto:"):
         return link.group()
     path = Path(folder, target).resolve()
-    if path.is_relative_to(root) and not path.is_dir():
+    a_page_elsewhere = path.is_relative_to(root / EXAMPLES) and path.suffix == ".md"
+    if path.is_relative_to(root) and not path.is_dir() and not a_page_elsewhere:
         return link.group()
     named = PurePosixPath(path.relative_to(root.parent).as_posix()) if path.is_relative_to(root.parent) else target
     return text if text.strip("`") == str(named) else f"{text} (`{named}`)"

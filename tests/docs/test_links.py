@@ -39,7 +39,7 @@ def test_a_page_can_be_reached_from_the_front_by_links(page: Path) -> None:
     reached, waiting = set(), [DOCS / "index.md"]
     while waiting:
         one = waiting.pop()
-        if one not in reached and one.suffix == ".md" and one.is_relative_to(DOCS):
+        if one not in reached and one.is_file() and one.suffix == ".md" and one.is_relative_to(DOCS):
             reached.add(one)
             waiting += [(one.parent / target).resolve() for target, _ in _links(one) if target]
     assert page in reached
