@@ -70,12 +70,17 @@ def _asked() -> Kind:
         UsageError: there is no terminal to ask on.
     """
     rows = [f"  {kind.name:10}{kind.summary}" for kind in KINDS.values()]
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not _on_terminal():
         listed = "\n".join(rows)
         raise UsageError("which kind of plugin?", f"Say --kind KIND, one of:\n{listed}")
     click.echo("What should the plugin bring?\n" + "\n".join(rows), err=True)
     answer: str = click.prompt("Kind", type=click.Choice(list(KINDS)), show_choices=False, err=True)
     return KINDS[answer]
+
+
+def _on_terminal() -> bool:
+    """Whether someone can read the question and answer it."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _check_free(names: Names, kinds: list[Kind]) -> None:

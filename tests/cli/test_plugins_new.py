@@ -8,7 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mpsprobe.cli import plugins_new
 from mpsprobe.scaffold.kinds import KINDS
 from mpsprobe.testing import install_plugin, run_cli
 
@@ -88,6 +90,28 @@ def test_without_a_terminal_the_kind_has_to_be_said(tmp_path: Path) -> None:
     assert result.code == 2
     assert all(f"  {name} " in result.stderr for name in KINDS)
     assert "--kind" in result.stderr
+    assert _nothing_in(tmp_path)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
+    """The command in this process, with someone who answers its questions."""
+    monkeypatch.setattr(plugins_new, "_on_terminal", lambda: True)
+    monkeypatch.chdir(tmp_path)
+    return CliRunner()
+
+
+def test_on_a_terminal_the_kind_is_asked_for_until_it_is_one(terminal: CliRunner, tmp_path: Path) -> None:
+    result = terminal.invoke(plugins_new.new, ["asked"], input="painting\nprobe\n", catch_exceptions=False)
+    assert result.exit_code == 0
+    assert all(f"  {name} " in result.stderr for name in KINDS)
+    assert "'painting' is not one of" in result.stderr
+    assert result.stdout.startswith("wrote asked")
+    assert (tmp_path / "asked" / "src" / "asked" / "probe.py").is_file()
+
+
+def test_a_question_without_an_answer_writes_nothing(terminal: CliRunner, tmp_path: Path) -> None:
+    assert terminal.invoke(plugins_new.new, ["asked"], input="").exit_code == 1
     assert _nothing_in(tmp_path)
 
 
