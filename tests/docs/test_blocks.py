@@ -14,9 +14,10 @@ from packaging.requirements import Requirement
 
 from tests.docs.pages import EXAMPLES, OWN, WHY, Block, blocks, stories, typed
 from tests.docs.running import assert_in_order, play
+from tests.house.tree import ROOT
 
 BLOCKS = [block for page in OWN for block in blocks(page)]
-STORIES = [story for page in OWN for story in stories(page)]
+STORIES = [story for page in (*OWN, ROOT / "README.md") for story in stories(page)]
 LANGUAGES = {"console", "sh", "python", "toml", "yaml", "json", "text", "html", "javascript"}
 
 
