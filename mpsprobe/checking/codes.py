@@ -193,6 +193,11 @@ CODES: Mapping[str, Code] = MappingProxyType({
         "Every command that asks it waits until mpsprobe gives up.",
         "Wait for nothing in a hook that lists: no network, no lock, no input.",
     ),
+    "slow-hook": Code(
+        WARNING, "hooks", "A hook that lists takes more than a second.",
+        "Every command that asks it starts that much later; mpsprobe_commands is asked by all of them.",
+        "Make the list when the plugin is built or installed, or keep it in a file.",
+    ),
     "hook-prints": Code(
         WARNING, "hooks", "A hook prints.",
         "It stands between the lines of the command that asked.",

@@ -205,12 +205,14 @@ def read_single_file(path: Path, shown: str) -> Subject:
     except OSError as error:
         raise UsageError(f"'{printable(shown)}' cannot be read: {error.strerror}") from error
     try:
-        dependencies = inline_metadata(text).get("dependencies", [])
+        block = inline_metadata(text)
     except ValueError as error:
         subject.findings.append(finding("bad-inline-metadata", f"{path.name}: {error}", path.name))
-        dependencies = []
+        block = {}
+    dependencies = block.get("dependencies", [])
     texts = tuple(one for one in dependencies if isinstance(one, str)) if isinstance(dependencies, list) else ()
-    subject.metadata = Metadata(path.name, dependencies=texts)
+    python = str(block.get("requires-python") or "")
+    subject.metadata = Metadata(path.name, dependencies=texts, requires_python=python)
     point = next((one for one in find_in_folders([str(path.parent)]) if one.file == str(path)), None)
     if point is None:
         message = "a file whose name begins with '_' or '.' is no plugin to --plugins-dir"

@@ -144,7 +144,7 @@ class _Check:
         if not examined:
             self._read_instead(point)
         declared = [
-            {"kind": event["declared"], "fields": event["fields"], "where": event["where"]}
+            {"kind": event["declared"], **{key: event[key] for key in ("fields", "where", "sound")}}
             for event in answers.told("declared")
         ]
         self._required = {text for one in declared for text in one["fields"].get("requires", ())}
@@ -263,12 +263,11 @@ class _Check:
     def _time(self, plain: dict[str, Any], point: FoundPlugin) -> None:
         """One after the other: two at once would time each other."""
         self._tell("timing its import")
-        times = []
-        for _ in range(TIMED_PROCESSES):
-            answers = self._run("time", found=plain).answers()
-            times += [event["import_ns"] / 1e6 for event in answers.told("import_ns")]
+        times = self._times(plain)
         if not times:
             return
+        if min(times) > SLOW_MS:  # on a busy machine once more: what is slow stays slow
+            times += self._times(plain)
         median = statistics.median(times)
         self._examined.import_ms = max(median, self._examined.import_ms or 0.0)
         if min(times) > SLOW_MS:
@@ -280,6 +279,13 @@ class _Check:
             file = point.file or path
             where = self._subject.relative(file) if file else ""
             self._examined.findings.append(finding("slow-import", message, where, self._slowest(plain)))
+
+    def _times(self, plain: dict[str, Any]) -> list[float]:
+        times = []
+        for _ in range(TIMED_PROCESSES):
+            answers = self._run("time", found=plain).answers()
+            times += [event["import_ns"] / 1e6 for event in answers.told("import_ns")]
+        return times
 
     def _slowest(self, plain: dict[str, Any]) -> str | None:
         """Advice that names the packages which take most of the time."""

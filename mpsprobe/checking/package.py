@@ -151,11 +151,10 @@ def _undeclared(found: list[Imported], subject: Subject) -> Iterator[Finding]:
     if metadata is None:
         return
     own = _own(subject)
-    declared = [one.name for one in _requirements(metadata.dependencies)]
-    optional = [name for text in metadata.optional if (name := _name(text))]
-    if not all(_version(name) for name in [*declared, *optional]):
+    declared = [name for text in (*metadata.dependencies, *metadata.optional) if (name := _name(text))]
+    if not all(_version(name) for name in declared):
         return
-    provided = _closure([subject.distribution, OURS, *declared, *optional])
+    provided = _closure([subject.distribution, OURS, *declared])
     owners = _owners()
     told = set()
     for one in found:

@@ -77,6 +77,7 @@ BROKEN = {
         "import os\n" + _listing("os._exit(4)"), says="exit code 4", where="src/under_test/plugin.py"
     ),
     "hook-hangs": Broken("import time\n" + _listing("time.sleep(60)"), says="within 1 s"),
+    "slow-hook": Broken("import time\n" + _listing("time.sleep(1.1); return []"), says="takes 1."),
     "hook-prints": Broken(_listing("print('x' * 300); return []"), says="'xxx"),
     "wrong-answer": Broken(_listing("return None"), says="returns a NoneType instead of a list"),
     "claims-every-name": Broken(
@@ -87,9 +88,10 @@ BROKEN = {
     ),
     "wrong-type": Broken(_listing("return ['net']"), says="a str instead of a CommandDeclaration"),
     "bad-field": Broken(
-        _listing("return [ExporterDeclaration('under-test', 'under_test.command:hello', 'It.', 'txt')]").replace(
+        _listing("return [ExporterDeclaration('under-test', 'under_test.exporter:Exporter', 'It.', 'txt')]").replace(
             "mpsprobe_commands", "mpsprobe_exporters"
         ),
+        modules={"exporter.py": "class Exporter:\n    def render(self, report): return ''\n"},
         says="the extension 'txt'",
     ),
     "bad-name": Broken(_command(name="Hello You"), says="'Hello You'"),

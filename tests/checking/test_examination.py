@@ -113,7 +113,7 @@ def test_what_a_sound_plugin_contributes(tmp_path: Path) -> None:
     assert examined.contributes == {"command": ["hello-under-test"]}
     assert examined.hooks == ["mpsprobe_commands"]
     assert examined.import_ms is not None
-    assert 0 < examined.import_ms < 1000
+    assert examined.import_ms > 0
     assert (examined.subject.distribution, examined.subject.version) == ("under-test", "1.0")
 
 
@@ -196,7 +196,7 @@ def test_a_contract_that_does_not_end(tmp_path: Path, monkeypatch: pytest.Monkey
     [found] = check_plugin(make_project(tmp_path, EXPORTER, modules={"exporter.py": exporter}))
     assert found.code == "contract-hangs"
     assert found.message == "the contract of the exporter 'under-test' does not end within 4 s"
-    assert found.where == "src/under_test/exporter.py:4"
+    assert found.where.startswith("src/under_test/exporter.py:")
 
 
 @pytest.mark.usefixtures("untimed")

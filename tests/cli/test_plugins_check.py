@@ -74,7 +74,7 @@ def test_json_has_all_of_it(tmp_path: Path) -> None:
     assert found["contributes"] == {"command": ["hello-under-test"]}
     assert found["entry_points"] == {"mine": "under_test.plugin"}
     assert (found["kind"], found["distribution"], found["version"]) == ("folder", "under-test", "1.0")
-    assert 0 < found["import_ms"] < 1000
+    assert found["import_ms"] > 0
     [finding] = found["findings"]
     assert (finding["code"], finding["level"]) == ("import-prints", "warning")
     assert set(finding) == {"code", "level", "message", "where", "hint"}

@@ -19,13 +19,17 @@ TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "int": (in
 
 def judged_declarations(
     answer: Any, kind: str, hook: HookFunction, expected: type[Any]
-) -> tuple[list[Finding], list[Any]]:
-    """What is wrong with the answer of a hook that lists, and the declarations in it that are right."""
+) -> tuple[list[Finding], list[tuple[Any, bool]]]:
+    """What is wrong with the answer of a hook that lists, and its declarations, each with whether it is right.
+
+    Those that could not even be written down (a field of another type) are left out.
+    """
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of {expected.__name__}"
         return [finding("wrong-answer", message, hook.where)], []
     findings: list[Finding] = []
-    right, seen = [], set()
+    declarations: list[tuple[Any, bool]] = []
+    seen: set[str] = set()
     for position, declaration in enumerate(answer):
         if type(declaration) is not expected:
             got = type(declaration).__name__
@@ -34,13 +38,14 @@ def judged_declarations(
             continue
         wrong = list(_wrong(declaration, kind, hook))
         name = declaration.name
-        if isinstance(name, str) and name in seen:
+        typed = not list(_wrong_fields(declaration, "", hook))
+        if typed and name in seen:
             wrong.append(finding("duplicate-name", f"the {kind} '{name}' is declared twice", hook.where))
-        seen.add(name if isinstance(name, str) else None)
+        elif typed:
+            seen.add(name)
+            declarations.append((declaration, not any(one.level == "error" for one in wrong)))
         findings += wrong
-        if not any(one.level == "error" for one in wrong):
-            right.append(declaration)
-    return findings, right
+    return findings, declarations
 
 
 def judged_resolution(answer: Any, name: str, hook: HookFunction) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +26,7 @@ from mpsprobe.errors import MpsprobeError, PluginError
 from mpsprobe.loading import HookFailed, load, new_manager
 
 MOST_DECLARATIONS = 10_000
+SLOW_HOOK_S = 1.0  # of a hook that only lists; far above what a busy machine makes of some milliseconds
 NOBODYS_NAME = "no-such-workload-0b7e"
 OPEN_NAMES = ("hf:bert", "organisation/repository", "./folder", "model.py:make", "a:b", "name@1")
 """Names of the forms that plugins with open name spaces answer to, and one for each that they might."""
@@ -162,19 +164,23 @@ def _failed(one: HookFunction, error: BaseException, teller: Teller) -> None:
 
 
 def _listed(kind: str, one: HookFunction, function: Callable[..., Any], teller: Teller) -> None:
+    begin = time.perf_counter()
     answer = _answer(one, function, teller, {})
+    seconds = time.perf_counter() - begin
     if answer is _FAILED:
         return
+    if seconds > SLOW_HOOK_S:
+        teller.found("slow-hook", f"{one.hook} takes {seconds:.1f} s (at most {SLOW_HOOK_S:g})", one.where)
     expected = KINDS[kind][1]
-    findings, right = judged_declarations(answer, kind, one, expected)
+    findings, declarations = judged_declarations(answer, kind, one, expected)
     teller.found_all(findings)
     if not any(finding.level == "error" for finding in findings):
         try:
             checked(answer, one.hook, expected)
         except HookFailed as error:
             teller.found("left-out", str(error), one.where)
-    for declaration in right:
-        teller.tell(declared=kind, fields=dataclasses.asdict(declaration), where=one.where)
+    for declaration, sound in declarations:
+        teller.tell(declared=kind, fields=dataclasses.asdict(declaration), where=one.where, sound=sound)
 
 
 def _resolved(name: str, one: HookFunction, function: Callable[..., Any], teller: Teller) -> None:

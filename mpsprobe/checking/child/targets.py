@@ -21,6 +21,8 @@ def run(request: dict[str, Any], teller: Teller) -> None:
     for one in request["declarations"]:
         declaration = KINDS[one["kind"]][1](**_fields(one["fields"]))
         what, where = f"the {one['kind']} '{declaration.name}'", one["where"]
+        if not _is_target(declaration.target):
+            continue
         if declaration.target not in resolved:
             resolved[declaration.target] = None
             with teller.step(f"target:{declaration.target}", where=where) as wanted:
@@ -33,7 +35,7 @@ def run(request: dict[str, Any], teller: Teller) -> None:
         with teller.step(f"make:{one['kind']}:{declaration.name}", where=where) as wanted:
             if wanted:
                 sound = _is_sound(one["kind"], declaration, target, what, teller)
-        if sound and request["contracts"] and _has_contract(one["kind"]):
+        if sound and one["sound"] and request["contracts"] and _has_contract(one["kind"]):
             if (one["kind"], declaration.target) in held:
                 left_out.setdefault(declaration.target, []).append(declaration.name)
                 continue
@@ -45,6 +47,11 @@ def run(request: dict[str, Any], teller: Teller) -> None:
                     _hold_to_contract(one["kind"], declaration, what, teller, teller.place_of_target(target) or where)
     for name, names in left_out.items():
         teller.tell(note=f"the contract of {len(names)} more of {name}, one of which was held to it")
+
+
+def _is_target(target: str) -> bool:
+    module, colon, attribute = target.partition(":")
+    return bool(colon) and all(f"{module}.{attribute}".split("."))
 
 
 def _fields(plain: dict[str, Any]) -> dict[str, Any]:
