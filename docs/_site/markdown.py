@@ -21,12 +21,19 @@ class MarkdownDirective(SphinxDirective):
         raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
-        """Read what ``markdown()`` wrote; its headings become sections of the page."""
+        """Read what ``markdown()`` wrote; its headings become sections of the page.
+
+        MyST puts a section into the page as soon as it meets the heading. It is taken out again, or what stands before
+        the first heading would come after the last section.
+        """
         text = self.markdown(self.arguments[0] if self.arguments else "")
         lines = StringList(text.splitlines(), source=self.get_source_info()[0])
-        made = nodes.Element()
+        made, page = nodes.Element(), self.state_machine.node
+        before = len(page.children)
         self.state.nested_parse(lines, self.content_offset, made, match_titles=True)
-        return made.children
+        sections = page.children[before:]
+        del page.children[before:]
+        return [*made.children, *sections]
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -44,6 +44,13 @@ def test_every_flag_stands_on_the_page_of_its_command(path: tuple[str, ...], sit
             assert word in page
 
 
+def test_a_group_stands_before_the_commands_in_it(site: Path) -> None:
+    for path in COMMANDS:
+        if len(path) > 1:
+            page = _text(site / "reference" / "commands" / f"{path[0]}.html")
+            assert page.index(f"$ mpsprobe {path[0]} --help") < page.index(f"$ mpsprobe {' '.join(path)} --help")
+
+
 def test_every_command_stands_in_the_list(site: Path) -> None:
     page = _text(site / "reference" / "commands.html")
     for path in COMMANDS:
