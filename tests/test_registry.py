@@ -243,3 +243,34 @@ def test_the_process_has_one_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     use_registry(None)
     assert get_registry() is not first
     use_registry(None)
+
+
+TABLES = """
+@hookimpl
+def mpsprobe_kernel_tables():
+    return [KernelTablesDeclaration(name, target, "made for a test") for name, target in TABLES]
+
+class Tables:
+    backend = None
+    def releases(self): return []
+    def table(self, release): return None
+"""
+
+
+def test_kernel_tables_are_found_by_the_backend_that_a_user_types(plugin_folder: Path, told: Told) -> None:
+    body = TABLES + "TABLES = [('chip', 'chip_plugin:Tables'), ('none', 'chip_plugin:TABLES')]"
+    _plugin(plugin_folder, "chip", body)
+    registry = _registry(told)
+    assert list(registry.backends()) == ["chip", "none"]
+    assert type(registry.kernel_tables("chip")).__name__ == "Tables"
+    with pytest.raises(PluginError, match=r"the backend 'none' of chip 1\.0 is a list, not a KernelTables"):
+        registry.kernel_tables("none")
+    with pytest.raises(UnknownName, match="unknown backend 'chipp'; did you mean 'chip'"):
+        registry.kernel_tables("chipp")
+
+
+def test_a_backend_that_two_plugins_bring_belongs_to_neither(plugin_folder: Path, told: Told) -> None:
+    for name in ("one", "two"):
+        _plugin(plugin_folder, name, TABLES + f"TABLES = [('chip', '{name}_plugin:Tables')]")
+    with pytest.raises(PluginError, match=r"the backend 'chip' is declared by one 1\.0 and two 1\.0"):
+        _registry(told).kernel_tables("chip")

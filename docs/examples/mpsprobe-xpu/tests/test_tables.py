@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner, Result
 from mpsprobe.declarations import resolve
-from mpsprobe.discovery import FoundPlugin, find_plugins
 from mpsprobe.errors import MpsprobeError, TableError, UsageError
 from mpsprobe.protocols import KernelTables
 from mpsprobe.registry import Registry, get_registry, use_registry
+from mpsprobe.testing import install_plugin
 
 from mpsprobe_xpu import plugin, sources
 from mpsprobe_xpu.tables import XpuTables
@@ -122,12 +123,15 @@ def make():
 
 
 @pytest.fixture
-def registry() -> Registry:
-    """One that has this plugin, whether it is installed or not."""
-    others = [one for one in find_plugins() if one.distribution != "mpsprobe-xpu"]
-    made = Registry([*others, FoundPlugin("xpu", "mpsprobe-xpu", "0.1.0", "mpsprobe_xpu.plugin")])
-    use_registry(made)
-    return made
+def plugin_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The plugin is found as an installed one is, whether it is installed or not."""
+    if "xpu" not in Registry().backends():
+        code = "from mpsprobe_xpu.plugin import mpsprobe_kernel_tables"
+        install_plugin(tmp_path, "mpsprobe-xpu", code, version="0.1.0")
+        monkeypatch.syspath_prepend(str(tmp_path))
+    use_registry(None)
+    yield
+    use_registry(None)
 
 
 def run(*arguments: str) -> Result:
@@ -139,8 +143,8 @@ def run(*arguments: str) -> Result:
     return result
 
 
-def test_a_model(registry: Registry, tmp_path: Path, wheel: Path, checkout: Path) -> None:
-    del registry, wheel
+@pytest.mark.usefixtures("plugin_is_there")
+def test_a_model(tmp_path: Path, checkout: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
     arguments = ("coverage", f"{tmp_path / 'model.py'}:make", "--backend", "xpu", "--format", "json")
     report = json.loads(run(*arguments).stdout)
@@ -154,7 +158,7 @@ def test_a_model(registry: Registry, tmp_path: Path, wheel: Path, checkout: Path
     assert {one["operator"]: one["verdict"] for one in report["operators"]}["aten::relu"] == "native"
 
 
-def test_the_tables_are_listed(registry: Registry) -> None:
-    del registry
+@pytest.mark.usefixtures("plugin_is_there")
+def test_the_tables_are_listed() -> None:
     [found] = json.loads(run("kernels", "show", "aten::addmm.default", "--backend", "xpu", "--format", "json").stdout)
     assert found["verdict"] == "native"

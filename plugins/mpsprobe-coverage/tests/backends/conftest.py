@@ -1,7 +1,8 @@
-"""Makes the made workloads of the scanner's tests importable, and a registry with one plugin of the test's own."""
+"""Makes the made workloads of the scanner's tests importable, and a plugin that brings a test's own tables."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +11,38 @@ from typing import Any
 import pytest
 
 from mpsprobe.registry import use_registry
+from mpsprobe.testing import install_plugin
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "scanner")]
+PLUGIN = """
+    from mpsprobe import hookimpl
+    from mpsprobe.declarations import KernelTablesDeclaration
+
+    @hookimpl
+    def mpsprobe_kernel_tables():
+        return [KernelTablesDeclaration({name!r}, "made_backend:current", "Of a test.")]
+"""
 
 
 @pytest.fixture
-def bring() -> Iterator[Any]:
-    """``bring(tables, name="made")`` makes ``tables`` those of the backend ``name`` in this process."""
+def bring(tmp_path: Path) -> Iterator[Any]:
+    """``bring(tables, name="made")`` makes ``tables`` those of the backend ``name``, brought by mpsprobe-made 1.0."""
     import made_backend
 
-    yield made_backend.bring
-    use_registry(None)
+    before, numbers = list(sys.path), itertools.count()
+
+    def forget() -> None:
+        sys.path[:] = before
+        sys.modules.pop("mpsprobe_made_plugin", None)
+        use_registry(None)
+
+    def bring(tables: Any, name: str = "made") -> None:
+        forget()
+        made_backend.current = tables
+        folder = tmp_path / f"plugin-{next(numbers)}"
+        folder.mkdir()
+        install_plugin(folder, "mpsprobe-made", PLUGIN.format(name=name))
+        sys.path.insert(0, str(folder))
+
+    yield bring
+    forget()

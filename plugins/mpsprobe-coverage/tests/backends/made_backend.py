@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpsprobe import hookimpl
-from mpsprobe.declarations import KernelTablesDeclaration
-from mpsprobe.discovery import FoundPlugin, find_plugins
 from mpsprobe.protocols import Backend, BackendKernels
-from mpsprobe.registry import Registry, use_registry
 
 RELEASE = "2.13.0"
 XPU = Backend("xpu", "XPU", "XPU", variable="PYTORCH_ENABLE_XPU_FALLBACK=1")
@@ -41,18 +37,4 @@ class Made:
         return BackendKernels(release, self._kernels, **self._more)
 
 
-current: Any = Made()
-declared = "made"
-
-
-@hookimpl
-def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
-    return [KernelTablesDeclaration(declared, "made_backend:current", "Of a test.")]
-
-
-def bring(tables: Any, name: str = "made") -> None:
-    """Make ``tables`` those of the backend ``name``."""
-    global current, declared
-    current, declared = tables, name
-    found = FoundPlugin("made", "mpsprobe-made", "1.0", "made_backend")
-    use_registry(Registry([*find_plugins(), found]))
+current: Any = Made()  # what the plugin's declaration names
