@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mpsprobe.checking.child.telling import lies_in
 from mpsprobe.checking.findings import Finding
 from mpsprobe.containment import TIMEOUT_VARIABLE
 
@@ -159,7 +160,7 @@ class Run:
         """The plugin's line that was running, from what ``faulthandler`` wrote."""
         for file, line in FRAME.findall(trace):
             real = os.path.realpath(file)
-            if real.startswith(self._own):
+            if lies_in(real, self._own):
                 with contextlib.suppress(ValueError):
                     return f"{Path(real).relative_to(self._root.resolve()).as_posix()}:{line}"
                 return f"{Path(real).name}:{line}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,33 @@ def test_a_thread_that_goes_on_is_told(tmp_path: Path) -> None:
     findings = check_plugin(make_project(tmp_path, code))
     assert "import-hangs" in codes(findings)
     assert any("keeps every command from ending: mine" in one.message for one in findings)
+
+
+@pytest.mark.usefixtures("untimed")
+def test_the_findings_of_doctor_are_judged_and_may_import_what_they_judge(tmp_path: Path) -> None:
+    code = """
+    @hookimpl
+    def mpsprobe_diagnose(environment):
+        import numpy
+        assert environment["python"]
+        return [Diagnosis("bad", "It is.", None), Diagnosis("ok", 3), "fine"]
+
+    @hookimpl
+    def mpsprobe_probes():
+        return []
+    """
+    project = make_project(tmp_path, "from mpsprobe.declarations import Diagnosis\n" + textwrap.dedent(code))
+    findings = [one for one in check_plugin(project) if one.code != "undeclared-dependency"]
+    assert [(one.code, one.message) for one in findings] == [
+        ("bad-field", "the diagnosis 0 has 'bad' in its level"),
+        ("bad-field", "the diagnosis 1 has an int as its message, which should be str"),
+        ("wrong-type", "element 2 of what mpsprobe_diagnose returns is a str instead of a Diagnosis"),
+    ]
+
+
+@pytest.mark.usefixtures("untimed")
+def test_a_hook_that_imports_something_heavy_is_told(tmp_path: Path) -> None:
+    code = "@hookimpl\ndef mpsprobe_probes():\n    import pydantic\n    return []\n"
+    [found] = check_plugin(make_project(tmp_path, code))
+    assert (found.code, found.where) == ("heavy-import", "src/under_test/plugin.py:6")
+    assert found.message.startswith("the hook mpsprobe_probes imports pydantic")

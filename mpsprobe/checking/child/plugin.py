@@ -50,7 +50,8 @@ def run(request: dict[str, Any], teller: Teller) -> None:
     teller.tell(hooks=sorted({one.hook for one in functions if one.marked and one.hook in hooks}))
     wrong = any(one.level == "error" for one in problems)
     _hold_against_loading(found, teller, wrong)
-    for one in callable_ones(functions, hooks):
+    # Diagnoses come last: they may import what they judge, and what is imported already is not seen again.
+    for one in sorted(callable_ones(functions, hooks), key=lambda one: one.hook == "mpsprobe_diagnose"):
         _called(one, getattr(plugin, one.name), teller, recorder)
     teller.tell(examined=True)
 

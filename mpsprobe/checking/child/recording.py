@@ -32,7 +32,7 @@ class Recorder:
     def heavy(self) -> dict[str, tuple[str, str]]:
         """(chain of who imported it, the plugin's own line) of each package that was imported since the last question.
 
-        What another heavy package brought is left out: it goes when that one does.
+        What another heavy package brought is left out (it goes when that one does), and what the plugin had no part in.
         """
         found = {name: chain for name, chain in self._chains.items() if name in sys.modules and chain[1]}
         self._chains = dict.fromkeys(self._chains, ("", ""))
@@ -60,4 +60,4 @@ class Recorder:
                 if self._teller.is_own(file):
                     own = place
             frame = frame.f_back
-        return " → ".join([*reversed(frames), name]), own or (frames[-1] if frames else "?")
+        return " → ".join([*reversed(frames), name]), own

@@ -9,12 +9,17 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.checking.findings import Finding, finding
 from mpsprobe.loading import describe
+
+
+def lies_in(path: str, places: Iterable[str]) -> bool:
+    """Whether the real ``path`` is one of ``places``, or lies below one, or is a module of that name."""
+    return any(path in (one, f"{one}.py") or path.startswith(one.rstrip(os.sep) + os.sep) for one in places)
 
 
 class Teller:
@@ -80,7 +85,7 @@ class Teller:
 
     def is_own(self, path: str) -> bool:
         """Whether the file lies in the plugin that is checked."""
-        return os.path.realpath(path).startswith(self._own)
+        return lies_in(os.path.realpath(path), self._own)
 
     def shown(self, path: str) -> str:
         """``path`` relative to the plugin's folder where it lies in there."""
