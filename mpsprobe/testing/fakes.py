@@ -255,7 +255,13 @@ class FakeProbe:
 
 @dataclass
 class FakeRunner:
-    """A runner that leaves everything to the device; ``reason`` makes it unavailable."""
+    """A runner that leaves everything to the device.
+
+    Attributes:
+        name: what it is called.
+        reason: why it is unavailable, if it is.
+        opened: workload, options and device of each ``open``.
+    """
 
     name: str = "fake"
     reason: str | None = None
@@ -274,7 +280,11 @@ class FakeRunner:
 
 @dataclass
 class FakeExporter:
-    """An exporter that writes the kind of a report on one line, and remembers the reports in ``rendered``."""
+    """An exporter that writes the kind of a report on one line.
+
+    Attributes:
+        rendered: the reports, in order.
+    """
 
     rendered: list[Report] = field(default_factory=list)
 

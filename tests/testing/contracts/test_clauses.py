@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import random
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from mpsprobe.declarations import CommandDeclaration, ExporterDeclaration, WorkloadDeclaration
+from mpsprobe.declarations import (
+    CommandDeclaration,
+    DeviceDeclaration,
+    ExporterDeclaration,
+    ProbeDeclaration,
+    RunnerDeclaration,
+    ScannerDeclaration,
+    WorkloadDeclaration,
+)
 from mpsprobe.testing import (
     Broken,
     FakeDevice,
@@ -26,6 +39,9 @@ from mpsprobe.testing import (
 )
 from mpsprobe.testing.contracts import device, exporter, probe, runner, scanner, workload
 from mpsprobe.testing.contracts.clauses import Contract, listed
+from mpsprobe.testing.contracts.leaving import left_as_found
+from mpsprobe.testing.contracts.process_state import restored
+from mpsprobe.testing.contracts.subjects import given
 
 CONTRACTS: list[Contract[Any]] = [
     device.DEVICE,
@@ -181,3 +197,71 @@ def test_a_failure_under_pytest_shows_the_plugins_code_and_not_ours(tmp_path: Pa
     assert "return report.no_such_field" in done.stdout
     assert "raised AttributeError" in done.stdout
     assert "def doing" not in done.stdout and "__tracebackhide__" not in done.stdout
+
+
+MODULE = """
+from mpsprobe.testing import FakeDevice, FakeProbe, FakeRunner, FakeWorkload, TinyWorkload
+from tests.testing.contracts.test_scanner import Scans
+
+class Device(FakeDevice):
+    name = "fake"
+
+def make(name):
+    return TinyWorkload(name)
+"""
+
+
+def test_every_kind_of_declaration_has_its_contract(plugin_folder: Path) -> None:
+    (plugin_folder / "parts.py").write_text(MODULE, encoding="utf-8")
+    sound = [
+        WorkloadDeclaration("tiny", "parts:make", "x"),
+        ProbeDeclaration("fake", "parts:FakeProbe", "x"),
+        DeviceDeclaration("fake", "parts:Device", "x"),
+        RunnerDeclaration("fake", "parts:FakeRunner", "x"),
+        ScannerDeclaration("fake", "parts:Scans", "x"),
+    ]
+    for declaration in sound:
+        assert broken_clauses(declaration) == [], declaration
+        [found] = broken_clauses(dataclasses.replace(declaration, target="parts:Nothing"))
+        assert found.clause == "is_what_it_declares" and "'parts:Nothing'" in found.problem
+
+
+def test_an_exception_that_no_clause_expects_is_told_all_the_same() -> None:
+    class Odd(FakeDevice):
+        @property
+        def name(self) -> str:  # type: ignore[override]
+            raise LookupError("no name today")
+
+        @name.setter
+        def name(self, value: str) -> None:
+            del value
+
+    [found] = device.DEVICE.broken(device.DeviceSubject(DeviceDeclaration("x", "m:x", "x"), given(Odd), FakeWorkload()))
+    assert "no name today" in found.problem
+
+
+def test_what_a_process_state_can_put_back_is_put_back(tmp_path: Path) -> None:
+    import numpy
+
+    before = (Path.cwd(), numpy.random.get_state()[1].tolist(), random.getstate(), torch.get_rng_state().tolist())
+    with restored():
+        os.chdir(tmp_path)
+        numpy.random.seed(1)
+        random.seed(1)
+        torch.manual_seed(1)
+        sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+        torch.set_default_device("meta")
+    after = (Path.cwd(), numpy.random.get_state()[1].tolist(), random.getstate(), torch.get_rng_state().tolist())
+    assert after == before
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_what_is_left_changed_is_named_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADE_BY_A_TEST", "1")
+    filters = list(warnings.filters)
+    with pytest.raises(Broken) as caught, left_as_found("it"):
+        os.environ["MADE_BY_A_TEST"] = "2"
+        sys.path.append("elsewhere")
+        warnings.simplefilter("ignore")
+    assert str(caught.value) == "it changes 'environment variables', 'sys.path' and 'the warnings filter'"
+    assert os.environ["MADE_BY_A_TEST"] == "1" and "elsewhere" not in sys.path and list(warnings.filters) == filters
