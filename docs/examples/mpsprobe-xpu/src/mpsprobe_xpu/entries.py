@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from mpsprobe.errors import TableError
 
-# Both are safe loaders. The file has 16,000 lines: C takes 1 s, Python 10 s.
+# Both are safe loaders. The file has 16,000 lines: C takes 0.3 s, Python 3 s.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)?(?=\()")
 
