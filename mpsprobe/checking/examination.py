@@ -69,27 +69,10 @@ def examine(
     Args:
         blocked: plugins that are not asked for the names that they have.
         folders: of single files that are asked too; by default those of ``MPSPROBE_PLUGINS_DIR``.
-        progress: takes what is done now, in a few words, and an empty text at the end.
+        progress: takes what is done next, in a few words.
     """
-    tell = progress or (lambda _text: None)
-    try:
-        others = {
-            "blocked": sorted(blocked),
-            "folders": list(folders_from_environment() if folders is None else folders),
-        }
-        return _examine(target, run_tests, time_limit, contracts, others, tell)
-    finally:
-        tell("")
-
-
-def _examine(
-    target: str | Path,
-    run_tests: bool,
-    time_limit: float,
-    contracts: bool,
-    others: dict[str, list[str]],
-    tell: Callable[[str], None],
-) -> Examined:
+    tell = progress or (lambda _what: None)
+    others = {"blocked": sorted(blocked), "folders": list(folders_from_environment() if folders is None else folders)}
     with ExitStack() as stack:
         subject = stack.enter_context(found_subject(target))
         examined = Examined(subject, list(subject.findings))
@@ -97,7 +80,6 @@ def _examine(
             from mpsprobe.checking.own_tests import check_that_tests_can_run
 
             check_that_tests_can_run(subject)
-        tell("reading it")
         examined.findings += [*judged_metadata(subject), *judged_sources(subject)]
         check = _Check(subject, examined, time_limit, contracts, others, tell)
         for point in subject.entry_points:

@@ -41,7 +41,7 @@ def judged_metadata(subject: Subject) -> Iterator[Finding]:
         if not any(one.startswith(PRIVATE) for one in metadata.classifiers):
             lacking = [f"{field} ({what})" for field, what in WANTED.items() if field not in metadata.given]
             if lacking:
-                yield finding("missing-metadata", f"it does not say {', '.join(lacking)}", metadata.where)
+                yield finding("missing-metadata", f"it lacks {', '.join(lacking)}", metadata.where)
         if not subject.is_core:
             yield from _requires_ours(requirements, metadata)
     for text in metadata.dependencies:

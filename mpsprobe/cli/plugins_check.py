@@ -88,17 +88,20 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
     Exit code 0 for a sound plugin, 1 for findings (--fail-on), 2 for wrong use.
     """
     from mpsprobe.checking.examination import examine
+    from mpsprobe.progress import make_progress
     from mpsprobe.registry import get_registry
 
-    examined = examine(
-        target,
-        run_tests=run_tests,
-        time_limit=time_limit,
-        contracts=contracts,
-        blocked=get_registry().blocked,
-        folders=get_registry().folders,
-        progress=_tell if sys.stderr is not None and sys.stderr.isatty() else None,
-    )
+    with make_progress() as progress:
+        progress.start(None, "reading the plugin")
+        examined = examine(
+            target,
+            run_tests=run_tests,
+            time_limit=time_limit,
+            contracts=contracts,
+            blocked=get_registry().blocked,
+            folders=get_registry().folders,
+            progress=progress.advance,
+        )
     if format_name == "json":
         write_stdout(json.dumps(_plain(examined), indent=2))
     else:
@@ -108,11 +111,6 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
     failing = {"error"} if fail_on == "error" else {"error", "warning"}
     if any(one.level in failing for one in examined.findings):
         click.get_current_context().exit(1)
-
-
-def _tell(line: str) -> None:
-    """One line that the next one takes the place of."""
-    click.echo(f"\r\x1b[2K{printable(line)}" if line else "\r\x1b[2K", nl=False, err=True)
 
 
 def _coloured() -> bool:
