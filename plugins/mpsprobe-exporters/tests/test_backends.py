@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mpsprobe.registry import get_registry
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, OperatorFinding, Target
 from mpsprobe.testing import sample_coverage_report, sample_matrix_report
 from mpsprobe_exporters import answer, backends
@@ -76,3 +77,14 @@ def test_advice_where_the_scanner_gave_none(verdict: str, variable: str | None, 
     )
     said = advice(finding, "2.13.0", XPU.model_copy(update={"variable": variable}))
     assert told in said and "MPS" not in said and "Mac" not in said
+
+
+@pytest.mark.parametrize("name", ["prometheus", "junit"])
+def test_two_backends_are_told_apart(name: str) -> None:
+    exporter = get_registry().exporter(name)
+    matrix = sample_matrix_report()
+    cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
+    for report in (on_xpu(), matrix.model_copy(update={"releases": cells})):
+        assert "XPU" in exporter.render(report)
+    for report in (sample_coverage_report(), matrix):
+        assert "backend" not in exporter.render(report)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MatrixReport,
         ProfileCell,
         ProfileReport,
+        Target,
     )
     from mpsprobe.schemas.environment import Environment
     from mpsprobe_exporters.reading import Known
@@ -107,7 +108,7 @@ def _key(cell: ProfileCell) -> ConfigurationKey:
 
 def _coverage(report: CoverageReport) -> Suite:
     """One case for each operator; of several verdicts each is one."""
-    group = f"mpsprobe.coverage.{_part(report.workload.name)}"
+    group = f"mpsprobe.coverage.{_part(report.workload.name)}{_backend(report.target)}"
     release = report.target.torch
     cases = []
     for one in (*answer.findings(report), *answer.natives(report)):
@@ -139,7 +140,12 @@ def _coverage(report: CoverageReport) -> Suite:
         cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
     properties = [("judged torch", release), ("method", report.method), *_environment(report.environment)]
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
-    return Suite(f"mpsprobe coverage on torch {release}", cases, properties)
+    return Suite(f"mpsprobe coverage on {backends.on_release(report.target, release)}", cases, properties)
+
+
+def _backend(target: Target) -> str:
+    """The part of a group's name for another backend than MPS."""
+    return "" if backends.is_mps(target) else f".{_part(backends.label(target))}"
 
 
 def _matrix(report: MatrixReport) -> list[Suite]:
@@ -148,11 +154,11 @@ def _matrix(report: MatrixReport) -> list[Suite]:
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
         release = one_line(cell.target.torch)
-        group = f"mpsprobe.coverage.{_part(report.workload.name)}.torch {_part(release)}"
+        group = f"mpsprobe.coverage.{_part(report.workload.name)}{_backend(cell.target)}.torch {_part(release)}"
         cases = []
         for name in names:
             verdict = cell.findings.get(name)
-            message = f"{verdict} on torch {release}"
+            message = f"{verdict} on {backends.on_release(cell.target, release)}"
             outcome = "failure" if verdict in FAILING else "skipped" if verdict == "unknown" else "passed"
             if verdict is None and cell.failure is not None:
                 outcome, message = "skipped", "not met before the run stopped"
@@ -163,7 +169,8 @@ def _matrix(report: MatrixReport) -> list[Suite]:
         outcome = "failure" if cell.failure is not None else "passed"
         kind = cell.failure.error if cell.failure is not None else ""
         cases.append(Case(group, "the whole step runs", None, outcome, kind, message))
-        made.append(Suite(f"mpsprobe coverage on torch {release}", cases, _environment(report.environment)))
+        on = backends.on_release(cell.target, release)
+        made.append(Suite(f"mpsprobe coverage on {on}", cases, _environment(report.environment)))
     return made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import backends
 from mpsprobe_exporters.reading_words import unit_place
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         ProbeReading,
         ProfileCell,
         ProfileReport,
+        Target,
     )
     from mpsprobe.schemas.environment import Environment
     from mpsprobe_exporters.reading import Known
@@ -181,7 +183,7 @@ def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) ->
 
 def _coverage(metrics: Metrics, report: CoverageReport) -> None:
     _environment(metrics, report.environment)
-    labels = {"workload": report.workload.name, "phase": report.workload.phase, "torch": report.target.torch}
+    labels = _judged(report, report.target)
     counts = Counter(left.operator for left in report.not_judged)
     _summary(metrics, report.summary, labels)
     metrics.add("coverage_not_judged", "Operators that no table covers.", "", labels, len(counts))
@@ -191,9 +193,16 @@ def _coverage(metrics: Metrics, report: CoverageReport) -> None:
 def _matrix(metrics: Metrics, report: MatrixReport) -> None:
     _environment(metrics, report.environment)
     for cell in report.releases:
-        labels = {"workload": report.workload.name, "phase": report.workload.phase, "torch": cell.target.torch}
+        labels = _judged(report, cell.target)
         _summary(metrics, cell.summary, labels)
         metrics.add("coverage_failed", "1 if the run stopped.", "", labels, cell.failure is not None)
+
+
+def _judged(report: CoverageReport | MatrixReport, target: Target) -> dict[str, str]:
+    """Labels; another backend than MPS is named, or its series would be those of MPS."""
+    backend = "" if backends.is_mps(target) else backends.label(target)
+    made = {"workload": report.workload.name, "phase": report.workload.phase, "torch": target.torch}
+    return {**made, "backend": backend}
 
 
 def _summary(metrics: Metrics, summary: CoverageSummary, labels: dict[str, str]) -> None:
