@@ -9,6 +9,7 @@ from typing import Any
 
 import click  # noqa: F401 - every command has imported it before a plugin is loaded
 
+import mpsprobe.registry  # noqa: F401 - as click
 from mpsprobe.checking.child.entering import enter, found_plugin
 from mpsprobe.checking.child.telling import Teller
 
