@@ -21,6 +21,9 @@ YAML = """
 - func: _sparse_mm(Tensor a) -> Tensor
   dispatch:
     SparseXPU: sparse_mm
+- func: add.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+  ufunc_inner_loop:
+    Generic: add (AllAndComplex)
 - func: linear(Tensor input) -> Tensor
 - func: nothing(Tensor input) -> Tensor
   dispatch: {}
@@ -35,7 +38,9 @@ def test_keys_and_delegates() -> None:
 
 
 def test_of_another_backend() -> None:
-    assert entries.kernels(YAML, "CUDA", "a yaml") == {"CUDA": {"aten::mm", "aten::mm.out", "aten::relu"}}
+    assert entries.kernels(YAML, "CUDA", "a yaml") == {
+        "CUDA": {"aten::add.out", "aten::mm", "aten::mm.out", "aten::relu"}
+    }
     assert entries.kernels(YAML, "HPU", "a yaml") == {}
 
 

@@ -10,6 +10,7 @@ from mpsprobe.errors import TableError
 
 # Both are safe loaders. The file has 16,000 lines: C takes 0.3 s, Python 3 s.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UFUNCS = {"CPU", "CUDA"}  # `UFUNC_DISPATCH_KEYS` in torchgen/model.py: it writes these kernels itself
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)?(?=\()")
 
 
@@ -33,7 +34,7 @@ def kernels(text: str, backend: str, where: str) -> dict[str, set[str]]:
         name = _NAME.match(str(entry.get("func", ""))) if isinstance(entry, dict) else None
         if name is None:
             raise TableError(f"{where} is no native_functions.yaml: its entry {number} has no 'func'")
-        keys[name[0]] = _dispatch_keys(entry.get("dispatch"))
+        keys[name[0]] = _dispatch_keys(entry.get("dispatch")) | (_UFUNCS if "ufunc_inner_loop" in entry else set())
         if entry.get("structured_delegate"):
             delegates[name[0]] = str(entry["structured_delegate"]).strip()
     found: dict[str, set[str]] = {}
