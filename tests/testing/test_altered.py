@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any, Self
 
 import pytest
+from pydantic import Field, model_validator
 
 from mpsprobe.schemas import CoverageReport, ProfileReport
+from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import KINDS, parse_report
 from mpsprobe.testing import sample_coverage_report, sample_profile_report, sample_reports
 from mpsprobe.testing.altered import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
@@ -66,3 +69,32 @@ def test_unknown_keys_are_in_every_record(kind: str) -> None:
     assert number != number
     document = json.loads(changed.model_dump_json())
     assert all("from_a_newer_version" in one for one in document.values() if isinstance(one, dict) and "name" in one)
+
+
+class Pattern(Record):
+    """A report of a stranger's, that takes no text in one place and no number in another."""
+
+    kind: str
+    schema_version: int
+    name: str
+    version: str = Field(pattern="[0-9]+")
+    sizes: dict[str, int] = Field(default={}, max_length=1)
+
+
+def test_what_a_schema_refuses_is_put_back() -> None:
+    report: Any = Pattern(kind="pattern", schema_version=1, name="a", version="12", sizes={"b": 1})
+    changed: Any = with_text(report, "<x>")
+    assert (changed.name, changed.version, changed.sizes, changed.kind) == ("<x>", "12", {"<x>": 1}, "pattern")
+    assert with_number(report, 5).model_dump() == {**report.model_dump(), "sizes": {"b": 5}}
+
+
+def test_a_report_that_can_only_be_as_it_is_stays() -> None:
+    class Stubborn(Pattern):
+        @model_validator(mode="after")
+        def _same(self) -> Self:
+            if self.name != "a":
+                raise ValueError("it is called a")
+            return self
+
+    report: Any = Stubborn(kind="pattern", schema_version=1, name="a", version="12")
+    assert with_text(report, "<x>") == report

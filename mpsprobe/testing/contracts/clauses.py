@@ -142,7 +142,8 @@ def _method(clause: Clause[Any], subject: Any) -> Callable[[Any], None]:
         del self
         broken = clause.broken(subject)
         if broken is not None:
-            raise Broken(f"{clause.says}\n{broken}") from broken.__cause__
+            # The short class name leaves pytest's summary room for what is broken.
+            raise AssertionError(f"{broken}\nThe contract: {clause.says}") from broken.__cause__
 
     test.__name__ = test.__qualname__ = f"test_{clause.name}"
     test.__doc__ = clause.says
