@@ -15,7 +15,7 @@ PAIRS = [(one, kind) for one in mpsprobe_exporters() for kind in one.kinds]
 
 
 @pytest.mark.parametrize(("declaration", "kind"), PAIRS, ids=lambda one: getattr(one, "name", one))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_any_report_is_rendered(declaration: ExporterDeclaration, kind: str, data: st.DataObject) -> None:
     report = data.draw(reports_of(kind))
