@@ -43,6 +43,7 @@ class Examined:
         hooks: the hooks that it implements.
         import_ms: the median time that importing its thin module takes beside what mpsprobe imports anyway; ``None``
             where it cannot be imported.
+        tests: the last line of the plugin's own tests; ``None`` where they were not run.
         not_checked: what could not be looked at, and why; no fault of the plugin.
     """
 
@@ -51,6 +52,7 @@ class Examined:
     contributes: dict[str, list[str]] = field(default_factory=dict)
     hooks: list[str] = field(default_factory=list)
     import_ms: float | None = None
+    tests: str | None = None
     not_checked: list[str] = field(default_factory=list)
 
 
@@ -88,7 +90,8 @@ def examine(
             from mpsprobe.checking.own_tests import run_own_tests
 
             tell("running its tests")
-            examined.findings += run_own_tests(subject)
+            found, examined.tests = run_own_tests(subject)
+            examined.findings += found
     examined.findings = in_order(examined.findings)
     return examined
 

@@ -35,8 +35,8 @@ def check_that_tests_can_run(subject: Subject) -> None:
         raise MissingPackage("--tests", "mpsprobe[testing]")
 
 
-def run_own_tests(subject: Subject) -> list[Finding]:
-    """What pytest says in the subject's folder.
+def run_own_tests(subject: Subject) -> tuple[list[Finding], str]:
+    """What pytest says in the subject's folder: findings, and its last line (``14 passed in 2.31s``).
 
     The plugin need not be installed: its packages are put on ``PYTHONPATH``, and so is metadata that names its entry
     points, so that commands which the tests start find it too.
@@ -65,18 +65,18 @@ def run_own_tests(subject: Subject) -> list[Finding]:
                     check=False,
                 ).returncode
             except subprocess.TimeoutExpired:
-                return [finding("tests-failed", f"pytest does not end within {LIMIT_S:g} s", "tests")]
+                return [finding("tests-failed", f"pytest does not end within {LIMIT_S:g} s", "tests")], "not at an end"
         text = output.read_bytes()[-SHOWN_CHARACTERS:].decode("utf-8", "replace")
-    if ended == 0:
-        return []
-    if ended == NO_TESTS:
-        return [finding("no-tests", "pytest finds no tests", subject.shown)]
-    failed = FAILED.findall(text)
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "").strip("= ")
+    if ended == 0:
+        return [], last
+    if ended == NO_TESTS:
+        return [finding("no-tests", "pytest finds no tests", subject.shown)], last
+    failed = FAILED.findall(text)
     found = [finding("tests-failed", one, "tests") for one in failed[:MOST_SHOWN]]
     if len(failed) > MOST_SHOWN:
         found.append(finding("tests-failed", f"and {len(failed) - MOST_SHOWN} more: {last}", "tests"))
-    return found or [finding("tests-failed", f"pytest ends with exit code {ended}: {last}", "tests")]
+    return found or [finding("tests-failed", f"pytest ends with exit code {ended}: {last}", "tests")], last
 
 
 def _write_metadata(subject: Subject, folder: Path) -> None:

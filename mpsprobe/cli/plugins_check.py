@@ -135,6 +135,7 @@ def _plain(examined: Examined) -> dict[str, Any]:
         "hooks": examined.hooks,
         "contributes": examined.contributes,
         "import_ms": None if examined.import_ms is None else round(examined.import_ms, 2),
+        "tests": examined.tests,
         "findings": [one.as_dict() for one in examined.findings],
         "not_checked": examined.not_checked,
         "summary": {"errors": counts["error"], "warnings": counts["warning"]},
@@ -185,7 +186,9 @@ def _summary_lines(examined: Examined, width: int) -> Iterator[str]:
     if others := [hook for hook in examined.hooks if hook in {"mpsprobe_resolve_workload", "mpsprobe_diagnose"}]:
         rows.append(("hooks", ", ".join(others)))
     if examined.import_ms is not None:
-        rows.append(("import", f"{examined.import_ms:.1f} ms"))
+        rows.append(("import", f"{examined.import_ms:,.1f} ms"))
+    if examined.tests is not None:
+        rows.append(("tests", printable(examined.tests)))
     rows += [("not checked", printable(one)) for one in examined.not_checked]
     column = max((len(name) for name, _ in rows), default=0) + 4
     for name, text in rows:

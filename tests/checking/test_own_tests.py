@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.checking import check_plugin
+from mpsprobe.checking import check_plugin, examine
 from mpsprobe.errors import UsageError
 from tests.checking.projects import codes, make_project
 
@@ -36,7 +36,9 @@ def _project(folder: Path, tests: str | None) -> Path:
 
 def test_the_plugin_is_as_though_it_were_installed(tmp_path: Path) -> None:
     project = _project(tmp_path, INSTALLED)
-    assert check_plugin(project, run_tests=True) == []
+    examined = examine(project, run_tests=True)
+    assert examined.findings == []
+    assert (examined.tests or "").startswith("2 passed in ")
     assert not list(project.rglob("__pycache__"))
     assert not (project / ".pytest_cache").exists()
 
