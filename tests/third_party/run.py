@@ -28,7 +28,8 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("*/p
 OURS = ("mpsprobe", "mpsprobe_exporters", "mpsprobe_coverage", "mpsprobe_devices")
 """The wheels that are installed; the one for Hugging Face would bring transformers, which nothing here needs."""
 
-CHECK = ("plugins", "check", "--fail-on", "warning")
+# The first import of torch can take longer than the usual 10 s on a machine that does much else.
+CHECK = ("plugins", "check", "--fail-on", "warning", "--time-limit", "60")
 Use = tuple[Sequence[str], str]
 """Arguments of mpsprobe, and what has to be in what that prints or in the file ``out`` that it writes."""
 
@@ -51,7 +52,7 @@ USES: dict[str, Use] = {
     "fresh-command": (("fresh-command", "report.json"), "head"),
 }
 SAMPLE = """
-import pathlib, sys, mpsprobe
+import pathlib, sys, mpsprobe, torch
 from mpsprobe.testing import sample_coverage_report
 assert pathlib.Path(mpsprobe.__file__).is_relative_to(sys.prefix), mpsprobe.__file__
 pathlib.Path("report.json").write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
@@ -97,8 +98,8 @@ class Stranger:
         return printed
 
     def installs(self, what: str, *arguments: str | Path) -> None:
-        """``pip install`` with the versions that this repository is tested with, and without their build tools anew."""
-        pinned = ("-q", "--no-build-isolation", "-c", ROOT / "constraints.txt")
+        """``pip install`` with the versions that this repository is tested with; what is imported is compiled then."""
+        pinned = ("-q", "--no-compile", "--no-build-isolation", "-c", ROOT / "constraints.txt")
         self.does(f"pip install {what}", "python", "-m", "pip", "install", *pinned, *arguments)
 
     def uses(self, name: str) -> None:
@@ -132,7 +133,7 @@ def failed(text: str) -> None:
 
 
 def prepare(stranger: Stranger, wheels: Path) -> None:
-    """Our wheels, and from the index what they and an author need."""
+    """Our wheels, from the index what they and an author need, and torch imported once, which compiles it."""
     found = [path for name in OURS for path in wheels.glob(f"{name}-[0-9]*.whl")]
     if len(found) != len(OURS):
         failed(f"{wheels} should hold one wheel for each of {', '.join(OURS)}; it has {[one.name for one in found]}")
