@@ -9,6 +9,8 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
+MARKUP = re.compile(r"([\\`*_<>\[\]])")
+
 
 class MarkdownDirective(SphinxDirective):
     """A directive whose content is made by ``markdown()``: ``argument`` says of what."""
@@ -54,7 +56,8 @@ def code(text: object) -> str:
 
 def from_docstring(text: str) -> str:
     """Running text of a docstring, where code stands between double backquotes, as Markdown."""
-    return re.sub(r"``(.+?)``", r"`\1`", text, flags=re.DOTALL)
+    parts = re.split(r"(``.+?``)", text, flags=re.DOTALL)
+    return "".join(part[1:-1] if part.startswith("``") else MARKUP.sub(r"\\\1", part) for part in parts)
 
 
 def block(language: str, text: str) -> str:
