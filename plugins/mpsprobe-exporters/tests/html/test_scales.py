@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mpsprobe_exporters.html.scales import Quantity, axis, percent, thinned
 
 
+@example([-5.0, -3.0], True, "time")
 @given(st.lists(st.floats(-1e300, 1e300), max_size=20), st.booleans(), st.sampled_from(["time", "bytes", "count"]))
 def test_every_value_has_a_place(values: list[float], zero: bool, quantity: Quantity) -> None:
     made = axis(values, quantity, zero=zero)

@@ -38,7 +38,7 @@ def axis(values: Sequence[float], quantity: Quantity, most: int = 5, zero: bool 
     """An axis that holds ``values``, from zero unless ``zero`` is false, with at most about ``most`` ticks."""
     known = [bounded(value) for value in values] or [0.0]
     low = min(0.0, *known) if zero else min(known)
-    high = max(known)
+    high = max(0.0, *known) if zero else max(known)
     if high <= low:
         high = low + (abs(low) or 1.0)
     step = _round_step((high - low) / most)
