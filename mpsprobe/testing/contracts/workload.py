@@ -22,7 +22,7 @@ from mpsprobe.testing.contracts.subjects import refuse_unless
 
 LONGEST_DESCRIPTION_S = 5.0
 REAL_BYTES = 4 * 2**20  # on meta: small tables may be made of lists, a model may not
-RUN_FOR_REAL = 20_000_000  # parameters, up to which a step is taken on the CPU; larger models step on meta
+RUN_FOR_REAL = 20_000_000  # parameters, up to which a step that needs values is taken on the CPU
 OTHER_NAME = "no-such-workload-of-a-contract"
 
 
@@ -289,20 +289,26 @@ def runs_a_step(subject: WorkloadSubject) -> None:
         return
     import torch
 
-    with _stepping(subject, "inference") as (run, options), torch.no_grad():
-        output = forward(run, options, "cpu", run.args, dict(run.kwargs))
+    def take(run: TorchRun, options: RunOptions) -> None:
+        with torch.no_grad():
+            output = forward(run, options, "cpu", run.args, dict(run.kwargs))
         refuse_unless(output is not None, "the model gives nothing for its inputs")
+
+    _take_step(subject, "inference", take)
 
 
 @WORKLOAD.clause(when=_trains)
 def has_a_loss_with_a_gradient(subject: WorkloadSubject) -> None:
     """Built for training, its output has a loss, and ``backward`` gives some parameter a gradient."""
-    with _stepping(subject, "training") as (run, options):
+
+    def take(run: TorchRun, options: RunOptions) -> None:
         loss = loss_of(run, forward(run, options, "cpu", run.args, dict(run.kwargs)))
         loss.backward()
         refuse_unless(
             any(one.grad is not None for one in run.model.parameters()), "its loss gives no parameter a gradient"
         )
+
+    _take_step(subject, "training", take)
 
 
 @WORKLOAD.clause()
@@ -332,23 +338,28 @@ def _watching_models(built: list[str]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _stepping(subject: WorkloadSubject, phase: str) -> Iterator[tuple[TorchRun, RunOptions]]:
-    """A run to step: on the CPU where it is small, else on meta, where what needs values cannot be told."""
+def _take_step(subject: WorkloadSubject, phase: str, take: Callable[[TorchRun, RunOptions], None]) -> None:
+    """``take`` a step on meta, which costs nothing; what needs values there on the CPU, if the model is small enough.
+
+    Raises:
+        Broken: the step raises, or ``take`` says what is wrong with it.
+    """
     options = subject.options(phase=phase)
     with doing(f"building it for {phase}"):
         run = subject.built(options)
-        large = sum(one.numel() for one in run.model.parameters()) > RUN_FOR_REAL
-        if not large:
-            run = subject.built(options, real=True)
-    try:
-        yield run, options
-    except Broken:
-        raise
-    except Exception as error:
-        if large and not isinstance(error, MpsprobeError):
-            return  # meta tensors have no values: this says nothing about the workload
-        raise Broken(f"one step of {phase} raised {told(error)}") from error
+        try:
+            take(run, options)
+            return
+        except Broken:
+            raise
+        except MpsprobeError as error:
+            raise Broken(f"one step of {phase} raised {told(error)}") from error
+        except Exception:  # noqa: BLE001 - meta tensors have no values: this says nothing yet
+            if sum(one.numel() for one in run.model.parameters()) > RUN_FOR_REAL:
+                return
+        run = subject.built(options, real=True)
+    with doing(f"one step of {phase}"):
+        take(run, options)
 
 
 def _built_or_refused(subject: WorkloadSubject, **asked: Any) -> Any:
