@@ -52,7 +52,7 @@ def options_of(path: tuple[str, ...]) -> list[click.Option]:
 
 def setting(path: tuple[str, ...], option: click.Option) -> str:
     """The key of pyproject.toml that gives ``option``; empty where the flag is for the command line alone."""
-    if not option.expose_value and option.name != "strict_plugins":
+    if not variable(option) or (not option.expose_value and option.name != "strict_plugins"):
         return ""
     return flag_name(option).replace("_", "-")
 
