@@ -31,7 +31,7 @@ def check_plugin(
             name of an installed plugin or distribution. A path is meant if it has a separator, ends with ``.py`` or
             ``.whl``, or names a folder with a ``pyproject.toml``; else it is a name.
         run_tests: also run the folder's own tests with pytest.
-        time_limit: seconds that each step of the plugin may take.
+        time_limit: seconds that its import and each hook may take; a target may take six times that.
         contracts: also run the contracts of ``mpsprobe.testing`` on what it declares.
 
     Raises:

@@ -26,6 +26,7 @@ from mpsprobe.requirements import NAME
 from mpsprobe.suggestions import nearest
 
 TIMED_PROCESSES = 3
+TARGET_FACTOR = 6  # times the limit of a step: torch may have to be imported, uncompiled and from a cold disk
 CONTRACT_LIMIT_S = 120.0  # a contract renders every sample report several times, in other processes too
 SLOW_MS = 50.0
 """A thin module that imports mpsprobe only takes 1 to 5 ms, and ``mpsprobe --help`` about 200 in all: from 50 ms on,
@@ -146,7 +147,13 @@ class _Check:
         with (
             closing(self._run("others", distribution=distribution, names=resolved, **self._others)) as others,
             closing(
-                self._run("targets", declarations=declared, contracts=self._contracts, contract_limit=CONTRACT_LIMIT_S)
+                self._run(
+                    "targets",
+                    declarations=declared,
+                    contracts=self._contracts,
+                    target_limit=self._limit * TARGET_FACTOR,
+                    contract_limit=CONTRACT_LIMIT_S,
+                )
             ) as targets,
         ):
             self._compare_names(point, declared, resolved, others.answers())

@@ -72,7 +72,7 @@ def _a_number(_context: click.Context, _parameter: click.Parameter, value: float
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long its import, each hook and each target may take.",
+    help="How long its import and each hook may take; a target may take six times that.",
 )
 def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_on: str, time_limit: float) -> None:
     """Say everything that is wrong with the plugin TARGET before a user meets it.

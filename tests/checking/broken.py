@@ -104,7 +104,7 @@ BROKEN = {
     ),
     "target-exits": Broken(_command(), modules={"command.py": "raise SystemExit\n"}, says="exit", where="command"),
     "target-hangs": Broken(
-        _command(), modules={"command.py": "import time\ntime.sleep(60)\n"}, says="within 1 s", where="command.py:2"
+        _command(), modules={"command.py": "import time\ntime.sleep(60)\n"}, says="within 6 s", where="command.py:2"
     ),
     "wrong-protocol": Broken(
         _command(), modules={"command.py": "def hello(): pass\n"}, says="is a function instead of a click.Command",

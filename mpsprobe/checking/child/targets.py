@@ -25,14 +25,16 @@ def run(request: dict[str, Any], teller: Teller) -> None:
             continue
         if declaration.target not in resolved:
             resolved[declaration.target] = None
-            with teller.step(f"target:{declaration.target}", where=where) as wanted:
+            with teller.step(f"target:{declaration.target}", where=where, limit=request["target_limit"]) as wanted:
                 if wanted:
                     resolved[declaration.target] = _resolved(declaration.target, what, where, teller)
         target = resolved[declaration.target]
         if target is None:
             continue
         sound = False
-        with teller.step(f"make:{one['kind']}:{declaration.name}", where=where) as wanted:
+        with teller.step(
+            f"make:{one['kind']}:{declaration.name}", where=where, limit=request["target_limit"]
+        ) as wanted:
             if wanted:
                 sound = _is_sound(one["kind"], declaration, target, what, teller)
         if sound and one["sound"] and request["contracts"] and _has_contract(one["kind"]):
