@@ -35,8 +35,11 @@ def name_variables(command: click.Command, prefix: str) -> None:
             name_variables(inner, f"{prefix}_{name.replace('-', '_')}")
 
 
-def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any] | None) -> None:
+def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any] | None, above: str = "") -> None:
     """Rename the keys of the table ``name`` from flags to the parameters that click knows, in place.
+
+    Args:
+        settings: the table that has it; ``above`` is that one's name for messages (``kernels.``).
 
     Raises:
         UsageError: a key is no flag of ``command``, or holds a list where the flag takes one value.
@@ -44,19 +47,22 @@ def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any
     table = (settings or {}).get(name)
     if not isinstance(table, dict):
         return
+    where = f"{above}{name}"
     flags = {flag_name(option): option for option in command.params if isinstance(option, click.Option)}
     inner = command.commands if isinstance(command, click.Group) else {}
     for key, value in list(table.items()):
         if isinstance(value, dict):
+            if key in getattr(command, "later", ()):  # imported, and looked at, when it is called
+                continue
             if key not in inner:
-                raise unknown_setting(f"{name}.{key}", key, inner)
-            apply_settings(inner[key], key, table)
+                raise unknown_setting(f"{where}.{key}", key, inner)
+            apply_settings(inner[key], key, table, f"{where}.")
             continue
         option = flags.get(key)
         if option is None:
-            raise unknown_setting(f"{name}.{key}", key, flags)
+            raise unknown_setting(f"{where}.{key}", key, flags)
         if isinstance(value, list) and not (option.multiple or option.nargs != 1):
-            raise UsageError(f"pyproject.toml: tool.mpsprobe.{printable(name)}.{key} takes one value, not a list")
+            raise UsageError(f"pyproject.toml: tool.mpsprobe.{printable(where)}.{key} takes one value, not a list")
         del table[key]
         table[str(option.name)] = [value] if option.multiple and not isinstance(value, list) else value
 

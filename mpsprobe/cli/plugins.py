@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mpsprobe.cli.flags import PREFIX, apply_settings, name_variables
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import UnknownName
@@ -25,12 +26,16 @@ LATER = {
 class PluginsGroup(click.Group):
     """Lists all commands, and imports those for authors only when they are called."""
 
+    later = frozenset(LATER)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *LATER})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in LATER:
             command: click.Command = resolve(LATER[cmd_name][0])
+            name_variables(command, f"{PREFIX}_PLUGINS_{cmd_name.upper()}")
+            apply_settings(command, cmd_name, ctx.default_map, "plugins.")
             return command
         return super().get_command(ctx, cmd_name)
 

@@ -71,7 +71,7 @@ def test_no_table_no_change(settings: Any) -> None:
         ({"levle": 1}, "unknown setting tool.mpsprobe.outer.levle\nDid you mean 'level'?"),
         ({"level": [1]}, "tool.mpsprobe.outer.level takes one value"),
         ({"inner": {}}, "unknown setting tool.mpsprobe.outer.inner\nDid you mean 'in-ner'?"),
-        ({"in-ner": {"chosen": 1}}, "unknown setting tool.mpsprobe.in-ner.chosen"),
+        ({"in-ner": {"chosen": 1}}, "unknown setting tool.mpsprobe.outer.in-ner.chosen"),
     ],
 )
 def test_a_wrong_setting_is_told(table: dict[str, Any], problem: str) -> None:

@@ -74,3 +74,17 @@ def test_an_unknown_plugin_gets_the_nearest_names() -> None:
     result = run_cli("plugins", "show", "cor", variables=ALL)
     assert result.code == 2
     assert "unknown plugin 'cor'; did you mean 'core'" in result.stderr
+
+
+def test_flags_of_the_commands_for_authors_have_variables_and_settings(tmp_path: Path) -> None:
+    variables = {"MPSPROBE_PLUGINS_NEW_KIND": "command"}
+    made = run_cli("plugins", "new", "by-a-variable", cwd=tmp_path, variables=variables)
+    assert made.code == 0, made.stderr
+    assert "wrote by-a-variable/ (command)" in made.stdout
+    (tmp_path / "pyproject.toml").write_text('[tool.mpsprobe.plugins.new]\nkind = ["probe"]\n', encoding="utf-8")
+    made = run_cli("plugins", "new", "by-a-setting", cwd=tmp_path)
+    assert "wrote by-a-setting/ (probe)" in made.stdout, made.stderr
+    (tmp_path / "pyproject.toml").write_text('[tool.mpsprobe.plugins.new]\nknd = "probe"\n', encoding="utf-8")
+    made = run_cli("plugins", "new", "by-a-typo", cwd=tmp_path)
+    assert made.code == 2
+    assert "unknown setting tool.mpsprobe.plugins.new.knd" in made.stderr
