@@ -85,7 +85,7 @@ def test_exit_codes_and_messages(folder: Path, fail: str, code: int, stderr: str
 
 
 def test_a_bug_of_our_own_is_told_as_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("mpsprobe.cli.plugins.aligned", lambda rows: 1 / 0)
+    monkeypatch.setattr("mpsprobe.cli.plugins.aligned", lambda rows, width: 1 / 0)
     assert main(["-p", "no:*", "plugins", "list"]) == 2
     assert capsys.readouterr().err == (
         "Error: unexpected ZeroDivisionError: division by zero\n"

@@ -77,7 +77,7 @@ def short_answer(report: ProfileReport) -> str:
     rates = {one.unit: one.per_second for one in first.throughput}
     if rates:
         text += f": {amount(rates['samples'])} samples/s" if "samples" in rates else ""
-    others = [_faster(report, cell) for cell, _ in measured if cell.device != first.device]
+    others = [_faster(report, first.device, cell) for cell, _ in measured if cell.device != first.device]
     compared = next((one for one in others if one), None)
     return f"{text}; {compared}" if compared else text
 
@@ -86,9 +86,9 @@ def _what(workload: WorkloadInfo) -> str:
     return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name)}"
 
 
-def _faster(report: ProfileReport, other: ProfileCell) -> str | None:
-    """``3.1 times as fast as the CPU``, for the first device against a cell of the baseline."""
-    first = twin(report, other, report.plan.devices[0])
+def _faster(report: ProfileReport, device: str, other: ProfileCell) -> str | None:
+    """``3.1 times as fast as the CPU``, for ``device`` against a cell of the baseline."""
+    first = twin(report, other, device)
     if report.plan.baseline != other.device or first is None or first.step is None or other.step is None:
         return None
     if first.step.median_ns <= 0:  # a clock that did not move: nothing to compare by
