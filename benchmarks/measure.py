@@ -151,4 +151,5 @@ def _wait(process: subprocess.Popen[bytes]) -> tuple[float | None, int | None]:
 
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MPSPROBE_")}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # installers compile what they install; here the first run does
     return {**kept, "NO_COLOR": "1", "COLUMNS": "120"}

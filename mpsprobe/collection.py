@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mpsprobe import loading
 from mpsprobe.catalogue import KINDS, Catalogue, checked
+from mpsprobe.containment import Outcome
 from mpsprobe.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe.loading import HookFailed, Plugin
@@ -77,7 +78,7 @@ class Collection:
                 found = find_plugins() if self._found is None else list(self._found)
                 found += find_in_folders(self.folders)
                 self._refuse_unknown_blocks(found)
-                self._plugins = [self._load(plugin) for plugin in found]
+                self._plugins = self._load(found)
             finally:
                 self._loading = False
         return self._plugins
@@ -86,8 +87,8 @@ class Collection:
         """The names of one kind; asks every plugin at the first question."""
         if kind not in self._catalogues:
             catalogue = Catalogue(kind)
-            for plugin in self.plugins():
-                catalogue.add(plugin, self._declared(plugin, kind))
+            for plugin, declared in self._declared(kind):
+                catalogue.add(plugin, declared)
             self._catalogues[kind] = catalogue
             for conflict in catalogue.told():
                 self._conflict(conflict.about, conflict.line)
@@ -97,20 +98,14 @@ class Collection:
         """What ``plugin`` answers. Raises as ``loading.call``."""
         if hook not in plugin.hooks:
             return None
-        started = time.perf_counter_ns()
-        try:
-            answer = loading.call(self._manager, plugin, hook, **arguments)
-        except BaseException as error:
-            self._trace.call(plugin, hook, arguments, f"raised {loading.describe(error)}", started)
-            raise
-        self._trace.call(plugin, hook, arguments, answer, started)
-        return answer
+        [outcome] = loading.call_each(self._manager, [plugin], hook, **arguments)
+        return self._told_answer(plugin, hook, arguments, outcome)
 
     def made(self, what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
         """The object behind a declaration. Raises as ``loading.make``."""
         started = time.perf_counter_ns()
         made = loading.make(what, plugin, target, build)
-        self._trace.resolved(plugin, target, started)
+        self._trace.resolved(plugin, target, time.perf_counter_ns() - started)
         return made
 
     def failed(self, plugin: Plugin, reason: str) -> None:
@@ -142,19 +137,23 @@ class Collection:
             self._told.add(about)
             self._tell(line)
 
-    def _load(self, found: FoundPlugin) -> Plugin:
-        if found != CORE and self.blocked & {found.name, found.distribution, "*"}:
-            return Plugin(found, "blocked", SWITCHED_OFF)
-        started = time.perf_counter_ns()
-        plugin = loading.load(self._manager, found)
-        self._trace.loaded(plugin, started)
+    def _load(self, found: list[FoundPlugin]) -> list[Plugin]:
+        wanted = [one for one in found if one == CORE or not self.blocked & {one.name, one.distribution, "*"}]
+        loaded = {}
+        for plugin, took_ns in loading.load_each(self._manager, wanted):
+            loaded[plugin.found] = plugin
+            self._trace.loaded(plugin, took_ns)
+            self._tell_of(plugin)
+        return [loaded.get(one) or Plugin(one, "blocked", SWITCHED_OFF) for one in found]
+
+    def _tell_of(self, plugin: Plugin) -> None:
         if plugin.status == "failed":
             self.failed(plugin, plugin.reason or "")
         elif plugin.status == "incompatible":
             self._say(plugin, f"is left out: {plugin.reason}")
         elif plugin.problems:  # it goes on, with hooks that are deprecated
-            self._tell(f"plugin '{printable(found.name)}' of {printable(plugin.owner)}: {'; '.join(plugin.problems)}")
-        return plugin
+            name, owner = printable(plugin.found.name), printable(plugin.owner)
+            self._tell(f"plugin '{name}' of {owner}: {'; '.join(plugin.problems)}")
 
     def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
         """A misspelt ``-p no:NAME`` would load just what the user wanted to keep out."""
@@ -164,16 +163,27 @@ class Collection:
         for name in sorted(self.blocked - known):
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
 
-    def _declared(self, plugin: Plugin, kind: str) -> list[Any]:
+    def _declared(self, kind: str) -> Iterator[tuple[Plugin, list[Any]]]:
+        """What each plugin declares of ``kind``; nothing for one whose hook failed, which is told."""
         hook, declaration_type = KINDS[kind]
-        if hook not in plugin.hooks:
-            return []
+        asked = [plugin for plugin in self.plugins() if hook in plugin.hooks]
+        for plugin, outcome in zip(asked, loading.call_each(self._manager, asked, hook), strict=True):
+            declared: list[Any] = []
+            try:
+                declared = checked(self._told_answer(plugin, hook, {}, outcome), hook, declaration_type)
+            except MpsprobeError as error:
+                self.failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
+            except HookFailed as error:
+                self.failed(plugin, str(error))
+                if error.hangs:
+                    plugin.hooks = ()  # the next one would take as long
+            yield plugin, declared
+
+    def _told_answer(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], outcome: Outcome) -> Any:
         try:
-            return checked(self.ask(plugin, hook), hook, declaration_type)
-        except MpsprobeError as error:
-            self.failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
-        except HookFailed as error:
-            self.failed(plugin, str(error))
-            if error.hangs:
-                plugin.hooks = ()  # the next one would take as long
-        return []
+            answer = loading.answer_of(outcome, hook)
+        except BaseException as error:
+            self._trace.call(plugin, hook, arguments, f"raised {loading.describe(error)}", outcome.took_ns)
+            raise
+        self._trace.call(plugin, hook, arguments, answer, outcome.took_ns)
+        return answer

@@ -11,13 +11,15 @@ The plugin runs in the thread and the caller waits, so nothing happens twice at 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import os
 import queue
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 TIMEOUT_VARIABLE = "MPSPROBE_PLUGIN_TIMEOUT"
@@ -45,59 +47,148 @@ def time_limit() -> float:
     return seconds if 0 <= seconds < threading.TIMEOUT_MAX else TIMEOUT_S
 
 
-def within_limit(function: Callable[[], Any], seconds: float) -> Any:
-    """What ``function`` returns, contained, in a thread of its own; raises what it raises, ``SystemExit`` included.
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What came of a function: its answer or what it raised, and how long it took in ns."""
 
-    Args:
-        seconds: the time limit; 0 for none, and then there is no thread either.
+    answer: Any = None
+    error: BaseException | None = None
+    took_ns: int = 0
+
+    def result(self) -> Any:
+        """The answer; raises the error if there is one."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+def within_limit(function: Callable[[], Any], seconds: float) -> Any:
+    """What ``function`` returns, contained and within ``seconds``; raises what it raises, ``SystemExit`` included.
 
     Raises:
-        TooLate: it did not end in time. Its thread is told to stop and left behind.
+        TooLate: it did not end in time.
         KeyboardInterrupt: Ctrl-C, while waiting for it.
     """
+    return each_within_limit([function], seconds)[0].result()
+
+
+def each_within_limit(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Outcome]:
+    """What comes of each function, one after the other, each contained and with a limit of its own.
+
+    They run in one thread while this one waits for all of them: handing over each by itself takes a quarter of a
+    millisecond, which is as much as a plugin's import.
+
+    Args:
+        seconds: the limit of each; 0 for none, and then there is no thread either. One that is late has the error
+            ``TooLate``; its thread is told to stop and left behind, and the others get another one.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, while waiting.
+    """
     if not seconds or threading.current_thread() is _worker.thread:  # a plugin that loads plugins is inside already
+        return [_alone(function) for function in functions]
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(functions):
+        outcomes += _together(functions[len(outcomes) :], seconds)
+    return outcomes
+
+
+def _alone(function: Callable[[], Any]) -> Outcome:
+    outcome = Outcome()
+    started = time.perf_counter_ns()
+    try:
         with contained():
-            return function()
+            outcome.answer = function()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the caller's to judge
+        outcome.error = error
+    outcome.took_ns = time.perf_counter_ns() - started
+    return outcome
+
+
+def _together(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Outcome]:
+    """The outcomes up to the end, or up to the first function that is late."""
+    batch = _Batch(functions)
     worker = _worker.ready()
-    with contained():  # by the caller: one that is left behind could not put anything back
-        answered = False
+    count, ended = 0, False
+    with contained():  # by this thread: one that is left behind could not put anything back
         try:
-            worker.questions.put(function)
-            answer, error = _wait(worker.answers, seconds)
-            answered = True
-        finally:  # late, or Ctrl-C at any moment: its answer must not become that of the next question
-            if not answered:
+            worker.questions.put(batch)
+            while not ended:
+                count = len(batch.outcomes)
+                ended = batch.done.acquire(timeout=min(SLICE_S, seconds))
+                if not ended and count == len(batch.outcomes) and time.monotonic() - batch.begun >= seconds:
+                    break
+        finally:  # late, or Ctrl-C at any moment
+            if not ended:
+                batch.left = True
                 _worker.leave_behind()
-    if isinstance(error, KeyboardInterrupt):  # its own: Ctrl-C comes to the main thread, above
-        raise RuntimeError("it raised KeyboardInterrupt") from error
-    if error is not None:
-        raise error
-    return answer
+    return batch.outcomes if ended else [*batch.outcomes[:count], Outcome(error=TooLate(seconds))]
 
 
-def _wait(answers: queue.SimpleQueue[tuple[Any, BaseException | None]], seconds: float) -> Any:
-    waited = 0.0
-    while waited < seconds:
-        with contextlib.suppress(queue.Empty):
-            return answers.get(timeout=min(SLICE_S, seconds - waited))
-        waited += SLICE_S
-    raise TooLate(seconds)
+class _Batch:
+    """Functions for the thread, and what came of them so far."""
+
+    def __init__(self, functions: Sequence[Callable[[], Any]]) -> None:
+        self.functions = functions
+        self.outcomes: list[Outcome] = []
+        self.begun = time.monotonic()
+        self.left = False
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def run(self) -> None:
+        """Run them; after each the process is put back for the next, unless nobody waits any more."""
+        before = _State()
+        for function in self.functions:
+            self.begun, started, outcome = time.monotonic(), time.perf_counter_ns(), Outcome()
+            try:
+                outcome.answer = function()
+            except KeyboardInterrupt as error:  # its own: Ctrl-C comes to the main thread
+                outcome.error = RuntimeError("it raised KeyboardInterrupt")
+                outcome.error.__cause__ = error
+            except BaseException as error:  # noqa: BLE001 - the caller's to judge
+                outcome.error = error
+            outcome.took_ns = time.perf_counter_ns() - started
+            if self.left:
+                return
+            before.put_back()
+            self.outcomes.append(outcome)
+        self.done.release()
+
+
+class _State:
+    """What a plugin may change and the next one should not see changed."""
+
+    def __init__(self) -> None:
+        self._streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
+        self._filters = list(warnings.filters)
+        self._folder = _current_folder()
+        self._exit = os._exit
+
+    def put_back(self) -> None:
+        """As it was when this was made."""
+        sys.stdin, sys.stdout, sys.stderr, sys.__stdout__ = self._streams  # type: ignore[misc]
+        os._exit = self._exit
+        if list(warnings.filters) != self._filters:
+            warnings.resetwarnings()
+            warnings.filters[:] = self._filters  # type: ignore[index]
+        if self._folder is not None and _current_folder() != self._folder:
+            os.chdir(self._folder)
 
 
 class _Worker:
-    """One thread that answers questions one by one; a new one after a question that was never answered."""
+    """One thread that runs batches one by one; a new one after a batch that did not end."""
 
     def __init__(self) -> None:
         self.thread: threading.Thread | None = None
-        self.questions: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
-        self.answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self.questions: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
 
     def ready(self) -> _Worker:
         if self.thread is None or not self.thread.is_alive():  # it is not alive in a forked child
-            self.questions, self.answers = queue.SimpleQueue(), queue.SimpleQueue()
-            self.thread = threading.Thread(
-                target=_serve, args=(self.questions, self.answers), name="mpsprobe-plugins", daemon=True
-            )
+            self.questions = queue.SimpleQueue()
+            self.thread = threading.Thread(target=_serve, args=(self.questions,), name="mpsprobe-plugins", daemon=True)
             self.thread.start()
         return self
 
@@ -114,12 +205,9 @@ class _Worker:
 _worker = _Worker()
 
 
-def _serve(questions: queue.SimpleQueue[Any], answers: queue.SimpleQueue[Any]) -> None:
-    while (function := questions.get()) is not None:
-        try:
-            answers.put((function(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again where it was asked
-            answers.put((None, error))
+def _serve(questions: queue.SimpleQueue[_Batch | None]) -> None:
+    while (batch := questions.get()) is not None:
+        batch.run()
 
 
 def threads() -> set[threading.Thread]:

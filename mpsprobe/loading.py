@@ -6,7 +6,7 @@ import importlib
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pluggy
 
 from mpsprobe import hookspecs
-from mpsprobe.containment import TooLate, contained, leave_behind, threads, time_limit, within_limit
+from mpsprobe.containment import Outcome, TooLate, contained, each_within_limit, leave_behind, threads, time_limit
 from mpsprobe.declarations import resolve
 from mpsprobe.discovery import FoundPlugin
 from mpsprobe.errors import MpsprobeError, PluginError
@@ -73,25 +73,42 @@ def new_manager() -> pluggy.PluginManager:
 
 def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
     """Import the thin module of ``found`` and register it; never raises on behalf of the plugin."""
+    return load_each(manager, [found])[0][0]
+
+
+def load_each(manager: pluggy.PluginManager, found: Sequence[FoundPlugin]) -> list[tuple[Plugin, int]]:
+    """``load`` for many, with the ns that each import took."""
+    refused = [_refused(one) for one in found]
+    wanted = [one for one, plugin in zip(found, refused, strict=True) if plugin is None]
+    outcomes = iter(each_within_limit([partial(_imported, one) for one in wanted], time_limit()))
+    loaded = []
+    for one, plugin in zip(found, refused, strict=True):
+        if plugin is not None:
+            loaded.append((plugin, 0))
+            continue
+        outcome = next(outcomes)
+        loaded.append((_registered(manager, one, outcome), outcome.took_ns))
+    return loaded
+
+
+def _refused(found: FoundPlugin) -> Plugin | None:
+    """``found`` as a plugin that is not even imported; ``None`` for one that is."""
     if found.problem:
         return Plugin(found, "failed", found.problem)
     if wrong := incompatibility(found.requires):
         return Plugin(found, "incompatible", wrong)
-    before = threads()
-    try:
-        module = within_limit(lambda: _imported(found), time_limit())
-    except TooLate as error:
+    return None
+
+
+def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outcome) -> Plugin:
+    error = outcome.error
+    if isinstance(error, TooLate):
         return Plugin(found, "failed", f"its import hangs: {error}")
-    except ImportError as error:
-        return Plugin(found, "failed", f"its import failed: {describe(error)}{_missing(found)}")
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - also SystemExit: a plugin must not end the process
-        return Plugin(found, "failed", f"its import failed: {describe(error)}")
-    finally:
-        started = threads() - before
-        leave_behind(started)
-    if started:
+    if error is not None:
+        lacking = _missing(found) if isinstance(error, ImportError) else ""
+        return Plugin(found, "failed", f"its import failed: {describe(error)}{lacking}")
+    module, threads_started = outcome.answer
+    if threads_started:
         return Plugin(found, "failed", "its import started a thread that never ends: one that waits should be a daemon")
     key = _key(found)
     try:
@@ -99,14 +116,26 @@ def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
             warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
             manager.register(module, key)
         hooks, problems = _checked_hooks(manager, module)
-    except (pluggy.PluginValidationError, ValueError, HookFailed) as error:
+    except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
         if manager.has_plugin(key):
             manager.unregister(name=key)
-        return Plugin(found, "failed", _wrong_argument(module) or one_line(str(error)))
+        return Plugin(found, "failed", _wrong_argument(module) or one_line(str(wrong)))
     return Plugin(found, hooks=hooks, problems=problems)
 
 
-def _imported(found: FoundPlugin) -> Any:
+def _imported(found: FoundPlugin) -> tuple[Any, bool]:
+    """The module, and whether its import started threads that keep the process alive."""
+    before = threads()
+    started: set[Any] = set()
+    try:
+        module = _module(found)
+    finally:
+        started = threads() - before
+        leave_behind(started)
+    return module, bool(started)
+
+
+def _module(found: FoundPlugin) -> Any:
     if found.file is not None:
         return _from_file(found.target, found.file)
     return resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
@@ -146,20 +175,37 @@ def call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, **arguments: 
         HookFailed: it raised, or tried to end the process.
         MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
     """
-    for implementation in getattr(manager.hook, hook).get_hookimpls():
-        if implementation.plugin_name != _key(plugin.found):
-            continue
-        ask = partial(implementation.function, *(arguments[name] for name in implementation.argnames))
-        try:
-            return within_limit(partial(_whole, ask), 0 if hook in UNLIMITED else time_limit() * LONGER.get(hook, 1))
-        except MpsprobeError:
-            raise
-        except TooLate as error:
-            raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # also SystemExit: a plugin must not end the process
-            raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
+    return answer_of(call_each(manager, [plugin], hook, **arguments)[0], hook)
+
+
+def call_each(manager: pluggy.PluginManager, plugins: Sequence[Plugin], hook: str, **arguments: Any) -> list[Outcome]:
+    """What comes of asking each of ``plugins``; ``answer_of`` makes an answer or an error of it."""
+    functions = {one.plugin_name: one for one in getattr(manager.hook, hook).get_hookimpls()}
+    limit = 0 if hook in UNLIMITED else time_limit() * LONGER.get(hook, 1)
+    asks = []
+    for plugin in plugins:
+        implementation = functions.get(_key(plugin.found))
+        if implementation is None:
+            asks.append(partial(_whole, _nothing))
+        else:
+            given = (arguments[name] for name in implementation.argnames)
+            asks.append(partial(_whole, partial(implementation.function, *given)))
+    return each_within_limit(asks, limit)
+
+
+def answer_of(outcome: Outcome, hook: str) -> Any:
+    """The answer in ``outcome``. Raises as ``call``."""
+    error = outcome.error
+    if error is None:
+        return outcome.answer
+    if isinstance(error, MpsprobeError):
+        raise error
+    if isinstance(error, TooLate):
+        raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
+    raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
+
+
+def _nothing() -> None:
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,29 +30,28 @@ class Trace:
         """One that tells if ``MPSPROBE_TRACE_PLUGINS`` says so."""
         return cls(None if os.environ.get(TRACE_VARIABLE, "").strip().lower() in OFF else tell)
 
-    def loaded(self, plugin: Plugin, started_ns: int) -> None:
-        """``plugin`` was imported, or not; ``started_ns`` is when that began (``time.perf_counter_ns``)."""
+    def loaded(self, plugin: Plugin, took_ns: int) -> None:
+        """``plugin`` was imported, or not, which took ``took_ns``."""
         if self._tell is not None:
             hooks = ", ".join(plugin.hooks) or "no hooks"
             found = hooks if plugin.status == "ok" else f"{plugin.status}: {plugin.reason}"
-            self._line(plugin, f"import {plugin.found.target}", found, started_ns)
+            self._line(plugin, f"import {plugin.found.target}", found, took_ns)
 
-    def call(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], answer: Any, started_ns: int) -> None:
+    def call(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], answer: Any, took_ns: int) -> None:
         """A hook was called; ``answer`` is what came back, or what it raised."""
         if self._tell is not None:
             given = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
-            self._line(plugin, f"{hook}({given})", _shown(answer), started_ns)
+            self._line(plugin, f"{hook}({given})", _shown(answer), took_ns)
 
-    def resolved(self, plugin: Plugin, target: str, started_ns: int) -> None:
+    def resolved(self, plugin: Plugin, target: str, took_ns: int) -> None:
         """The heavy object behind ``target`` was made."""
         if self._tell is not None:
-            self._line(plugin, f"resolve {target}", "made", started_ns)
+            self._line(plugin, f"resolve {target}", "made", took_ns)
 
-    def _line(self, plugin: Plugin, what: str, answer: str, started_ns: int) -> None:
+    def _line(self, plugin: Plugin, what: str, answer: str, took_ns: int) -> None:
         assert self._tell is not None
-        took = (time.perf_counter_ns() - started_ns) / 1e6
         name = f"{plugin.found.name} ({plugin.owner})"
-        self._tell(printable(f"trace: {name}: {what} -> {answer} [{took:.1f} ms]"))
+        self._tell(printable(f"trace: {name}: {what} -> {answer} [{took_ns / 1e6:.1f} ms]"))
 
 
 def _shown(value: Any) -> str:

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "loading": {"containment", "hookspecs", "declarations", "discovery", "errors", "requirements", "suggestions"},
     "tracing": {"loading", "suggestions"},
     "collection": {
-        "catalogue", "discovery", "errors", "loading", "plugin_files", "suggestions", "tracing",
+        "catalogue", "containment", "discovery", "errors", "loading", "plugin_files", "suggestions", "tracing",
     },
     "catalogue": {"declarations", "discovery", "loading", "suggestions"},
     "registry": {
