@@ -175,7 +175,8 @@ class _State:
             warnings.resetwarnings()
             warnings.filters[:] = self._filters  # type: ignore[index]
         if self._folder is not None and _current_folder() != self._folder:
-            os.chdir(self._folder)
+            with contextlib.suppress(OSError):  # it was deleted meanwhile
+                os.chdir(self._folder)
 
 
 class _Worker:
@@ -234,19 +235,14 @@ def left_behind() -> bool:
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
     """Whatever a plugin prints, reads or changes in here does not reach the command around it."""
-    streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
-    folder = _current_folder()
-    real_exit = os._exit
+    before = _State()
     with warnings.catch_warnings(), _descriptor_1_is_2():
         sys.stdin, sys.stdout, sys.__stdout__ = io.StringIO(), sys.stderr, sys.stderr  # type: ignore[assignment,misc]
-        os._exit = _exit_for(os.getpid(), real_exit)  # type: ignore[assignment]
+        os._exit = _exit_for(os.getpid(), os._exit)  # type: ignore[assignment]
         try:
             yield
         finally:
-            os._exit = real_exit
-            sys.stdin, sys.stdout, sys.stderr, sys.__stdout__ = streams  # type: ignore[misc]
-            if folder is not None and _current_folder() != folder:
-                os.chdir(folder)
+            before.put_back()
 
 
 def _exit_for(process: int, real_exit: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
