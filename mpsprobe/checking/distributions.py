@@ -95,6 +95,11 @@ def read_installed(name: str, shown: str, others: Iterable[str] = ()) -> Subject
     try:
         metadata = importlib.metadata.distribution(distribution)
     except (importlib.metadata.PackageNotFoundError, ValueError):
+        if not wanted and Path(name).is_dir():
+            raise UsageError(
+                f"the folder '{printable(name)}' has no pyproject.toml, so it is no package",
+                "Plugins of one file are checked one by one: name the .py file.",
+            ) from None
         if not wanted:
             known = {known for one in found for known in (one.name, one.distribution)} | set(others)
             hint = "A folder, a .py file, a wheel or the name of an installed plugin can be checked."

@@ -113,3 +113,11 @@ def test_a_name_of_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     result = _check(monkeypatch, "x\x1b[31m" + "y" * 5000)
     assert result.exit_code != 0
     assert "\x1b" not in result.output
+
+
+def test_a_folder_that_is_no_package_is_told_apart_from_an_unknown_name(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    result = run_cli("plugins", "check", "plugins", cwd=tmp_path)
+    assert result.code == 2
+    assert "the folder 'plugins' has no pyproject.toml" in result.stderr
+    assert "name the .py file" in result.stderr
