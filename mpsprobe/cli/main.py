@@ -76,6 +76,8 @@ def _run(arguments: list[str]) -> int:
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.NoSuchOption) and any(error.option_name in one.opts for one in main_group.params):
+            click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
         return FAILED
     except MpsprobeError as error:
         if debug_wanted():

@@ -84,6 +84,12 @@ def test_exit_codes_and_messages(folder: Path, fail: str, code: int, stderr: str
     assert result.stdout == ("line\n" if fail == "none" else "")
 
 
+def test_a_flag_of_mpsprobe_itself_after_the_command_is_told_its_place() -> None:
+    result = run_cli("-p", "no:*", "workloads", "list", "--plugins-dir", "x")
+    assert result.code == 2
+    assert result.stderr.endswith("It stands before the command: mpsprobe --plugins-dir …\n")
+
+
 def test_a_bug_of_our_own_is_told_as_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("mpsprobe.cli.plugins.aligned", lambda rows, width: 1 / 0)
     assert main(["-p", "no:*", "plugins", "list"]) == 2
