@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from mpsprobe.declarations import DeviceDeclaration
+from mpsprobe.declarations import PHASES, DeviceDeclaration
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, RunOptions, Steps, Workload
 from mpsprobe.schemas import DeviceInfo, WorkloadInfo
@@ -17,8 +17,6 @@ from mpsprobe.testing.contracts.clauses import Broken, Contract, doing, listed, 
 from mpsprobe.testing.contracts.leaving import refuse_traces
 from mpsprobe.testing.contracts.subjects import Made, refuse_unless
 from mpsprobe.testing.fakes import FakeWorkload
-
-PHASES = ("inference", "training")
 
 
 @dataclass
@@ -46,14 +44,21 @@ class DeviceSubject:
         """Steps of the workload, closed afterwards."""
         with doing(f"open() for {phase}"):
             steps = device.open(self.workload, RunOptions(phase=phase))
-        try:
+        with closed_after(steps):
             yield steps
-        except BaseException:
-            with suppress(Exception):  # what was raised first says more
-                steps.close()
-            raise
-        with doing("close()"):
+
+
+@contextmanager
+def closed_after(steps: Steps) -> Iterator[None]:
+    """Closes ``steps``; a failure to do so is a broken clause, unless something else was raised first."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # what was raised first says more
             steps.close()
+        raise
+    with doing("close()"):
+        steps.close()
 
 
 DEVICE: Contract[DeviceSubject] = Contract("device")

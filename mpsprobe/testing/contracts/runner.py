@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mpsprobe.declarations import PHASES, RunnerDeclaration
 from mpsprobe.protocols import Device, Runner, RunOptions, Steps, Workload
 from mpsprobe.testing.contracts.clauses import Contract, doing, listed
-from mpsprobe.testing.contracts.device import close_twice, refuse_phases, refuse_steps, refuse_swallowed, step_often
+from mpsprobe.testing.contracts.device import (
+    close_twice,
+    closed_after,
+    refuse_phases,
+    refuse_steps,
+    refuse_swallowed,
+    step_often,
+)
 from mpsprobe.testing.contracts.leaving import refuse_traces
 from mpsprobe.testing.contracts.subjects import Made, refuse_unless
 
@@ -47,14 +54,8 @@ class RunnerSubject:
         runner, device = usable
         with doing(f"open() for {phase}"):
             steps = runner.open(self.workload, RunOptions(phase=phase), device)
-        try:
+        with closed_after(steps):
             yield steps, device
-        except BaseException:
-            with suppress(Exception):  # what was raised first says more
-                steps.close()
-            raise
-        with doing("close()"):
-            steps.close()
 
 
 RUNNER: Contract[RunnerSubject] = Contract("runner")
