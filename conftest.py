@@ -1,9 +1,35 @@
-"""For every test of the repository, the plugins' among them."""
+"""What all tests share, the plugins' among them: Hypothesis profiles and a folder for plugins that a test makes."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell, which makes a whole tree of processes deaf to Ctrl-C: tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Timing on a shared CI machine says nothing about the code, so no example has a deadline.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on ``sys.path`` for ``install_plugin``; modules imported from it are forgotten afterwards."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(folder)):
+            del sys.modules[name]

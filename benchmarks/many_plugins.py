@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from measure import Command, python, ratio, run_rounds, seconds
 
-from mpsprobe.discovery import find_plugins
-from mpsprobe.testing import install_plugin
+from mpsprobe.plugins.discovery import find_plugins
+from mpsprobe_devkit.testing import install_plugin
 
 if TYPE_CHECKING:
     from figures import Effort, Figure

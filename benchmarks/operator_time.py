@@ -24,8 +24,8 @@ KINDS = ("bare", "probe")
 
 def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The device, and warm steps on it."""
+    from mpsprobe.plugins.registry import get_registry
     from mpsprobe.protocols import RunOptions
-    from mpsprobe.registry import get_registry
 
     if arguments.threads is not None:
         import torch
@@ -42,8 +42,9 @@ def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 def one(arguments: argparse.Namespace) -> int:
     """Steps in this process, under the probe or under bare torch.profiler; prints their ns and processor ns."""
-    from mpsprobe_devices.operators.probe import OperatorsProbe
     from torch.profiler import ProfilerActivity, profile
+
+    from mpsprobe_devices.operators.probe import OperatorsProbe
 
     device, steps = open_steps(arguments)
     wall, processor = [], []

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.schemas import read_report
-from mpsprobe.testing import sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.html.exporter import HtmlExporter
 
 MOST_BYTES, MOST_MS = 2_000_000, 1_000

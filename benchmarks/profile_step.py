@@ -17,8 +17,8 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from mpsprobe.engine.session import Session, Settings
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, Steps, TorchRun
-from mpsprobe.registry import get_registry
 from mpsprobe.stepping import ADAMW, parameter_groups
 
 WAITS = {"cuda": torch.cuda.synchronize, "mps": torch.mps.synchronize, "cpu": lambda: None}

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.registry import get_registry
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.releases import latest
 from mpsprobe_coverage.kernels.store import load_table

@@ -25,7 +25,7 @@ OURS, TORCH = "chrome", "torch"
 def report_of(events: int) -> Any:
     """The sample profile with a trace of ``events`` events."""
     from mpsprobe.schemas import Trace, Track
-    from mpsprobe.testing import sample_profile_report
+    from mpsprobe_devkit.testing import sample_profile_report
 
     # Name, category, whether on the device, detail, whether joined, and begin and length in a cycle of 10 µs.
     cycle = (

@@ -153,7 +153,8 @@ class CommandDeclaration:
     """A command of the CLI. ``target`` resolves to a ``click.Command``; ``summary`` is its help line.
 
     Args:
-        name: what the user types after ``mpsprobe``.
+        name: what the user types after ``mpsprobe``; ``GROUP COMMAND`` adds to a group that another plugin may have
+            declared (``kernels build``).
         target: ``"package.module:attribute"``.
         summary: one line for ``mpsprobe --help``.
     """

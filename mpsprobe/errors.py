@@ -67,6 +67,17 @@ class UnknownName(UsageError):
         super().__init__(message, hint)
 
 
+EVERYTHING = "mpsprobe[all]"
+"""What people install who use mpsprobe; the kits for authors and maintainers are not in it."""
+FOR_USERS = frozenset({"mpsprobe-coverage", "mpsprobe-devices", "mpsprobe-exporters", "mpsprobe-hf"})
+"""The distributions that ``EVERYTHING`` brings."""
+
+
+def install_command(distribution: str) -> str:
+    """What to type for ``distribution`` (also with an extra or a version): one command for all that users need."""
+    return f'pip install "{EVERYTHING if distribution in FOR_USERS else distribution}"'
+
+
 class MissingPackage(MpsprobeError):
     """A feature lives in a distribution that is not installed.
 
@@ -79,7 +90,7 @@ class MissingPackage(MpsprobeError):
         self.distribution = distribution
         super().__init__(
             f"{feature} needs the package {distribution}, which is not installed",
-            f"Install it: pip install '{distribution}'",
+            f"Install it: {install_command(distribution)}",
         )
 
 

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mpsprobe import loading
-from mpsprobe.containment import contained
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
+from mpsprobe.plugins import loading
+from mpsprobe.plugins.containment import contained
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
-    from mpsprobe.registry import Registry
+    from mpsprobe.plugins.registry import Registry
     from mpsprobe.schemas.report import Report
 
 LONGEST_NAME = 60

@@ -123,7 +123,7 @@ class Scanner(Protocol):
     """Turns a workload into a coverage report.
 
     One that reads ``torch`` may also have ``open_device(torch_release, *, backend="mps")``, which gives a
-    ``mpsprobe.testing.OpenDevice``: the virtual device that tests open by the fixture ``virtual_device``.
+    ``mpsprobe_devkit.testing.OpenDevice``: the virtual device that tests open by the fixture ``virtual_device``.
     """
 
     def scan(

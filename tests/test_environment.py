@@ -11,7 +11,7 @@ import pytest
 
 import mpsprobe
 from mpsprobe.environment import collect_environment, platform_name
-from mpsprobe.testing import install_plugin
+from mpsprobe_devkit.testing import install_plugin
 
 
 @pytest.mark.parametrize(("installed", "torch", "build"), [("2.13.0+cpu", "2.13.0", "cpu"), ("2.13.0", "2.13.0", None)])

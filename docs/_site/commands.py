@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from _site.markdown import MarkdownDirective, block, code, table
-from mpsprobe.cli.flags import flag_name
 from mpsprobe.cli.group import main_group
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.flags import flag_name
 
 COLUMNS = 80
 """The terminal that the help is shown for."""

@@ -11,7 +11,7 @@ from docutils import nodes
 from _site.markdown import MarkdownDirective, block
 from mpsprobe import exporting
 from mpsprobe.output import write_atomically
-from mpsprobe.registry import Registry
+from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Report, read_report
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ OTHER_HEADS = {"Raises:", "Returns:", "Yields:", "Example:", "Note:"}
 
 
 def modules_of(name: str) -> list[str]:
-    """A module; of a package also those in it that its docstring names in full (``mpsprobe.testing.fixtures``).
+    """A module; of a package also those in it that its docstring names in full (``mpsprobe_devkit.testing.fixtures``).
 
     The names that a package lists in ``__all__`` are its own; where it lists none, all modules in it are public.
     """

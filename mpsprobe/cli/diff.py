@@ -10,7 +10,7 @@ import click
 from mpsprobe import exporting
 from mpsprobe.errors import ReportError, UsageError
 from mpsprobe.options import Named, Percent
-from mpsprobe.registry import get_registry
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:

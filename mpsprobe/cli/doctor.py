@@ -12,7 +12,7 @@ from click.formatting import wrap_text
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.environment import collect_environment
 from mpsprobe.output import write_stdout
-from mpsprobe.registry import Registry, get_registry
+from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import printable
 
 LEVELS = ("error", "warning")

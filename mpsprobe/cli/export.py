@@ -8,7 +8,7 @@ import click
 
 from mpsprobe import exporting
 from mpsprobe.errors import UsageError
-from mpsprobe.registry import get_registry
+from mpsprobe.plugins.registry import get_registry
 
 
 @click.command()

@@ -5,21 +5,14 @@ from __future__ import annotations
 import click
 
 from mpsprobe import __version__
-from mpsprobe.cli.flags import PREFIX, apply_settings, name_variables, unknown_setting
-from mpsprobe.collection import blocked_by_environment
-from mpsprobe.discovery import CORE
-from mpsprobe.errors import MissingPackage, MpsprobeError, PluginError, UnknownName, UsageError
-from mpsprobe.loading import describe, refuse
-from mpsprobe.plugin_files import FOLDERS_VARIABLE
-from mpsprobe.registry import Registry, get_registry, use_registry
+from mpsprobe.commands import OpenGroup
+from mpsprobe.errors import EVERYTHING, UsageError
+from mpsprobe.flags import unknown_setting
+from mpsprobe.plugins.collection import blocked_by_environment
+from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
+from mpsprobe.plugins.registry import Registry, get_registry, use_registry
 from mpsprobe.suggestions import printable
 
-# Where a command comes from when nothing installed has it.
-DISTRIBUTIONS = {
-    "coverage": "mpsprobe-coverage",
-    "kernels": "mpsprobe-coverage",
-    "advisories": "mpsprobe-coverage",
-}
 BLOCKED, STRICT, FOLDERS, REGISTRY = (f"mpsprobe.{name}" for name in ("blocked", "strict", "folders", "registry"))
 
 _debug = False
@@ -40,39 +33,15 @@ def registry_of(context: click.Context) -> Registry:
     return get_registry()
 
 
-class CommandGroup(click.Group):
-    """Lists commands from their declarations; a command's module is imported when it is called."""
+class CommandGroup(OpenGroup):
+    """The group ``mpsprobe`` itself: all its commands are declared."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(registry_of(ctx).commands())
+    @property
+    def prefix(self) -> str:
+        return ""
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        registry = registry_of(ctx)
-        try:
-            command: click.Command = registry.command(cmd_name)
-        except UnknownName as error:
-            raise _missing(cmd_name, registry) or error from None
-        name_variables(command, f"{PREFIX}_{cmd_name.replace('-', '_')}")
-        apply_settings(command, cmd_name, ctx.default_map)
-        return command
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command; an error in a plugin's own code is told with the plugin's name."""
-        try:
-            return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError, OSError, EOFError):
-            raise
-        except Exception as error:
-            name = ctx.invoked_subcommand or ""
-            owner = registry_of(ctx).owner("command", name)
-            if owner is None or owner.found == CORE or type(error).__name__ == "ReaderGone":
-                raise
-            refuse(f"the command '{printable(name)}'", owner, f"failed: {describe(error)}", error)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        commands = registry_of(ctx).commands()
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, commands[name].summary) for name in sorted(commands)])
+    def registry(self, ctx: click.Context) -> Registry:
+        return registry_of(ctx)
 
 
 def _blocked_by_settings(root: click.Context) -> set[str]:
@@ -86,18 +55,6 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UsageError("pyproject.toml: tool.mpsprobe.disable-plugins should be a list of names")
     return set(names)
-
-
-def _missing(name: str, registry: Registry) -> Exception | None:
-    """The error for a command of a plugin that is not there, or did not load."""
-    distribution = DISTRIBUTIONS.get(name)
-    if distribution is None:
-        return None
-    shown = f"the command '{name}'"
-    for plugin in registry.plugins():
-        if plugin.found.distribution == distribution and plugin.status != "ok":
-            return PluginError(f"{shown} is in {plugin.owner}, which is {plugin.status}: {plugin.reason}")
-    return MissingPackage(shown, distribution)
 
 
 def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
@@ -123,6 +80,7 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
 
 @click.command(
     cls=CommandGroup,
+    more=EVERYTHING,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )

@@ -8,8 +8,8 @@ import click
 
 from mpsprobe import exporting
 from mpsprobe.options import Positive
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.registry import get_registry
 
 MEGABYTE = 1 << 20
 

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _end_now_if_stuck(code: int) -> None:
     """End the process here if a plugin left a thread behind for which Python would wait for ever."""
-    containment = sys.modules.get("mpsprobe.containment")
+    containment = sys.modules.get("mpsprobe.plugins.containment")
     if containment is None or not containment.left_behind():
         return
     for stream in (sys.stdout, sys.stderr):
@@ -52,7 +52,7 @@ def _run(arguments: list[str]) -> int:
     from mpsprobe.cli.group import debug_wanted, main_group
     from mpsprobe.errors import MpsprobeError
     from mpsprobe.output import ReaderGone, is_reader_gone
-    from mpsprobe.registry import use_registry
+    from mpsprobe.plugins.registry import use_registry
     from mpsprobe.settings import read_settings
 
     _make_printable()
@@ -95,7 +95,7 @@ def _run(arguments: list[str]) -> int:
 
 def _unexpected(error: Exception) -> int:
     from mpsprobe.cli.group import debug_wanted
-    from mpsprobe.loading import describe
+    from mpsprobe.plugins.loading import describe
 
     if debug_wanted():
         _show_traceback()

@@ -13,8 +13,8 @@ from mpsprobe.protocols import RunOptions
 
 if TYPE_CHECKING:
     from mpsprobe.engine.profiling import Plan
+    from mpsprobe.plugins.registry import Registry
     from mpsprobe.protocols import Device, Probe, Runner
-    from mpsprobe.registry import Registry
 
 AUTO, BOTH, ALL, NONE, PLAIN = "auto", "both", "all", "none", "plain"
 Sizes = tuple[int, ...] | None

@@ -1,4 +1,4 @@
-"""``mpsprobe plugins list | show | check | new``: the first two work also when every plugin is broken."""
+"""``mpsprobe plugins list | show``: they work also when every plugin is broken. Plugins add more."""
 
 from __future__ import annotations
 
@@ -7,46 +7,16 @@ from typing import Any
 
 import click
 
-from mpsprobe.cli.flags import PREFIX, apply_settings, name_variables
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
-from mpsprobe.declarations import resolve
+from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName
-from mpsprobe.loading import Plugin
 from mpsprobe.output import write_stdout
-from mpsprobe.registry import Registry, get_registry
+from mpsprobe.plugins.loading import Plugin
+from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import printable
 
-LATER = {
-    "check": ("mpsprobe.cli.plugins_check:check", "Everything that is wrong with a plugin, before a user meets it."),
-    "new": ("mpsprobe.cli.plugins_new:new", "Write a complete plugin to begin with."),
-}
-"""Commands for authors, in files of their own that are imported when they run."""
 
-
-class PluginsGroup(click.Group):
-    """Lists all commands, and imports those for authors only when they are called."""
-
-    later = frozenset(LATER)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *LATER})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in LATER:
-            command: click.Command = resolve(LATER[cmd_name][0])
-            name_variables(command, f"{PREFIX}_PLUGINS_{cmd_name.upper()}")
-            apply_settings(command, cmd_name, ctx.default_map, "plugins.")
-            return command
-        return super().get_command(ctx, cmd_name)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        shown = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
-        shown |= {name: summary for name, (_, summary) in LATER.items()}
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(shown.items()))
-
-
-@click.group(cls=PluginsGroup)
+@click.group(cls=OpenGroup, more="mpsprobe-devkit")
 def plugins() -> None:
     """Which plugins are installed, what they contribute, and what is wrong with them."""
 

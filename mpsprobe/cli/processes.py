@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpsprobe.cli.planning import Wishes, make_plan
-from mpsprobe.collection import DISABLE_VARIABLE
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import write_atomically
-from mpsprobe.plugin_files import FOLDERS_VARIABLE
+from mpsprobe.plugins.collection import DISABLE_VARIABLE
+from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.registry import get_registry
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:

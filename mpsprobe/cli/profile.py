@@ -13,12 +13,12 @@ from mpsprobe.cli.planning import AUTO, BOTH, PLAIN, Wishes, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.options import Named, Names, Positive, Several
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.registry import get_registry
 
 if TYPE_CHECKING:
     from mpsprobe.engine.profiling import Plan
-    from mpsprobe.registry import Registry
+    from mpsprobe.plugins.registry import Registry
     from mpsprobe.schemas.profile import ProfileReport
 
 NO_SCANNER = "which operators fall back on MPS was not predicted: pip install mpsprobe-coverage"

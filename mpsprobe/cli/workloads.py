@@ -10,11 +10,11 @@ import click
 
 from mpsprobe.cli.listing import aligned, format_option
 from mpsprobe.output import write_stdout
-from mpsprobe.registry import get_registry
+from mpsprobe.plugins.registry import get_registry
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import WorkloadDeclaration
-    from mpsprobe.loading import Plugin
+    from mpsprobe.plugins.loading import Plugin
 
 
 @click.group()

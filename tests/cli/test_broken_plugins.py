@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import CommandResult, install_plugin, run_cli, sample_coverage_report
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli, sample_coverage_report
 
 HEAD = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import *\n"
 
@@ -32,7 +32,7 @@ AT_IMPORT = {
     "wrong-argument": _hook("mpsprobe_resolve_workload", "return None", "nme"),
     "wrapper": "from mpsprobe import hookimpl\n@hookimpl(wrapper=True)\ndef mpsprobe_workloads(): return (yield)",
     "leaves-a-thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=False).start()",
-    "recursion": "from mpsprobe.registry import get_registry\nget_registry().plugins()",
+    "recursion": "from mpsprobe.plugins.registry import get_registry\nget_registry().plugins()",
     "too-new": "1 / 0",  # its metadata asks for mpsprobe 99
     "no-attribute": "",  # its entry point names an attribute that is not there
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.schemas import Report
-from mpsprobe.testing import run_cli, sample_coverage_report, sample_matrix_report, sample_profile_report
+from mpsprobe_devkit.testing import run_cli, sample_coverage_report, sample_matrix_report, sample_profile_report
 
 
 def write(path: Path, report: Report) -> str:

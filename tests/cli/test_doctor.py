@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import install_plugin, run_cli
+from mpsprobe_devkit.testing import install_plugin, run_cli
 
 PLUGIN = """
 from mpsprobe import hookimpl

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import install_plugin, run_cli, sample_reports
+from mpsprobe_devkit.testing import install_plugin, run_cli, sample_reports
 
 ONLY = ["-p", "no:exporters"]
 PLUGIN = """

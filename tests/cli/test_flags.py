@@ -7,8 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from mpsprobe.cli.flags import apply_settings, flag_name, name_variables
 from mpsprobe.errors import UsageError
+from mpsprobe.flags import apply_settings, flag_name, name_variables
 
 
 @click.group()

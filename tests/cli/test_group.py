@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import install_plugin, run_cli
+from mpsprobe_devkit.testing import install_plugin, run_cli
 
 ALL = {"MPSPROBE_DISABLE_PLUGINS": "*"}
 DECLARES = """
@@ -34,41 +34,59 @@ def test_short_help_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "distribution"),
+    ("arguments", "distribution", "install"),
     [
-        ("coverage", "mpsprobe-coverage"),
-        ("kernels", "mpsprobe-coverage"),
-        ("advisories", "mpsprobe-coverage"),
+        (("coverage",), "mpsprobe-coverage", "mpsprobe[all]"),
+        (("plugins", "check", "x"), "mpsprobe-devkit", "mpsprobe-devkit"),
+        (("kernels", "audit"), "mpsprobe-tables", "mpsprobe-tables"),
     ],
 )
-def test_a_command_without_its_plugin_says_what_to_install(tmp_path: Path, name: str, distribution: str) -> None:
+def test_a_command_without_its_plugin_says_what_to_install(
+    tmp_path: Path, arguments: tuple[str, ...], distribution: str, install: str
+) -> None:
     # A site folder of nothing but mpsprobe cannot be had here, so the plugin is hidden by an empty one of its name.
     install_plugin(tmp_path, distribution, "", entry_points="")
-    result = run_cli(name, plugin_folders=[tmp_path])
+    result = run_cli(*arguments, plugin_folders=[tmp_path])
     assert result.code == 2
-    assert result.stderr == (
-        f"Error: the command '{name}' needs the package {distribution}, which is not installed\n"
-        f"Install it: pip install '{distribution}'\n"
-    )
+    error, hint = result.stderr.splitlines()
+    assert error.startswith(f"Error: unknown command '{' '.join(arguments[:2])}'")
+    assert hint == f'More of them come with plugins: pip install "{install}"'
 
 
 def test_a_command_of_a_plugin_that_is_off_or_broken_says_so(tmp_path: Path) -> None:
     off = run_cli("-p", "no:coverage", "coverage")
     assert off.code == 2
-    assert "is in mpsprobe-coverage" in off.stderr
-    assert "which is blocked" in off.stderr
+    assert "unknown command 'coverage'" in off.stderr
+    assert "is installed but blocked" in off.stderr
     install_plugin(tmp_path, "mpsprobe-coverage", "raise ValueError('broken wheel')")
     broken = run_cli("kernels", plugin_folders=[tmp_path])
     assert broken.code == 2
-    assert "the command 'kernels' is in mpsprobe-coverage 1.0, which is failed" in broken.stderr
+    assert "mpsprobe-coverage 1.0 is installed but failed" in broken.stderr
     assert "broken wheel" in broken.stderr
 
 
 @pytest.mark.parametrize(("typed", "near"), [("plugin", "plugins"), ("exprot", "export"), ("WORKLOADS", "workloads")])
 def test_an_unknown_command_gets_the_nearest_names(typed: str, near: str) -> None:
-    result = run_cli(typed, variables=ALL)
+    result = run_cli(typed)
     assert result.code == 2
     assert result.stderr == f"Error: unknown command '{typed}'; did you mean '{near}'?\n"
+
+
+def test_a_plugin_adds_a_command_to_a_group_of_another(tmp_path: Path) -> None:
+    module = DECLARES.format(name="plugins frobnicate", target="adding_command:command")
+    command = (
+        "import click\n\n@click.command()\n@click.option('--size', type=int)\ndef command(size): print(7 // size)\n"
+    )
+    (tmp_path / "adding_command.py").write_text(command)
+    install_plugin(tmp_path, "adding", module)
+    listed = run_cli("plugins", "--help", plugin_folders=[tmp_path])
+    assert "frobnicate" in listed.stdout
+    (tmp_path / "pyproject.toml").write_text("[tool.mpsprobe.plugins.frobnicate]\nsize = 1\n")
+    assert run_cli("plugins", "frobnicate", plugin_folders=[tmp_path], cwd=tmp_path).stdout == "7\n"
+    variables = {"MPSPROBE_PLUGINS_FROBNICATE_SIZE": "7"}
+    assert run_cli("plugins", "frobnicate", plugin_folders=[tmp_path], variables=variables).stdout == "1\n"
+    failing = run_cli("plugins", "frobnicate", "--size", "0", plugin_folders=[tmp_path])
+    assert failing.code == 2 and "the command 'plugins frobnicate' of adding 1.0 failed" in failing.stderr
 
 
 def test_an_unknown_flag_gets_the_nearest_one() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import run_cli
+from mpsprobe_devkit.testing import run_cli
 from tests.importing.trace_files import packed, write, x
 
 EVENTS = [x(f"ProfilerStep#{number}", "user_annotation", number * 100, 90) for number in range(3)]

@@ -10,8 +10,8 @@ import pytest
 
 import mpsprobe
 from mpsprobe.cli.main import main
-from mpsprobe.testing import install_plugin, run_cli
-from mpsprobe.testing.commands import command_environment, command_path
+from mpsprobe_devkit.testing import install_plugin, run_cli
+from mpsprobe_devkit.testing.commands import command_environment, command_path
 
 COMMAND = """
 from mpsprobe import hookimpl

@@ -9,9 +9,9 @@ import pytest
 
 from mpsprobe.cli.planning import Wishes, choose_probes, make_plan
 from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe.registry import Registry
-from mpsprobe.testing import install_plugin
-from mpsprobe.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
+from mpsprobe.plugins.registry import Registry
+from mpsprobe_devkit.testing import install_plugin
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
 
 BODY = """
 from mpsprobe import hookimpl
@@ -35,7 +35,7 @@ def mpsprobe_workloads():
     return [WorkloadDeclaration(name, "made_up:workload", "x") for name in ("one", "two")]
 """
 HEAVY = """
-from mpsprobe.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
 
 GPU, CPU = FakeDevice("gpu"), FakeDevice("cpu")
 QUICK, LONG = FakeProbe("quick"), FakeProbe("long")

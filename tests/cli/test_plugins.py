@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import mpsprobe
-from mpsprobe.testing import install_plugin, run_cli
+from mpsprobe_devkit.testing import install_plugin, run_cli
 
 SOUND = """
 from mpsprobe import hookimpl

@@ -10,7 +10,7 @@ import pytest
 from mpsprobe.cli import processes
 from mpsprobe.cli.planning import Wishes
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.testing import run_cli
+from mpsprobe_devkit.testing import run_cli
 
 MODEL = """
 import os, signal, torch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import run_cli
+from mpsprobe_devkit.testing import run_cli
 
 MODEL = """
 import torch
@@ -62,4 +62,4 @@ def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
 
 def test_without_a_plugin_for_devices_it_says_what_to_install(model: str) -> None:
     ran = run_cli("-p", "no:devices", "profile", "--workload", model)
-    assert ran.code == 2 and "pip install 'mpsprobe-devices'" in ran.stderr
+    assert ran.code == 2 and 'pip install "mpsprobe[all]"' in ran.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import install_plugin, run_cli
+from mpsprobe_devkit.testing import install_plugin, run_cli
 
 # The distributions of this repository stay out: these tests are about the command.
 ONLY = ["-p", "no:hf", "-p", "no:coverage", "-p", "no:exporters"]
@@ -16,7 +16,7 @@ from mpsprobe.declarations import WorkloadDeclaration
 
 @hookimpl
 def mpsprobe_workloads():
-    target = "mpsprobe.testing:FakeWorkload"
+    target = "mpsprobe_devkit.testing:FakeWorkload"
     return [
         WorkloadDeclaration("net-a", target, "The first.", family="text"),
         WorkloadDeclaration("picture", target, "Another.", family="vision", phases=("inference",)),
@@ -26,7 +26,7 @@ def mpsprobe_workloads():
 @hookimpl
 def mpsprobe_resolve_workload(name):
     if name.startswith("fake:"):
-        return WorkloadDeclaration(name, "mpsprobe.testing:FakeWorkload", "Anything.")
+        return WorkloadDeclaration(name, "mpsprobe_devkit.testing:FakeWorkload", "Anything.")
 """
 
 
@@ -71,7 +71,7 @@ class Described:
 
 
 def test_facts_that_are_made_of_facts_take_a_line_each(tmp_path: Path) -> None:
-    code = PLUGIN.replace("mpsprobe.testing:FakeWorkload", "described_nets:make")
+    code = PLUGIN.replace("mpsprobe_devkit.testing:FakeWorkload", "described_nets:make")
     install_plugin(
         tmp_path, "nets", code, modules={"described_nets.py": DESCRIBES + "\nmake = lambda name: Described()"}
     )

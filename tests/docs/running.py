@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mpsprobe.testing.commands import command_environment
+from mpsprobe_devkit.testing.commands import command_environment
 from tests.docs.driver import CAN_FORK, LONGEST_S
 from tests.docs.pages import EXAMPLES, Block, typed
 

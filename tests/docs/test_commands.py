@@ -14,7 +14,7 @@ import yaml
 from _site.commands import COLUMNS, paths
 
 from mpsprobe.cli.group import main_group
-from mpsprobe.testing.commands import run_cli
+from mpsprobe_devkit.testing.commands import run_cli
 from tests.docs.pages import COMMENT, DOCS, EVERY, Block, blocks, typed
 
 INLINE = re.compile(r"(?<!`)`(mpsprobe [^`\n]+)`")

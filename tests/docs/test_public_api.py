@@ -13,11 +13,12 @@ from _site.schemas import meanings
 from pydantic import BaseModel
 from sphinx.util.inventory import InventoryFile
 
-from tests.house.test_arrows import PUBLIC
+from mpsprobe_devkit.checking.public import PUBLIC_PARTS
 from tests.house.tree import ROOT
 
 SCHEMAS = sorted(f"mpsprobe.schemas.{path.stem}" for path in (ROOT / "mpsprobe" / "schemas").glob("[a-z]*.py"))
-MODULES = sorted({name for part in PUBLIC for name in modules_of(f"mpsprobe.{part}".rstrip("."))} | {*SCHEMAS})
+PUBLIC = ["mpsprobe_devkit.testing", *(f"mpsprobe.{part}".rstrip(".") for part in PUBLIC_PARTS)]
+MODULES = sorted({name for part in PUBLIC for name in modules_of(part)} | {*SCHEMAS})
 
 
 def _names() -> dict[str, Name]:

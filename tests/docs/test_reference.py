@@ -10,9 +10,9 @@ import pytest
 from _site.commands import context_of, options_of, paths, setting, variable
 
 from mpsprobe import errors
-from mpsprobe.checking.codes import CODES
 from mpsprobe.cli import main
 from mpsprobe_coverage.commands.options import FAILING
+from mpsprobe_devkit.checking.codes import CODES
 from tests.docs.pages import DOCS
 from tests.house.tree import PLUGINS, ROOT, python_files
 

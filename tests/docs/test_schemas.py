@@ -10,7 +10,7 @@ from _site.schemas import files, json_schema, meanings, models_of, unit
 from jsonschema import Draft202012Validator
 
 from mpsprobe.schemas.report import KINDS
-from mpsprobe.testing import sample_reports
+from mpsprobe_devkit.testing import sample_reports
 from tests.docs.pages import DOCS
 
 PUBLISHED = DOCS / "schemas"

@@ -14,7 +14,7 @@ import pytest
 from mpsprobe.engine.comparing import BELOW, ONE_PROCESS, UNEVEN, compare_profiles
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import ComparedQuantity, ComparisonReport, FallbackCost, MemoryUse, OperatorTime, ProfileReport
-from mpsprobe.testing import sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from tests.house.tree import ROOT
 
 SOURCES = ("old.json", "new.json")

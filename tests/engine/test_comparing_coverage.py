@@ -9,7 +9,7 @@ import pytest
 from mpsprobe.engine.comparing_coverage import compare_coverage, compare_matrices
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import CoverageReport, OperatorFinding, Verdict
-from mpsprobe.testing import sample_coverage_report, sample_matrix_report
+from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
 
 SOURCES = ("old.json", "new.json")
 

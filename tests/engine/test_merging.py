@@ -8,7 +8,7 @@ from mpsprobe.engine.merging import clustered_statistics, merge
 from mpsprobe.engine.session import duration_statistics
 from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.testing import sample_cell, sample_profile_report
+from mpsprobe_devkit.testing import sample_cell, sample_profile_report
 
 REPORT = sample_profile_report().model_copy(update={"complete": True})
 

@@ -9,8 +9,8 @@ from mpsprobe.engine.profiling import Configuration
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import FallbackCost, ProfileReport, Report, RunFailure
-from mpsprobe.testing import sample_cell, sample_coverage_report, sample_profile_report
-from mpsprobe.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
+from mpsprobe_devkit.testing import sample_cell, sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
 
 PLAN = [Configuration(FakeWorkload(), RunOptions(batch_size=size), FakeDevice()) for size in (1, 1, 2)]
 COVERAGE = sample_coverage_report().model_copy(update={"failure": None})

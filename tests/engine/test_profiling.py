@@ -12,7 +12,7 @@ from mpsprobe.engine.session import Settings
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import Device, RunOptions, Steps, Workload
 from mpsprobe.schemas.profile import ProfilePlan
-from mpsprobe.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
 
 MS = 1_000_000
 

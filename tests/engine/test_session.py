@@ -10,7 +10,7 @@ from mpsprobe.engine import session as engine
 from mpsprobe.engine.session import Measured, Session, Settings
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
-from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeSteps
+from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeSteps
 
 MS = 1_000_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.checking.public import PUBLIC_PARTS
+from mpsprobe_devkit.checking.public import is_public
 from tests.house.tree import PLUGINS, ROOT, imported, python_files, shown
 
 # Module (or package) of mpsprobe -> the others that it may import. Itself is always allowed.
@@ -29,39 +29,18 @@ MAY_IMPORT = {
     "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
     "importing": {"engine", "errors", "schemas", "suggestions"},
-    "containment": set(),
-    "requirements": {""},
-    "discovery": {"", "requirements"},
-    "plugin_files": {"discovery", "errors", "requirements", "suggestions"},
-    "loading": {"containment", "hookspecs", "declarations", "discovery", "errors", "requirements", "suggestions"},
-    "tracing": {"loading", "suggestions"},
-    "collection": {
-        "catalogue", "containment", "discovery", "errors", "loading", "plugin_files", "suggestions", "tracing",
-    },
-    "catalogue": {"declarations", "discovery", "loading", "suggestions"},
-    "registry": {
-        "catalogue", "collection", "declarations", "discovery", "errors", "loading", "plugin_files", "protocols",
-        "requirements", "schemas", "suggestions",
-    },
-    "exporting": {"containment", "errors", "loading", "output", "registry", "schemas", "suggestions"},
-    "testing": {
-        "checking", "declarations", "engine", "errors", "output", "protocols", "registry", "schemas", "stepping",
-        "suggestions",
-    },
-    "checking": {
-        "", "catalogue", "containment", "declarations", "discovery", "environment", "errors", "hookspecs", "loading",
-        "plugin_files", "protocols", "registry", "requirements", "suggestions",
-    },
-    "scaffold": {"", "errors", "hookspecs", "output", "suggestions"},
+    "plugins": {"", "declarations", "errors", "hookspecs", "protocols", "schemas", "suggestions"},
+    "flags": {"errors", "suggestions"},
+    "commands": {"declarations", "errors", "flags", "plugins", "suggestions"},
+    "exporting": {"errors", "output", "plugins", "schemas", "suggestions"},
     "cli": {
-        "", "checking", "collection", "declarations", "discovery", "engine", "environment", "errors", "exporting",
-        "importing", "loading", "options", "output", "plugin_files", "presets", "progress", "protocols",
-        "registry", "scaffold", "schemas", "settings", "suggestions", "userfile",
+        "", "commands", "declarations", "engine", "environment", "errors", "exporting", "flags", "importing", "options",
+        "output", "plugins", "presets", "progress", "protocols", "schemas", "settings", "suggestions", "userfile",
     },
 }  # fmt: skip
 
-# What a plugin may import of mpsprobe; `mpsprobe plugins check` holds strangers' plugins to the same.
-PUBLIC = PUBLIC_PARTS
+# The author kit checks what finds, loads and asks plugins, and is released together with it.
+KIT = "mpsprobe-devkit"
 
 
 def _part(module: str) -> str:
@@ -86,13 +65,13 @@ def test_there_is_no_circle() -> None:
         done |= free
 
 
-@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
+@pytest.mark.parametrize("plugin", [one for one in PLUGINS if one.name != KIT], ids=lambda plugin: plugin.name)
 def test_plugins_import_public_names_only(plugin: Path) -> None:
     wrong = {
         f"{shown(path)}: {module}"
         for path in python_files(plugin)
         for module in imported(path, "mpsprobe")
-        if _part(module) not in PUBLIC
+        if not is_public(module)
     }
     assert not wrong
 

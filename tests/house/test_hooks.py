@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mpsprobe import hookspecs
-from mpsprobe.checking import check_plugin
-from mpsprobe.loading import HOOK_PREFIX
+from mpsprobe.plugins.loading import HOOK_PREFIX
+from mpsprobe_devkit.checking import check_plugin
 from tests.docs.pages import DOCS, Block, blocks, stories
 
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith(HOOK_PREFIX)}

@@ -11,8 +11,8 @@ import pytest
 
 from mpsprobe import exporting
 from mpsprobe.errors import MissingPackage
-from mpsprobe.registry import Registry, get_registry
-from mpsprobe.testing import run_cli, sample_reports
+from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe_devkit.testing import run_cli, sample_reports
 
 REGISTRY = Registry(strict=True)
 

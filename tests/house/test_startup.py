@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mpsprobe.discovery import find_plugins
+from mpsprobe.plugins.discovery import find_plugins
 
 HEAVY = {"torch", "pydantic", "transformers", "torchvision", "numpy", "rich", "lief", "capstone", "hypothesis"}
 RUN = """

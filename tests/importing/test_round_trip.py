@@ -8,9 +8,9 @@ import pytest
 
 from mpsprobe import exporting
 from mpsprobe.importing.report import import_trace
-from mpsprobe.registry import Registry
+from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import OperatorTime, ProfileCell, ProfileReport
-from mpsprobe.testing import sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from tests.importing.trace_files import read, x
 
 

@@ -10,9 +10,9 @@ import torch
 
 from mpsprobe.engine.session import Session, Settings
 from mpsprobe.errors import UsageError
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.registry import get_registry
-from mpsprobe.testing.fakes import FakeProgress
+from mpsprobe_devkit.testing.fakes import FakeProgress
 
 pytestmark = pytest.mark.mps
 

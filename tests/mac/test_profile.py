@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.testing import run_cli
+from mpsprobe_devkit.testing import run_cli
 
 pytestmark = pytest.mark.mps
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.presets import LARGEST_BYTES, load_preset, preset_names
-from mpsprobe.registry import get_registry
 
 
 @pytest.mark.parametrize("name", preset_names())

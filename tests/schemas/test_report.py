@@ -23,8 +23,8 @@ from mpsprobe.schemas import (
     read_report,
 )
 from mpsprobe.schemas.report import parse_report
-from mpsprobe.testing import sample_coverage_report, sample_reports
-from mpsprobe.testing.strategies import reports
+from mpsprobe_devkit.testing import sample_coverage_report, sample_reports
+from mpsprobe_devkit.testing.strategies import reports
 
 JSON = st.recursive(
     st.none()

@@ -21,7 +21,7 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpsprobe.scaffold.kinds import KINDS
+from mpsprobe_devkit.scaffold.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("*/pyproject.toml"))
@@ -53,7 +53,7 @@ USES: dict[str, Use] = {
 }
 SAMPLE = """
 import pathlib, sys, mpsprobe, torch
-from mpsprobe.testing import sample_coverage_report
+from mpsprobe_devkit.testing import sample_coverage_report
 assert pathlib.Path(mpsprobe.__file__).is_relative_to(sys.prefix), mpsprobe.__file__
 pathlib.Path("report.json").write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
 """

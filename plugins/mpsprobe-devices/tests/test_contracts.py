@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.plugin import mpsprobe_devices, mpsprobe_probes
-
-from mpsprobe.testing import TinyWorkload, device_contract, probe_contract
+from mpsprobe_devkit.testing import TinyWorkload, device_contract, probe_contract
 
 DEVICES = {one.name: one for one in mpsprobe_devices()}
 PROBES = {one.name: one for one in mpsprobe_probes()}

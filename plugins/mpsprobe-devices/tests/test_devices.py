@@ -11,13 +11,13 @@ from typing import Any
 import psutil
 import pytest
 import torch
+
+from mpsprobe.errors import UsageError
+from mpsprobe.protocols import Device, RunOptions, TorchRun
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.cuda import CudaDevice
 from mpsprobe_devices.mps import MpsDevice
 from mpsprobe_devices.torch_device import Memory, TorchDevice
-
-from mpsprobe.errors import UsageError
-from mpsprobe.protocols import Device, RunOptions, TorchRun
 
 
 class _Tiny:

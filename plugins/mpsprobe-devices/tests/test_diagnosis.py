@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from mpsprobe_devices import diagnosis
 from mpsprobe_devices.diagnosis import FALLBACK, HIGH, LOW, PROFILE, diagnose, variables
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+
 from mpsprobe_devices import footprint
 from mpsprobe_devices.footprint import RusageInfo, footprint_reader
 

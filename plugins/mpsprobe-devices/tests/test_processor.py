@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from mpsprobe_devices import processor
 from mpsprobe_devices.commands import MOST_CHARACTERS, ask
 from mpsprobe_devices.processor import processor_name

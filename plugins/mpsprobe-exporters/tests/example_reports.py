@@ -8,7 +8,7 @@ from typing import Any
 
 from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
 from mpsprobe.schemas.report import Report
-from mpsprobe.testing import sample_comparison_report, sample_coverage_comparison, sample_profile_report
+from mpsprobe_devkit.testing import sample_comparison_report, sample_coverage_comparison, sample_profile_report
 
 ENVIRONMENT = {
     "mpsprobe": "0.1.0",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mpsprobe.declarations import ExporterDeclaration, resolve
 from mpsprobe.errors import ReportError
-from mpsprobe.testing.strategies import reports_of
+from mpsprobe_devkit.testing.strategies import reports_of
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 
 PAIRS = [(one, kind) for one in mpsprobe_exporters() for kind in one.kinds]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.registry import get_registry
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, OperatorFinding, Target
-from mpsprobe.testing import sample_coverage_report, sample_matrix_report
+from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
 from mpsprobe_exporters import answer, backends
 from mpsprobe_exporters.advice import advice
 

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from mpsprobe.schemas import ComparisonReport
-from mpsprobe.testing import sample_comparison_report, sample_coverage_comparison
+from mpsprobe_devkit.testing import sample_comparison_report, sample_coverage_comparison
 from mpsprobe_exporters import comparison_answer as words
 from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.markdown import MarkdownExporter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpsprobe.testing import exporter_contract
+from mpsprobe_devkit.testing import exporter_contract
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 
 DECLARED = {one.name: one for one in mpsprobe_exporters()}

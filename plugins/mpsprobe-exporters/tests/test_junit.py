@@ -10,7 +10,7 @@ from example_reports import advised, coverage, examples, finding
 from hostile import HOSTILE, hostile_comparisons, hostile_coverage, hostile_matrix, hostile_profile
 
 from mpsprobe.schemas.report import Report
-from mpsprobe.testing import (
+from mpsprobe_devkit.testing import (
     sample_comparison_report,
     sample_coverage_comparison,
     sample_matrix_report,

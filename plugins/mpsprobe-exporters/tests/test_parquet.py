@@ -15,7 +15,7 @@ from hostile import HOSTILE, hostile_profile
 
 from mpsprobe.errors import MissingPackage, ReportError
 from mpsprobe.schemas import ProfileReport
-from mpsprobe.testing import sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing import sample_coverage_report, sample_profile_report
 from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.parquet import METADATA, ParquetExporter
 from mpsprobe_exporters.profile_rows import COLUMNS, rows
@@ -88,7 +88,7 @@ def test_another_kind_is_refused() -> None:
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackage, match=r"pip install 'mpsprobe-exporters\[parquet\]'"):
+    with pytest.raises(MissingPackage, match=r'pip install "mpsprobe-exporters\[parquet\]"'):
         ParquetExporter()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mpsprobe.schemas import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, Trace
-from mpsprobe.testing import sample_cell, sample_profile_report, sample_trace
+from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_trace
 from mpsprobe_exporters.profile_advice import MOST_PLACES, Advice, folded, recommendations
 
 US = 1_000

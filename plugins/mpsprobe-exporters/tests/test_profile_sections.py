@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpsprobe.schemas import ProbeReading, ProfileReport
-from mpsprobe.testing import sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters import profile_answer, speed_ups
 from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.profile_sections import MOST_DETAILED, MOST_ROWS, Section, sections

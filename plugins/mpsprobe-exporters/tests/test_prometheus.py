@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mpsprobe.schemas import ProbeReading
 from mpsprobe.schemas.report import Report
-from mpsprobe.testing import sample_comparison_report, sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing import sample_comparison_report, sample_coverage_report, sample_profile_report
 from mpsprobe_exporters.prometheus import PrometheusExporter
 
 UNITS = {"seconds", "bytes", "joules", "watts", "celsius", "ratio", "hertz"}

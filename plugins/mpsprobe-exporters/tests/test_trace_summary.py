@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import Trace
-from mpsprobe.testing import sample_trace
+from mpsprobe_devkit.testing import sample_trace
 from mpsprobe_exporters.trace_summary import copies, divide, kernels, merged, overlap
 
 US = 1_000

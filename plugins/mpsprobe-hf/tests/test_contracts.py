@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpsprobe.testing import runner_contract, workload_contract
+from mpsprobe_devkit.testing import runner_contract, workload_contract
 from mpsprobe_hf.plugin import mpsprobe_runners, mpsprobe_workloads
 
 WORKLOADS = {one.name: one for one in mpsprobe_workloads()}

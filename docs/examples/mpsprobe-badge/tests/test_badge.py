@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from mpsprobe.schemas import CoverageReport
-from mpsprobe.testing import (
+from mpsprobe_devkit.testing import (
     exporter_contract,
     sample_coverage_report,
     sample_matrix_report,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
-from mpsprobe.testing import workload_contract
+from mpsprobe_devkit.testing import workload_contract
 
 from mpsprobe_denoiser.diffusion import Diffusion, add_noise, make, sample
 from mpsprobe_denoiser.plugin import NAMED, mpsprobe_resolve_workload, mpsprobe_workloads

@@ -13,9 +13,9 @@ import torch
 from click.testing import CliRunner, Result
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import MpsprobeError, TableError, UsageError
+from mpsprobe.plugins.registry import Registry, get_registry, use_registry
 from mpsprobe.protocols import KernelTables
-from mpsprobe.registry import Registry, get_registry, use_registry
-from mpsprobe.testing import install_plugin
+from mpsprobe_devkit.testing import install_plugin
 
 from mpsprobe_xpu import plugin, sources
 from mpsprobe_xpu.tables import XpuTables

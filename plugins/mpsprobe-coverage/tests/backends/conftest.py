@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.registry import use_registry
-from mpsprobe.testing import install_plugin
+from mpsprobe.plugins.registry import use_registry
+from mpsprobe_devkit.testing import install_plugin
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "scanner")]
 PLUGIN = """

@@ -14,11 +14,11 @@ from made_workloads import calling
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Backend, RunOptions, TorchRun
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport
-from mpsprobe.testing import FakeProgress
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import MPS, stands_for
 from mpsprobe_coverage.kernels.backends import backend_tables
 from mpsprobe_coverage.scanner.scan import CoverageScanner
+from mpsprobe_devkit.testing import FakeProgress
 
 
 def scanned(workload: Any, releases: tuple[str, ...] = (RELEASE,), **options: Any) -> Any:

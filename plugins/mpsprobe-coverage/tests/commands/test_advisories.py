@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import run_cli
-from mpsprobe.testing.commands import command_environment
 from mpsprobe_coverage.advisories.store import all_advisories
+from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing.commands import command_environment
 
 MODELS = """
 import torch

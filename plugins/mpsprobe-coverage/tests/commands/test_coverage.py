@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.testing import run_cli
-from mpsprobe.testing.commands import command_environment, command_path
+from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing.commands import command_environment, command_path
 
 MODELS = """
 import torch

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe.testing import run_cli
-from mpsprobe.testing.commands import command_environment, command_path
+from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing.commands import command_environment, command_path
 
 MODELS = """
 import torch

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.testing.commands import command_environment, command_path, run_cli
 from mpsprobe_coverage.commands.kernels import kernels
 from mpsprobe_coverage.kernels.releases import latest, torch_releases
 from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_devkit.testing.commands import command_environment, command_path, run_cli
 
 
 def _json(*arguments: str) -> Any:

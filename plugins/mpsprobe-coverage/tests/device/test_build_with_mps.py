@@ -32,7 +32,7 @@ def registered():
     return sorted(name for name in names if name.startswith("aten::"))
 
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.testing import FakeProgress
+from mpsprobe_devkit.testing import FakeProgress
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.live import installed_table
 from mpsprobe_coverage.kernels.store import load_table

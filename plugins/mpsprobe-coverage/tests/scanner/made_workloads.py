@@ -9,8 +9,8 @@ import torch
 
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
-from mpsprobe.testing import FakeProgress
 from mpsprobe_coverage.scanner.scan import CoverageScanner
+from mpsprobe_devkit.testing import FakeProgress
 
 
 class Made:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mpsprobe.testing import scanner_contract
 from mpsprobe_coverage.plugin import mpsprobe_scanners
+from mpsprobe_devkit.testing import scanner_contract
 
 [DECLARED] = mpsprobe_scanners()
 

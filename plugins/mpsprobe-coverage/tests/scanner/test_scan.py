@@ -11,8 +11,8 @@ from made_workloads import Made, calling, calls, finding, scan, scan_many
 
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.testing import FakeProgress
 from mpsprobe_coverage.scanner.scan import CoverageScanner
+from mpsprobe_devkit.testing import FakeProgress
 
 
 def _singular_values(y: torch.Tensor) -> Any:

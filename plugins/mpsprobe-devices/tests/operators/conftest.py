@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+
+from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.operators.probe import OperatorsProbe
 from mpsprobe_devices.torch_steps import TorchSteps
-
-from mpsprobe.protocols import RunOptions, TorchRun
 
 
 class Block(torch.nn.Module):

@@ -13,10 +13,11 @@ import threading
 from typing import Any
 
 import torch
-from mpsprobe_devices.operators import fallbacks
-from mpsprobe_devices.operators.probe import OperatorsProbe
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from mpsprobe_devices.operators import fallbacks
+from mpsprobe_devices.operators.probe import OperatorsProbe
 
 CUBE = torch.zeros(2, 2, 2)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from mpsprobe_devices.operators import fallbacks
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
 from mpsprobe_devices.operators.probe import OperatorsProbe

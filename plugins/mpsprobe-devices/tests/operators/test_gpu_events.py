@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch._C._autograd import DeviceType
+
 from mpsprobe_devices.operators.events import Event, Recording
 from mpsprobe_devices.operators.kineto import _Reader
 from mpsprobe_devices.operators.timeline import make_trace
 from mpsprobe_devices.operators.totals import module_times, operator_times
-from torch._C._autograd import DeviceType
 
 CPU, CUDA = DeviceType.CPU, DeviceType.CUDA
 MAIN, AUTOGRAD, SYSTEM = 1, 2, 4711  # torch's numbers of threads, and the driver's

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from mpsprobe_devices.operators.probe import OperatorsProbe
 from torch.profiler import ProfilerActivity, profile
 
 from mpsprobe.schemas import ProfileCell, Trace
+from mpsprobe_devices.operators.probe import OperatorsProbe
 
 STEPS = 2
 Open = Callable[..., Any]

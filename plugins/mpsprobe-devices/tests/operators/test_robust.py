@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import torch
-from mpsprobe_devices.cpu import CpuDevice
-from mpsprobe_devices.mps import MpsDevice
-from mpsprobe_devices.operators import kineto, marks
-from mpsprobe_devices.operators.probe import OperatorsProbe
 from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.testing.fakes import FakeClock, FakeSteps
+from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.mps import MpsDevice
+from mpsprobe_devices.operators import kineto, marks
+from mpsprobe_devices.operators.probe import OperatorsProbe
+from mpsprobe_devkit.testing.fakes import FakeClock, FakeSteps
 
 Open = Callable[..., Any]
 Measure = Callable[..., dict[str, Any]]

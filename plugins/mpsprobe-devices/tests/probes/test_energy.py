@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mpsprobe_devices.probes.energy import NOT_INSTALLED, SHORTEST_NS, EnergyProbe, make_monitor
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import ProbeReading
-from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+from mpsprobe_devices.probes.energy import NOT_INSTALLED, SHORTEST_NS, EnergyProbe, make_monitor
+from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 
 @dataclass

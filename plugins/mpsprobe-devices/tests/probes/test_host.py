@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from mpsprobe_devices.cpu import CpuDevice
-from mpsprobe_devices.probes.host import HostProbe
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
-from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.probes.host import HostProbe
+from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 MS = 1_000_000
 

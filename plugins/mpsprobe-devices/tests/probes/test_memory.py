@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
+from mpsprobe.protocols import Probe
+from mpsprobe.schemas import MemoryUse
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.probes import memory as module
 from mpsprobe_devices.probes.memory import CountsMemory, MemoryProbe
 from mpsprobe_devices.torch_device import Memory
-
-from mpsprobe.protocols import Probe
-from mpsprobe.schemas import MemoryUse
-from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 
 @dataclass

@@ -9,12 +9,12 @@ from typing import Any
 
 import psutil
 import pytest
-from mpsprobe_devices.probes import thermal
-from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe, read_process_info
 
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import ProbeReading
-from mpsprobe.testing.fakes import FakeClock, FakeDevice, FakeSteps
+from mpsprobe_devices.probes import thermal
+from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe, read_process_info
+from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 Values = Mapping[str, float | str]
 

@@ -11,7 +11,7 @@ from page_reader import Page
 
 from mpsprobe.schemas import ProfileReport
 from mpsprobe.schemas.report import Report
-from mpsprobe.testing import sample_cell, sample_profile_report, sample_reports
+from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_reports
 from mpsprobe_exporters.html.exporter import HtmlExporter
 
 READ = [kind for kind in sample_reports() if kind in ("profile", "coverage", "coverage-matrix", "comparison")]

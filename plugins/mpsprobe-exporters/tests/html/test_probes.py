@@ -6,7 +6,7 @@ import pytest
 from page_reader import Page
 
 from mpsprobe.schemas import ProbeReading
-from mpsprobe.testing import sample_cell, sample_profile_report
+from mpsprobe_devkit.testing import sample_cell, sample_profile_report
 from mpsprobe_exporters.html.views.probes import probes, written
 
 

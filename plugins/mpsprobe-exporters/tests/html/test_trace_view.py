@@ -7,7 +7,7 @@ from typing import Any
 from page_reader import Page
 
 from mpsprobe.schemas import Trace
-from mpsprobe.testing import sample_cell, sample_trace
+from mpsprobe_devkit.testing import sample_cell, sample_trace
 from mpsprobe_exporters.html.markup import Markup
 from mpsprobe_exporters.html.views.trace import CATEGORIES, trace
 

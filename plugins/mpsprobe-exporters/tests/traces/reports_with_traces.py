@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import Counter, ProfileReport, Trace, Track
-from mpsprobe.testing import sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 
 CATEGORIES = ["step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other"]
 STEP, OPERATOR, LAUNCH, KERNEL = (CATEGORIES.index(one) for one in ("step", "operator", "launch", "kernel"))

@@ -15,9 +15,9 @@ from strict_trace import nanoseconds, read, slices
 
 from mpsprobe import exporting
 from mpsprobe.errors import ReportError
-from mpsprobe.registry import Registry
+from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Report, Trace
-from mpsprobe.testing import sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing import sample_coverage_report, sample_profile_report
 from mpsprobe_exporters.traces.chrome import ChromeExporter
 
 

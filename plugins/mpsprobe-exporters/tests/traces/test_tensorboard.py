@@ -26,9 +26,9 @@ from strict_trace import read
 from mpsprobe import exporting
 from mpsprobe.errors import ReportError
 from mpsprobe.output import write_folder
-from mpsprobe.registry import Registry
+from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Trace, Track
-from mpsprobe.testing import sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.traces.counters import AT_FIRST
 from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
 

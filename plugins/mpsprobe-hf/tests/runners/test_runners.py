@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from mpsprobe_devices.cpu import CpuDevice
 
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import Runner, RunOptions, Steps, TorchRun
-from mpsprobe.registry import get_registry
-from mpsprobe.testing.fakes import FakeDevice
+from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devkit.testing.fakes import FakeDevice
 from mpsprobe_hf.runners.accelerate import AccelerateRunner
 from mpsprobe_hf.runners.trainer import TrainerRunner
 
@@ -208,7 +208,7 @@ def test_what_is_missing_is_told_with_what_to_install(runner: Runner, monkeypatc
 def test_a_runner_is_asked_without_importing_what_it_needs() -> None:
     code = (
         "import sys; sys.modules.update(greenlet=None, accelerate=None)\n"
-        "from mpsprobe.registry import get_registry\n"
+        "from mpsprobe.plugins.registry import get_registry\n"
         "print([get_registry().runner(name).name for name in ('trainer', 'accelerate')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

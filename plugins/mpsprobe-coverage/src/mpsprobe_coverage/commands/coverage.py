@@ -10,9 +10,9 @@ from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import Named, Positive
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
-from mpsprobe.registry import get_registry
 from mpsprobe.schemas import CoverageReport
 from mpsprobe_coverage.commands.options import ADVISORY, MPS_NAME, MacosVersion, VerdictList, releases
 

@@ -1,4 +1,4 @@
-"""``mpsprobe kernels list | show | since | diff | build``."""
+"""``mpsprobe kernels list | show | since | diff``. mpsprobe-tables adds what maintainers need."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import Named
 from mpsprobe.output import write_stdout
-from mpsprobe_coverage.commands.kernels_audit import audit
-from mpsprobe_coverage.commands.kernels_build import build
-from mpsprobe_coverage.commands.kernels_learn import learn
 from mpsprobe_coverage.commands.options import MPS_NAME
 from mpsprobe_coverage.kernels.live import INSTALLED
 from mpsprobe_coverage.kernels.names import resolve_operators
@@ -57,21 +55,16 @@ def format_option(command: Callable[..., None]) -> Callable[..., None]:
     return option(command)
 
 
-@click.group()
+@click.group(cls=OpenGroup, more="mpsprobe-tables")
 def kernels() -> None:
     """Which kernels each torch release registers for MPS, or for the backend of a plugin.
 
     The tables of MPS were read from the macOS wheels of every release since 1.12.0, and come with this package: nothing
-    is downloaded (but by 'build'), and neither a Mac nor torch is needed.
+    is downloaded, and neither a Mac nor torch is needed.
 
     An operator is written namespace::name.overload, as PyTorch's error messages print it; add.out, aten.add.out
     and torch.add are understood too, and a name without an overload means all of its overloads.
     """
-
-
-kernels.add_command(audit)
-kernels.add_command(build)
-kernels.add_command(learn)
 
 
 @kernels.command("list", short_help="Every operator that a release registers for MPS.")

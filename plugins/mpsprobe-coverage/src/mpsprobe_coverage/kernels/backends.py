@@ -24,7 +24,7 @@ from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, DEFINED, NATIVE, KernelTable
 
 if TYPE_CHECKING:
-    from mpsprobe.registry import Registry
+    from mpsprobe.plugins.registry import Registry
 
 MPS_NAME = "mps"  # what a user types for this package's own tables
 _GENERAL = frozenset({DEFINED, *COMPOSITE_LABELS})
@@ -223,7 +223,7 @@ def backend_tables(name: str, registry: Registry | None = None) -> BackendTables
     if name == MPS_NAME:
         return None
     if registry is None:
-        from mpsprobe.registry import get_registry
+        from mpsprobe.plugins.registry import get_registry
 
         registry = get_registry()
     try:

@@ -19,7 +19,7 @@ WORST_LAST: tuple[str, ...] = get_args(Verdict)
 
 
 class OpenDevice:
-    """Satisfies ``mpsprobe.testing.OpenDevice``.
+    """Satisfies ``mpsprobe_devkit.testing.OpenDevice``.
 
     Args:
         table: of the release to judge.

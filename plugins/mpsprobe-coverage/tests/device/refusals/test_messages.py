@@ -15,7 +15,7 @@ from mpsprobe_coverage.device.recorder import CallRecord
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import messages, rules_for, sizes
 from mpsprobe_coverage.device.refusals.messages_guards import Argument, Both, Guard
-from mpsprobe_coverage.kernels.builder.markers import MARKER_STRINGS
+from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 

@@ -26,7 +26,7 @@ from mpsprobe_coverage.device.refusals import (
 )
 from mpsprobe_coverage.device.refusals.call import Call, Rule
 from mpsprobe_coverage.device.refusals.messages_guards import Both, Guard
-from mpsprobe_coverage.kernels.builder.markers import MARKER_STRINGS
+from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable

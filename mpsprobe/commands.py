@@ -1,0 +1,98 @@
+"""Groups of commands that plugins add to. Public: a group that a plugin declares can be one too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mpsprobe.errors import EVERYTHING, MpsprobeError, UnknownName
+from mpsprobe.flags import PREFIX, apply_settings, name_variables
+from mpsprobe.plugins.discovery import CORE
+from mpsprobe.plugins.loading import describe, refuse
+from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe.suggestions import printable
+
+if TYPE_CHECKING:
+    from mpsprobe.declarations import CommandDeclaration
+
+
+class OpenGroup(click.Group):
+    """A group whose commands are its own and those that plugins declare as ``GROUP COMMAND``.
+
+    What plugins declare is listed from the declarations; its module is imported when it is called.
+
+    Args:
+        more: the distribution that brings more commands, for the error about an unknown one.
+    """
+
+    def __init__(self, *arguments: Any, more: str = EVERYTHING, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.more = more
+
+    def registry(self, ctx: click.Context) -> Registry:
+        """The registry whose plugins are asked."""
+        return get_registry()
+
+    @property
+    def prefix(self) -> str:
+        """What the names of declared commands begin with: ``"kernels "`` for the group ``kernels``."""
+        return f"{self.name} "
+
+    def declared(self, registry: Registry) -> Mapping[str, CommandDeclaration]:
+        """The commands that plugins add, by their last word; the group's own are not among them."""
+        found = {}
+        for name, declaration in registry.commands().items():
+            last = name.removeprefix(self.prefix)
+            if name.startswith(self.prefix) and " " not in last and last not in self.commands:
+                found[last] = declaration
+        return found
+
+    @property
+    def later(self) -> frozenset[str]:
+        """The commands whose settings are read when they are called."""
+        return frozenset(self.declared(get_registry()))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, sorted."""
+        return sorted({*self.commands, *self.declared(self.registry(ctx))})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name.
+
+        Raises:
+            UnknownName: there is none; carries the nearest names, or says what to install.
+        """
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        registry = self.registry(ctx)
+        name = self.prefix + cmd_name
+        try:
+            command: click.Command = registry.command(name)
+        except UnknownName:
+            known = [self.prefix + one for one in self.list_commands(ctx)]
+            raise UnknownName("command", name, known, registry.lacking(self.more)) from None
+        name_variables(command, f"{PREFIX}_{name.replace(' ', '_').replace('-', '_')}")
+        apply_settings(command, cmd_name, ctx.default_map, self.prefix.replace(" ", "."))
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; an error in a plugin's own code names the plugin."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError, OSError, EOFError):
+            raise
+        except Exception as error:
+            name = self.prefix + (ctx.invoked_subcommand or "")
+            owner = self.registry(ctx).owner("command", name)
+            if owner is None or owner.found == CORE or type(error).__name__ == "ReaderGone":
+                raise
+            refuse(f"the command '{printable(name)}'", owner, f"failed: {describe(error)}", error)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command with its line; what plugins declare is not imported for it."""
+        shown = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+        shown |= {name: declaration.summary for name, declaration in self.declared(self.registry(ctx)).items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(shown.items()))

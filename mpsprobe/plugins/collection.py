@@ -1,0 +1,189 @@
+"""The plugins of one process: loads them, asks their hooks one by one, and tells of each that goes wrong, once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
+from mpsprobe.plugins import loading
+from mpsprobe.plugins.catalogue import KINDS, Catalogue, checked
+from mpsprobe.plugins.containment import Outcome
+from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
+from mpsprobe.plugins.loading import HookFailed, Plugin
+from mpsprobe.plugins.plugin_files import find_in_folders
+from mpsprobe.plugins.tracing import Trace
+from mpsprobe.suggestions import printable
+
+DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
+SWITCHED_OFF = "switched off by -p or " + DISABLE_VARIABLE
+
+
+def tell_on_stderr(line: str) -> None:
+    """One line for whoever runs the command; standard output carries data."""
+    if sys.stderr is not None:
+        print(f"mpsprobe: {line}", file=sys.stderr)  # noqa: T201 - click is not needed to use the registry
+
+
+def blocked_by_environment() -> set[str]:
+    """The names in ``MPSPROBE_DISABLE_PLUGINS``, which are separated by commas."""
+    return {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
+
+
+class Collection:
+    """Plugins with their state.
+
+    Args:
+        found: the plugins to load; ``None`` for the installed ones.
+        folders: more of them, a file each.
+        blocked: names of entry points or distributions that are not imported; ``*`` is every one but the core.
+        strict: a plugin that fails is a ``PluginError`` instead of a line.
+        tell: takes each such line.
+    """
+
+    def __init__(
+        self,
+        found: Iterable[FoundPlugin] | None,
+        folders: Iterable[str],
+        blocked: Iterable[str],
+        strict: bool,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.folders = tuple(folders)
+        self.blocked = frozenset(blocked)
+        self._found = found
+        self._strict = strict
+        self._tell = tell
+        self._told: set[str] = set()
+        self._trace = Trace.wanted(tell)
+        self._manager = loading.new_manager()
+        self._plugins: list[Plugin] | None = None
+        self._loading = False
+        self._catalogues: dict[str, Catalogue] = {}
+
+    def plugins(self) -> list[Plugin]:
+        """Every plugin, loaded at the first question.
+
+        Raises:
+            PluginError: a plugin asks while it is being imported; with ``strict`` also: one failed.
+        """
+        if self._plugins is None:
+            if self._loading:
+                raise PluginError("a plugin asked for the plugins while they were being loaded")
+            self._loading = True
+            try:
+                found = find_plugins() if self._found is None else list(self._found)
+                found += find_in_folders(self.folders)
+                self._refuse_unknown_blocks(found)
+                self._plugins = self._load(found)
+            finally:
+                self._loading = False
+        return self._plugins
+
+    def catalogue(self, kind: str) -> Catalogue:
+        """The names of one kind; asks every plugin at the first question."""
+        if kind not in self._catalogues:
+            catalogue = Catalogue(kind)
+            for plugin, declared in self._declared(kind):
+                catalogue.add(plugin, declared)
+            self._catalogues[kind] = catalogue
+            for conflict in catalogue.told():
+                self._conflict(conflict.about, conflict.line)
+        return self._catalogues[kind]
+
+    def ask(self, plugin: Plugin, hook: str, **arguments: Any) -> Any:
+        """What ``plugin`` answers. Raises as ``loading.call``."""
+        if hook not in plugin.hooks:
+            return None
+        [outcome] = loading.call_each(self._manager, [plugin], hook, **arguments)
+        return self._told_answer(plugin, hook, arguments, outcome)
+
+    def made(self, what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
+        """The object behind a declaration. Raises as ``loading.make``."""
+        started = time.perf_counter_ns()
+        made = loading.make(what, plugin, target, build)
+        self._trace.resolved(plugin, target, time.perf_counter_ns() - started)
+        return made
+
+    def failed(self, plugin: Plugin, reason: str) -> None:
+        """Note why ``plugin`` is left out, and tell it once a process.
+
+        Raises:
+            PluginError: with ``strict``.
+        """
+        plugin.status, plugin.reason = "failed", plugin.reason or reason
+        if reason not in plugin.problems:
+            plugin.problems.append(reason)
+        self._say(plugin, f"is left out: {reason}")
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _say(self, plugin: Plugin, text: str) -> None:
+        line = f"plugin '{printable(plugin.found.name)}' of {printable(plugin.owner)} {text}"
+        if self._strict:
+            raise PluginError(line, "Without --strict-plugins the command goes on without it.")
+        key = f"{plugin.owner}:{plugin.found.name}"
+        if key not in self._told:
+            self._told.add(key)
+            self._tell(line)
+
+    def _conflict(self, about: str, line: str) -> None:
+        if self._strict:
+            raise PluginError(line, "Without --strict-plugins the command goes on without these names.")
+        if about not in self._told:
+            self._told.add(about)
+            self._tell(line)
+
+    def _load(self, found: list[FoundPlugin]) -> list[Plugin]:
+        wanted = [one for one in found if one == CORE or not self.blocked & {one.name, one.distribution, "*"}]
+        loaded = {}
+        for plugin, took_ns in loading.load_each(self._manager, wanted):
+            loaded[plugin.found] = plugin
+            self._trace.loaded(plugin, took_ns)
+            self._tell_of(plugin)
+        return [loaded.get(one) or Plugin(one, "blocked", SWITCHED_OFF) for one in found]
+
+    def _tell_of(self, plugin: Plugin) -> None:
+        if plugin.status == "failed":
+            self.failed(plugin, plugin.reason or "")
+        elif plugin.status == "incompatible":
+            self._say(plugin, f"is left out: {plugin.reason}")
+        elif plugin.problems:  # it goes on, with hooks that are deprecated
+            name, owner = printable(plugin.found.name), printable(plugin.owner)
+            self._tell(f"plugin '{name}' of {owner}: {'; '.join(plugin.problems)}")
+
+    def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
+        """A misspelt ``-p no:NAME`` would load just what the user wanted to keep out."""
+        if CORE.name in self.blocked:
+            raise UsageError("the plugin 'core' holds the commands of mpsprobe itself and cannot be switched off")
+        known = {"*"} | {one.name for one in found} | {one.distribution for one in found}
+        for name in sorted(self.blocked - known):
+            self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
+
+    def _declared(self, kind: str) -> Iterator[tuple[Plugin, list[Any]]]:
+        """What each plugin declares of ``kind``; nothing for one whose hook failed, which is told."""
+        hook, declaration_type = KINDS[kind]
+        asked = [plugin for plugin in self.plugins() if hook in plugin.hooks]
+        for plugin, outcome in zip(asked, loading.call_each(self._manager, asked, hook), strict=True):
+            declared: list[Any] = []
+            try:
+                declared = checked(self._told_answer(plugin, hook, {}, outcome), hook, declaration_type)
+            except MpsprobeError as error:
+                self.failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
+            except HookFailed as error:
+                self.failed(plugin, str(error))
+                if error.hangs:
+                    plugin.hooks = ()  # the next one would take as long
+            yield plugin, declared
+
+    def _told_answer(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], outcome: Outcome) -> Any:
+        try:
+            answer = loading.answer_of(outcome, hook)
+        except BaseException as error:
+            self._trace.call(plugin, hook, arguments, f"raised {loading.describe(error)}", outcome.took_ns)
+            raise
+        self._trace.call(plugin, hook, arguments, answer, outcome.took_ns)
+        return answer

@@ -1,0 +1,164 @@
+"""Finds the installed plugins: the entry points of the group ``mpsprobe``. Imports none of them.
+
+Two ways give the same answer, and a test holds them against each other. Where everything on
+``sys.path`` is a folder, the metadata folders are read here: importing ``importlib.metadata`` costs
+20 ms, a fifth of ``mpsprobe --help``, because of the mail parser that it brings. Where there is a
+zip file or an import hook with distributions of its own, ``importlib.metadata`` is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpsprobe import __version__
+from mpsprobe.plugins.requirements import specifier_of_ours
+
+GROUP = "mpsprobe"
+METADATA_FILES = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlugin:
+    """One entry point, not imported yet.
+
+    Attributes:
+        name: of the entry point; what ``-p no:NAME`` takes.
+        distribution: what ``pip`` calls the package that it came with.
+        version: of that distribution.
+        target: ``"package.module"`` or ``"package.module:attribute"``.
+        problem: why it cannot even be tried, or ``None``.
+        requires: which versions of mpsprobe its metadata asks for, as specifiers (``>=0.1,<1``).
+        file: the path of a single file (``--plugins-dir``), whose module is then called ``target``; else ``None``.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    target: str
+    problem: str | None = None
+    requires: tuple[str, ...] = ()
+    file: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """Distribution and version, as messages name it; of a single file its name."""
+        return f"{self.distribution} {self.version}".strip()
+
+
+# The commands of the core are declared by a plugin like any other, except that it is there without
+# an entry point: a broken or missing metadata folder must not take `mpsprobe plugins list` away.
+CORE = FoundPlugin(name="core", distribution="mpsprobe", version=__version__, target="mpsprobe.cli.plugin")
+
+
+def find_plugins() -> list[FoundPlugin]:
+    """``CORE`` and every installed plugin, sorted by distribution and name."""
+    found = _from_folders() if _only_folders() else _from_importlib()
+    return [CORE, *sorted(found, key=lambda plugin: (plugin.distribution, plugin.name))]
+
+
+def _only_folders() -> bool:
+    """Whether the metadata of everything importable lies in plain folders on ``sys.path``."""
+    if any(os.path.isfile(entry) or entry.endswith(".egg") for entry in sys.path):  # noqa: PTH113 - may be no path
+        return False
+    others = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "PathFinder"]
+    return not any(hasattr(finder, "find_distributions") for finder in others)
+
+
+def _from_folders() -> Iterator[FoundPlugin]:
+    seen: set[str] = set()
+    for entry in sys.path:
+        try:
+            names = sorted(os.listdir(entry or "."))  # noqa: PTH208 - a Path for each of a thousand names is slow
+        except OSError:
+            continue
+        for name in names:
+            suffix = name[name.rfind(".") :]
+            if suffix not in METADATA_FILES:
+                continue
+            normalized = name.removesuffix(suffix).partition("-")[0].lower().replace(".", "_")
+            if normalized not in seen:  # what comes first on sys.path hides the rest
+                seen.add(normalized)
+                yield from _from_folder(Path(entry, name), METADATA_FILES[suffix])
+
+
+def _from_folder(folder: Path, metadata_file: str) -> Iterator[FoundPlugin]:
+    """The entry points in one metadata folder; a file that cannot be read is a plugin with a problem."""
+    try:
+        content = (folder / "entry_points.txt").read_bytes()
+    except OSError:
+        return
+    if GROUP.encode() not in content:
+        return
+    name, version, requires = _read_metadata(folder / metadata_file)
+    try:
+        points = list(_parse(content.decode("utf-8")))
+    except ValueError as error:
+        yield FoundPlugin("?", name, version, "", f"its entry_points.txt cannot be read: {error}")
+        return
+    for point, target in points:
+        yield FoundPlugin(point, name, version, target, requires=requires)
+
+
+def _parse(text: str) -> Iterator[tuple[str, str]]:
+    """Names and targets of our group in an ``entry_points.txt``.
+
+    Raises:
+        ValueError: a line of our group is not of the form ``name = target``.
+    """
+    ours = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            ours = line == f"[{GROUP}]"
+        elif ours and line and not line.startswith(("#", ";")):
+            name, equals, target = line.partition("=")
+            if not equals:
+                raise ValueError(f"'{line}' is not of the form name = target")
+            yield name.strip(), target.partition("[")[0].strip()  # extras in brackets are of the past
+
+
+def _read_metadata(metadata: Path) -> tuple[str, str, tuple[str, ...]]:
+    """Name, version, and what it requires of mpsprobe; ``?`` and nothing where a damaged file does not say."""
+    found = {"name": "?", "version": "?"}
+    requires = []
+    try:
+        text = metadata.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    for line in text.splitlines():
+        if not line:  # the end of the headers
+            break
+        key, _, value = line.partition(":")
+        key = key.lower()
+        if key in found and value.strip():
+            found[key] = value.strip()
+        elif key == "requires-dist":
+            requires.append(value)
+    return found["name"], found["version"], _of_ours(requires)
+
+
+def _of_ours(requirements: Iterable[str]) -> tuple[str, ...]:
+    return tuple(found for one in requirements if (found := specifier_of_ours(one)) is not None)
+
+
+def _from_importlib() -> Iterator[FoundPlugin]:
+    """One distribution at a time: ``importlib.metadata.entry_points`` fails as a whole on a damaged file."""
+    import importlib.metadata
+
+    seen: set[str] = set()
+    for distribution in importlib.metadata.distributions():
+        try:
+            text = distribution.read_text("entry_points.txt") or ""
+            metadata = distribution.metadata
+            name, version = str(metadata["Name"] or "?"), str(metadata["Version"] or "?")
+            points = list(_parse(text))
+            requires = _of_ours(distribution.requires or ())
+        except Exception:  # noqa: BLE001 - Python 3.11 to 3.14 raise different things; without a name it is nobody's
+            continue
+        normalized = name.lower().replace("-", "_").replace(".", "_")
+        if normalized not in seen:
+            seen.add(normalized)
+            yield from (FoundPlugin(point, name, version, target, requires=requires) for point, target in points)

@@ -1,0 +1,326 @@
+"""Loads one plugin and calls its hooks, so that whatever goes wrong stays with that plugin."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn
+
+import pluggy
+
+from mpsprobe import hookspecs
+from mpsprobe.declarations import resolve
+from mpsprobe.errors import MpsprobeError, PluginError
+from mpsprobe.plugins.containment import (
+    Outcome,
+    TooLate,
+    contained,
+    each_within_limit,
+    leave_behind,
+    threads,
+    time_limit,
+)
+from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe.plugins.requirements import incompatibility, unmet
+from mpsprobe.suggestions import nearest, printable
+
+HOOK_PREFIX = "mpsprobe_"
+UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_before_run", "mpsprobe_after_run"}
+"""Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
+LONGER = {"mpsprobe_diagnose": 6}
+"""Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""
+
+
+class HookFailed(Exception):
+    """A hook of one plugin did not answer; the text says why, for the line on standard error.
+
+    Attributes:
+        hangs: it was still at work when the time was over.
+    """
+
+    def __init__(self, text: str, *, hangs: bool = False) -> None:
+        super().__init__(text)
+        self.hangs = hangs
+
+
+@dataclass(slots=True)
+class Plugin:
+    """A plugin after the attempt to load it.
+
+    Attributes:
+        found: what discovery knew of it.
+        status: ``ok``, ``failed``, ``blocked`` (by the user) or ``incompatible`` (it needs another mpsprobe).
+        reason: why it is not ``ok``: the first thing that went wrong.
+        hooks: the hooks that it implements, by name, sorted.
+        problems: all that is known to be wrong with it; also what leaves it ``ok`` (a name that is taken).
+    """
+
+    found: FoundPlugin
+    status: str = "ok"
+    reason: str | None = None
+    hooks: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def owner(self) -> str:
+        """Distribution and version, as messages name it."""
+        return self.found.owner
+
+
+def new_manager() -> pluggy.PluginManager:
+    """A plugin manager that knows the hooks of ``mpsprobe.hookspecs`` and no plugin."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
+    """Import the thin module of ``found`` and register it; never raises on behalf of the plugin."""
+    return load_each(manager, [found])[0][0]
+
+
+def load_each(manager: pluggy.PluginManager, found: Sequence[FoundPlugin]) -> list[tuple[Plugin, int]]:
+    """``load`` for many, with the ns that each import took."""
+    refused = [_refused(one) for one in found]
+    wanted = [one for one, plugin in zip(found, refused, strict=True) if plugin is None]
+    outcomes = iter(each_within_limit([partial(_imported, one) for one in wanted], time_limit()))
+    loaded = []
+    for one, plugin in zip(found, refused, strict=True):
+        if plugin is not None:
+            loaded.append((plugin, 0))
+            continue
+        outcome = next(outcomes)
+        loaded.append((_registered(manager, one, outcome), outcome.took_ns))
+    return loaded
+
+
+def _refused(found: FoundPlugin) -> Plugin | None:
+    """``found`` as a plugin that is not even imported; ``None`` for one that is."""
+    if found.problem:
+        return Plugin(found, "failed", found.problem)
+    if wrong := incompatibility(found.requires):
+        return Plugin(found, "incompatible", wrong)
+    return None
+
+
+def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outcome) -> Plugin:
+    error = outcome.error
+    if isinstance(error, TooLate):
+        return Plugin(found, "failed", f"its import hangs: {error}")
+    if error is not None:
+        lacking = _missing(found) if isinstance(error, ImportError) else ""
+        return Plugin(found, "failed", f"its import failed: {describe(error)}{lacking}")
+    module, threads_started = outcome.answer
+    if threads_started:
+        return Plugin(found, "failed", "its import started a thread that never ends: one that waits should be a daemon")
+    key = _key(found)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
+            manager.register(module, key)
+        hooks, problems = _checked_hooks(manager, module)
+    except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
+        if manager.has_plugin(key):
+            manager.unregister(name=key)
+        return Plugin(found, "failed", _wrong_argument(module) or one_line(str(wrong)))
+    return Plugin(found, hooks=hooks, problems=problems)
+
+
+def _imported(found: FoundPlugin) -> tuple[Any, bool]:
+    """The module, and whether its import started threads that keep the process alive."""
+    before = threads()
+    started: set[Any] = set()
+    try:
+        module = _module(found)
+    finally:
+        started = threads() - before
+        leave_behind(started)
+    return module, bool(started)
+
+
+def _module(found: FoundPlugin) -> Any:
+    if found.file is not None:
+        return _from_file(found.target, found.file)
+    return resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
+
+
+def _from_file(name: str, file: str) -> types.ModuleType:
+    """The module of a single file, under ``name``, so that its declarations' targets (``name:attribute``) resolve."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _missing(found: FoundPlugin) -> str:
+    """What the distribution says it needs and does not have here, for the message of a failed import."""
+    if found.file is not None:
+        return ""
+    lacking = unmet(found.distribution)
+    return f" (not installed, or in another version: {', '.join(lacking)})" if lacking else ""
+
+
+def call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, **arguments: Any) -> Any:
+    """What ``plugin`` answers to ``hook``; ``None`` where it does not implement it.
+
+    A lazy answer (a generator) is run to its end here, where its exceptions are still the plugin's.
+
+    Raises:
+        HookFailed: it raised, or tried to end the process.
+        MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
+    """
+    return answer_of(call_each(manager, [plugin], hook, **arguments)[0], hook)
+
+
+def call_each(manager: pluggy.PluginManager, plugins: Sequence[Plugin], hook: str, **arguments: Any) -> list[Outcome]:
+    """What comes of asking each of ``plugins``; ``answer_of`` makes an answer or an error of it."""
+    functions = {one.plugin_name: one for one in getattr(manager.hook, hook).get_hookimpls()}
+    limit = 0 if hook in UNLIMITED else time_limit() * LONGER.get(hook, 1)
+    asks = []
+    for plugin in plugins:
+        implementation = functions.get(_key(plugin.found))
+        if implementation is None:
+            asks.append(partial(_whole, _nothing))
+        else:
+            given = (arguments[name] for name in implementation.argnames)
+            asks.append(partial(_whole, partial(implementation.function, *given)))
+    return each_within_limit(asks, limit)
+
+
+def answer_of(outcome: Outcome, hook: str) -> Any:
+    """The answer in ``outcome``. Raises as ``call``."""
+    error = outcome.error
+    if error is None:
+        return outcome.answer
+    if isinstance(error, MpsprobeError):
+        raise error
+    if isinstance(error, TooLate):
+        raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
+    raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
+
+
+def _nothing() -> None:
+    return None
+
+
+def _whole(ask: Callable[[], Any]) -> Any:
+    answer = ask()
+    lazy = isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, list, tuple))
+    return list(answer) if lazy else answer
+
+
+def make(what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
+    """``build`` of what ``target`` resolves to; whatever goes wrong with it is the plugin's and is told so.
+
+    Raises:
+        PluginError: it cannot be imported or made.
+        MpsprobeError: the plugin raised one on purpose.
+    """
+    try:
+        with contained():
+            return build(resolve(target))
+    except (MpsprobeError, KeyboardInterrupt):
+        raise
+    except ImportError as error:
+        refuse(what, plugin, f"cannot be imported: {describe(error)}", error)
+    except BaseException as error:  # noqa: BLE001 - also SystemExit; the plugin's code, named in the message
+        refuse(what, plugin, f"cannot be made: {describe(error)}", error)
+
+
+def describe(error: BaseException) -> str:
+    """An exception on one line, safe to print: ``ValueError: the message``."""
+    name, message = type(error).__name__, one_line(str(error))
+    return f"{name}: {message}" if message else name
+
+
+def one_line(text: str) -> str:
+    """``text`` without line breaks, safe to print."""
+    return printable(" ".join(text.split()))
+
+
+def _key(found: FoundPlugin) -> str:
+    """Two distributions may use one name for their entry points; both are loaded."""
+    return f"{found.distribution}:{found.name}"
+
+
+def _checked_hooks(manager: pluggy.PluginManager, module: object) -> tuple[tuple[str, ...], list[str]]:
+    """The hooks that ``module`` implements, and a sentence for each that is deprecated.
+
+    Raises:
+        HookFailed: a hook that does not exist, a wrapper, or a hook without its ``@hookimpl``.
+    """
+    known = [name for name in vars(hookspecs) if name.startswith(HOOK_PREFIX)]
+    hooks, problems = [], []
+    for caller in manager.get_hookcallers(module) or ():
+        implementation = next(one for one in caller.get_hookimpls() if one.plugin is module)
+        if caller.spec is None and not implementation.optionalhook:
+            raise HookFailed(f"there is no hook '{caller.name}'{_did_you_mean(caller.name, known)}")
+        if implementation.wrapper or implementation.hookwrapper:
+            raise HookFailed(f"its hook {caller.name} is a wrapper; each plugin is asked by itself, so none is called")
+        if caller.spec is not None and caller.spec.warn_on_impl is not None:
+            problems.append(f"its hook {caller.name} is deprecated: {caller.spec.warn_on_impl}")
+        hooks.append(caller.name)
+    for name in _own_functions(module):
+        if name.startswith(HOOK_PREFIX) and name not in hooks:
+            raise HookFailed(f"'{name}' is not marked with @mpsprobe.hookimpl, so it would never be called")
+    return tuple(sorted(hooks)), problems
+
+
+def _wrong_argument(module: object) -> str | None:
+    """The first argument of a hook of ``module`` that the hook does not have, in fewer words than pluggy's."""
+    for name, function in vars(module).items() if isinstance(module, types.ModuleType) else ():
+        specification = getattr(hookspecs, name, None)
+        if specification is None or not hasattr(function, f"{hookspecs.PROJECT}_impl"):
+            continue
+        known = _arguments(specification)
+        for argument in _arguments(function):
+            if argument not in known:
+                has = f"it has {', '.join(known)}" if known else "it has none"
+                return f"its hook {name} takes '{argument}', which is no argument of that hook: {has}"
+    return None
+
+
+def _arguments(function: Any) -> list[str]:
+    import inspect
+
+    return list(inspect.signature(function).parameters)
+
+
+def _own_functions(module: object) -> list[str]:
+    """The functions that a plugin module defines itself; those that it imported may be anyone's."""
+    if not isinstance(module, types.ModuleType):
+        return []
+    functions = {name: value for name, value in vars(module).items() if isinstance(value, types.FunctionType)}
+    return [name for name, value in functions.items() if value.__module__ == module.__name__]
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    near = nearest(name, known, count=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None) -> NoReturn:
+    """Tell that ``what`` of ``plugin`` broke a rule.
+
+    Raises:
+        PluginError: always; it says whom to ask.
+    """
+    distribution = plugin.found.distribution
+    hint = f"This is for the authors of {distribution}. With --debug or MPSPROBE_DEBUG=1 it shows where."
+    if isinstance(cause, ImportError):
+        hint = f"Install what it needs: pip install --upgrade {distribution}"
+    raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause

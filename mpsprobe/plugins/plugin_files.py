@@ -1,0 +1,137 @@
+"""Plugins of one file each: ``--plugins-dir DIR`` and ``MPSPROBE_PLUGINS_DIR``. Finds them and imports none.
+
+What such a file needs stands in its inline metadata (PEP 723), the same that ``uv run`` and ``pipx run`` read::
+
+    # /// script
+    # requires-python = ">=3.11"
+    # dependencies = ["mpsprobe>=0.1", "numpy"]
+    # ///
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mpsprobe.errors import UsageError
+from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe.plugins.requirements import is_installed, specifier_of_ours
+from mpsprobe.suggestions import printable
+
+FOLDERS_VARIABLE = "MPSPROBE_PLUGINS_DIR"
+OPENING, CLOSING = "# /// script", "# ///"
+LARGEST_FILE = 10_000_000  # bytes; what is larger is no source file that someone wrote
+
+
+def folders_from_environment() -> list[str]:
+    """The folders in ``MPSPROBE_PLUGINS_DIR``, separated as in ``PATH``."""
+    return [folder for folder in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if folder]
+
+
+def find_in_folders(folders: Iterable[str]) -> list[FoundPlugin]:
+    """A plugin for each ``*.py`` of ``folders``, in their order, sorted within each; ``_…`` and ``.…`` are no plugins.
+
+    Raises:
+        UsageError: a folder is not there or cannot be read.
+    """
+    found: dict[str, FoundPlugin] = {}
+    answers = []
+    for folder in dict.fromkeys(os.path.realpath(one) for one in folders):
+        for path in _files(folder):
+            plugin = _found(path, found.get(path.stem))
+            found.setdefault(path.stem, plugin)
+            answers.append(plugin)
+    return answers
+
+
+def _files(folder: str) -> Iterator[Path]:
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - as in discovery
+    except OSError as error:
+        raise UsageError(
+            f"the folder of plugins '{printable(folder)}' cannot be read: {error.strerror}",
+            f"It was named by --plugins-dir or {FOLDERS_VARIABLE}.",
+        ) from error
+    for name in names:
+        path = Path(folder, name)
+        if name.endswith(".py") and not name.startswith(("_", ".")) and path.is_file():
+            yield path
+
+
+def _found(path: Path, other: FoundPlugin | None) -> FoundPlugin:
+    problem: str | None = None
+    requires: tuple[str, ...] = ()
+    if other is not None:
+        problem = f"{other.file} has the same name"
+    elif "." in path.stem:
+        problem = "a '.' in its name makes it no module that could be imported"
+    elif taken := _taken(path):
+        problem = f"its name is that of {taken}: rename the file"
+    else:
+        try:
+            requires = _requires(path)
+        except (OSError, ValueError) as error:
+            problem = f"it cannot be read: {' '.join(str(error).split())}"
+    return FoundPlugin(path.stem, path.name, "", path.stem, problem and printable(problem), requires, str(path))
+
+
+def _taken(path: Path) -> str | None:
+    """What already answers to ``import STEM``; a file that hides a module would break whoever wants that one."""
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None:
+        file = getattr(loaded, "__file__", None)
+        return None if file == str(path) else f"the module {file or path.stem}"
+    try:
+        spec = importlib.util.find_spec(path.stem)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or (spec.origin is not None and os.path.realpath(spec.origin) == str(path)):
+        return None
+    return f"the module {spec.origin or path.stem}"
+
+
+def _requires(path: Path) -> tuple[str, ...]:
+    """What the inline metadata asks of mpsprobe.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is too large or no text, its metadata is no TOML, or something else that it needs is not here.
+    """
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
+    metadata = inline_metadata(path.read_text(encoding="utf-8"))
+    dependencies = metadata.get("dependencies", [])
+    if not isinstance(dependencies, list) or not all(isinstance(one, str) for one in dependencies):
+        raise ValueError("the dependencies of its inline metadata should be a list of texts")
+    ours = [found for one in dependencies if (found := specifier_of_ours(one)) is not None]
+    others = [one for one in dependencies if not re.match(r"\s*mpsprobe\b(?![-_.])", one)]
+    if lacking := [one for one in others if not is_installed(one)]:
+        raise ValueError(f"it needs {', '.join(lacking)}, not installed or in another version")
+    return tuple(ours)
+
+
+def inline_metadata(text: str) -> dict[str, Any]:
+    """The block ``script`` of PEP 723 in a Python source; empty if there is none.
+
+    Raises:
+        ValueError: it is no TOML, or there are two.
+    """
+    lines = text.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.rstrip() == OPENING]
+    if len(starts) > 1:
+        raise ValueError("it has more than one block of inline metadata")
+    if not starts:
+        return {}
+    comments = list(itertools.takewhile(lambda line: line.startswith("#"), lines[starts[0] + 1 :]))
+    ends = [number for number, line in enumerate(comments) if line.rstrip() == CLOSING]
+    if not ends:
+        raise ValueError(f"its inline metadata is not closed by '{CLOSING}'")
+    import tomllib
+
+    return tomllib.loads("\n".join(line[1:].removeprefix(" ") for line in comments[: ends[-1]]))

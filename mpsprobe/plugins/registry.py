@@ -1,0 +1,357 @@
+"""What the installed plugins offer, by name. Public: ``get_registry()`` and the methods of ``Registry``.
+
+Plugins are loaded one by one at the first question. One that cannot be loaded, or whose hook
+fails, is told once on standard error and left out; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.errors import (
+    EVERYTHING,
+    FOR_USERS,
+    MissingPackage,
+    MpsprobeError,
+    PluginError,
+    UnknownName,
+    UsageError,
+    install_command,
+)
+from mpsprobe.plugins import loading
+from mpsprobe.plugins.catalogue import KINDS, checked, checked_diagnoses
+from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
+from mpsprobe.plugins.plugin_files import folders_from_environment
+from mpsprobe.plugins.requirements import is_installed
+from mpsprobe.suggestions import printable
+
+if TYPE_CHECKING:
+    from mpsprobe.declarations import (
+        CommandDeclaration,
+        DeviceDeclaration,
+        Diagnosis,
+        ExporterDeclaration,
+        KernelTablesDeclaration,
+        ProbeDeclaration,
+        RunnerDeclaration,
+        ScannerDeclaration,
+    )
+    from mpsprobe.plugins.discovery import FoundPlugin
+    from mpsprobe.plugins.loading import Plugin
+    from mpsprobe.protocols import Device, KernelTables, Probe, Runner, Scanner, Workload
+
+OPEN_NAMES = (
+    "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
+    "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
+)
+"""What an error about a workload's name says of the names that there are."""
+FIRST_PARTY = {
+    "workload": "mpsprobe-hf",
+    "exporter": "mpsprobe-exporters",
+    "scanner": "mpsprobe-coverage",
+    "backend": "mpsprobe-coverage",
+    "device": "mpsprobe-devices",
+    "probe": "mpsprobe-devices",
+    "runner": "mpsprobe-hf",
+}
+"""Which of our distributions has things of a kind, for errors that say what to install."""
+
+
+class Registry:
+    """The plugins of this process and what they declare.
+
+    Args:
+        found: the plugins to load; by default the installed ones.
+        folders: more of them, one in each ``*.py`` file of these folders.
+        blocked: names of entry points or distributions that are not imported; ``*`` is every one
+            but the core.
+        strict: a plugin that fails is a ``PluginError`` instead of a line on standard error.
+        tell: takes each such line.
+    """
+
+    def __init__(
+        self,
+        found: Iterable[FoundPlugin] | None = None,
+        *,
+        folders: Iterable[str] = (),
+        blocked: Iterable[str] = (),
+        strict: bool = False,
+        tell: Callable[[str], None] = tell_on_stderr,
+    ) -> None:
+        self._collection = Collection(found, folders, blocked, strict, tell)
+        self._catalogue = self._collection.catalogue
+        self._resolved: dict[str, list[tuple[WorkloadDeclaration, Plugin]]] = {}
+
+    def plugins(self) -> list[Plugin]:
+        """Every plugin with its status, the core first; those that failed and were blocked are among them."""
+        return self._collection.plugins()
+
+    @property
+    def blocked(self) -> frozenset[str]:
+        """The names of plugins that are switched off."""
+        return self._collection.blocked
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders whose files are plugins (``--plugins-dir``)."""
+        return self._collection.folders
+
+    def contributions(self, plugin: Plugin) -> dict[str, list[str]]:
+        """The names that ``plugin`` declares, by kind (``workload``, ``exporter``, …); asks every listing hook."""
+        names = {kind: self._catalogue(kind).declared_by(plugin) for kind in KINDS}
+        return {kind: declared for kind, declared in names.items() if declared}
+
+    def owner(self, kind: str, name: str) -> Plugin | None:
+        """The plugin that the name of that kind belongs to; ``None`` for nobody's and for two plugins'."""
+        entry = self._catalogue(kind).entries.get(name)
+        return entry.plugin if entry else None
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    def workloads(self) -> Mapping[str, WorkloadDeclaration]:
+        """The named workloads, by name. Open name spaces (``hf:TYPE``, folders) are not listed."""
+        return self._catalogue("workload").usable()
+
+    def scanners(self) -> Mapping[str, ScannerDeclaration]:
+        """The scanners, by name."""
+        return self._catalogue("scanner").usable()
+
+    def backends(self) -> Mapping[str, KernelTablesDeclaration]:
+        """The backends that have kernel tables, by name."""
+        return self._catalogue("backend").usable()
+
+    def exporters(self) -> Mapping[str, ExporterDeclaration]:
+        """The exporters, by name."""
+        return self._catalogue("exporter").usable()
+
+    def devices(self) -> Mapping[str, DeviceDeclaration]:
+        """The devices, by name, in the order of their declaration: within a plugin the best first."""
+        return self._catalogue("device").usable()
+
+    def probes(self) -> Mapping[str, ProbeDeclaration]:
+        """The probes, by name."""
+        return self._catalogue("probe").usable()
+
+    def runners(self) -> Mapping[str, RunnerDeclaration]:
+        """The runners, by name."""
+        return self._catalogue("runner").usable()
+
+    def commands(self) -> Mapping[str, CommandDeclaration]:
+        """The commands of the CLI, by name, those of the core among them."""
+        return self._catalogue("command").usable()
+
+    # -- one of it -------------------------------------------------------------------------------
+
+    def workload(self, name: str) -> Workload:
+        """The workload that ``name`` stands for, ready to ``build``.
+
+        Raises:
+            UnknownName: nothing answers to it; carries the nearest names.
+            WorkloadError: a plugin's open name space covers it, and it is wrong.
+            MissingPackage: a distribution that it needs is not installed.
+            PluginError: two plugins claim it, or its plugin broke a rule.
+        """
+        from mpsprobe.protocols import Workload
+
+        declaration, plugin = self.workload_and_owner(name)
+        for requirement in declaration.requires:
+            if not is_installed(requirement):
+                raise MissingPackage(f"the workload '{printable(name)}'", requirement)
+        what = f"the workload '{printable(name)}'"
+        made: Workload = self._made(
+            what, declaration.target, plugin, Workload, lambda factory: factory(declaration.name)
+        )
+        return made
+
+    def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
+        """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
+        catalogue = self._catalogue("workload")
+        if name in catalogue.entries or name in catalogue.conflicts:
+            entry = self._entry("workload", name)
+            return entry.declaration, entry.plugin
+        if name not in self._resolved:
+            self._resolved[name] = list(self._resolve_workload(name))
+        answers = self._resolved[name]
+        if not answers:
+            raise UnknownName("workload", name, catalogue.entries, self._hint("workload"))
+        if len(answers) > 1:
+            owners = " and ".join(plugin.owner for _, plugin in answers)
+            raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
+        return answers[0]
+
+    def scanner(self, name: str) -> Scanner:
+        """The scanner called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Scanner
+
+        made: Scanner = self._object("scanner", name, Scanner)
+        return made
+
+    def scanner_for(self, framework: str) -> Scanner:
+        """The scanner that reads workloads of ``framework``.
+
+        Raises:
+            UsageError: none does, or more than one does.
+            PluginError: its plugin broke a rule.
+        """
+        able = [name for name, one in self.scanners().items() if framework in one.frameworks]
+        if len(able) == 1:
+            return self.scanner(able[0])
+        shown = printable(framework)
+        if able:
+            raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", _switch_off())
+        raise UsageError(f"no installed scanner reads '{shown}' workloads", self._hint("scanner"))
+
+    def kernel_tables(self, backend: str) -> KernelTables:
+        """The kernel tables of the backend of that name. Raises as ``workload``."""
+        from mpsprobe.protocols import KernelTables
+
+        made: KernelTables = self._object("backend", backend, KernelTables)
+        return made
+
+    def device(self, name: str) -> Device:
+        """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
+        from mpsprobe.protocols import Device
+
+        made: Device = self._object("device", name, Device)
+        return made
+
+    def probe(self, name: str) -> Probe:
+        """The probe called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Probe
+
+        made: Probe = self._object("probe", name, Probe)
+        return made
+
+    def runner(self, name: str) -> Runner:
+        """The runner called ``name``. Raises as ``workload``."""
+        from mpsprobe.protocols import Runner
+
+        made: Runner = self._object("runner", name, Runner)
+        return made
+
+    def exporter(self, name: str) -> Any:
+        """The exporter called ``name``: an ``Exporter``, or a ``FolderExporter`` if declared so. Raises as always."""
+        from mpsprobe.protocols import Exporter, FolderExporter
+
+        return self._object("exporter", name, FolderExporter if self.exporter_declaration(name).folder else Exporter)
+
+    def exporter_declaration(self, name: str) -> ExporterDeclaration:
+        """What the exporter called ``name`` declared (extension, ``binary``, ``kinds``), without importing it."""
+        declaration: ExporterDeclaration = self._entry("exporter", name).declaration
+        return declaration
+
+    def command(self, name: str) -> Any:
+        """The ``click.Command`` called ``name``. Raises as ``workload``."""
+        import click
+
+        entry = self._entry("command", name)
+        return self._made(
+            f"the command '{name}'", entry.declaration.target, entry.plugin, click.Command, lambda one: one
+        )
+
+    def listens(self, hook: str) -> bool:
+        """Whether any plugin has ``hook``: what it would be told need not be made for nobody."""
+        return any(hook in plugin.hooks for plugin in self.plugins())
+
+    def lacking(self, distribution: str) -> str | None:
+        """What to do where nobody has a name that ``distribution`` could bring; ``None`` if that is there and well.
+
+        Args:
+            distribution: of ours, or ``EVERYTHING`` for all that users install.
+        """
+        wanted = FOR_USERS if distribution == EVERYTHING else {distribution}
+        found = {plugin.found.distribution: plugin for plugin in self.plugins() if plugin.found.distribution in wanted}
+        for plugin in found.values():
+            if plugin.status != "ok":
+                return f"{plugin.owner} is installed but {plugin.status}: {plugin.reason}"
+        return None if set(found) == wanted else f"More of them come with plugins: {install_command(distribution)}"
+
+    def announce(self, hook: str, **arguments: Any) -> None:
+        """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
+        for plugin in self.plugins():
+            if hook in plugin.hooks:
+                try:
+                    self._collection.ask(plugin, hook, **arguments)
+                except (loading.HookFailed, MpsprobeError) as error:
+                    self._collection.failed(plugin, loading.one_line(str(error)))
+
+    def diagnoses(self, environment: Mapping[str, Any]) -> list[tuple[Diagnosis, Plugin]]:
+        """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
+        hook, found = "mpsprobe_diagnose", []
+        for plugin in self.plugins():
+            if hook not in plugin.hooks:
+                continue
+            try:
+                answer = self._collection.ask(plugin, hook, environment=environment)
+                found += [(one, plugin) for one in checked_diagnoses(answer, hook)]
+            except (loading.HookFailed, MpsprobeError) as error:
+                self._collection.failed(plugin, loading.one_line(str(error)))
+        return found
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _entry(self, kind: str, name: str) -> Any:
+        catalogue = self._catalogue(kind)
+        if name in catalogue.conflicts:
+            owners = " and ".join(plugin.owner for plugin in catalogue.conflicts[name])
+            raise PluginError(f"the {kind} '{name}' is declared by {owners}", _switch_off())
+        if name not in catalogue.entries:
+            raise UnknownName(kind, name, catalogue.entries, self._hint(kind))
+        return catalogue.entries[name]
+
+    def _hint(self, kind: str) -> str | None:
+        """What to do about an unknown name: which first-party plugin is not there, or where the names are."""
+        there = OPEN_NAMES if kind == "workload" else f"There are: {', '.join(self._catalogue(kind).entries)}."
+        return self.lacking(FIRST_PARTY[kind]) or there if kind in FIRST_PARTY else None
+
+    def _resolve_workload(self, name: str) -> Iterator[tuple[WorkloadDeclaration, Plugin]]:
+        """What the plugins with open name spaces say to ``name``."""
+        hook = "mpsprobe_resolve_workload"
+        for plugin in self.plugins():
+            if hook not in plugin.hooks:
+                continue
+            try:
+                answer = self._collection.ask(plugin, hook, name=name)
+                if answer is not None:
+                    yield checked([answer], hook, WorkloadDeclaration, open_names=True)[0], plugin
+            except loading.HookFailed as error:
+                self._collection.failed(plugin, str(error))
+
+    def _object(self, kind: str, name: str, expected: type) -> Any:
+        entry = self._entry(kind, name)
+        return self._made(f"the {kind} '{name}'", entry.declaration.target, entry.plugin, expected, _instance)
+
+    def _made(self, what: str, target: str, plugin: Plugin, expected: type, make: Callable[[Any], Any]) -> Any:
+        """Resolve ``target`` and make the object; whatever fails is the plugin's and is told so."""
+        made = self._collection.made(what, plugin, target, make)
+        if not isinstance(made, expected):
+            loading.refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
+        return made
+
+
+def _instance(found: Any) -> Any:
+    """A declaration's target may be a class, made without arguments, or a ready object."""
+    return found() if isinstance(found, type) else found
+
+
+def _switch_off() -> str:
+    return f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
+
+
+_current: Registry | None = None
+
+
+def get_registry() -> Registry:
+    """The registry of this process, made at the first call; a command line's ``-p`` is in it."""
+    global _current
+    if _current is None:
+        _current = Registry(blocked=blocked_by_environment(), folders=folders_from_environment())
+    return _current
+
+
+def use_registry(registry: Registry | None) -> None:
+    """Make ``registry`` the one that ``get_registry`` returns; ``None`` for a new one at the next call."""
+    global _current
+    _current = registry

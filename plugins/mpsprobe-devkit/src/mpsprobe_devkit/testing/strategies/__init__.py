@@ -1,0 +1,48 @@
+"""Hypothesis strategies: reports of every kind, declarations, names, options, traces. Needs Hypothesis.
+
+It comes with ``pip install 'mpsprobe-devkit'``; mpsprobe itself does not depend on it. In a test::
+
+    @given(coverage_reports())
+    def test_it_renders(report): ...
+"""
+
+from mpsprobe_devkit.testing.strategies.declarations import (
+    declarations,
+    exporter_declarations,
+    plugin_names,
+    run_options,
+    workload_declarations,
+)
+from mpsprobe_devkit.testing.strategies.reports import (
+    comparison_reports,
+    coverage_reports,
+    matrix_reports,
+    profile_reports,
+    reports,
+    reports_of,
+    traces,
+    unknown_reports,
+)
+from mpsprobe_devkit.testing.strategies.schemas import records
+from mpsprobe_devkit.testing.strategies.texts import hostile_texts, operator_names, releases, texts
+
+__all__ = [
+    "comparison_reports",
+    "coverage_reports",
+    "declarations",
+    "exporter_declarations",
+    "hostile_texts",
+    "matrix_reports",
+    "operator_names",
+    "plugin_names",
+    "profile_reports",
+    "records",
+    "releases",
+    "reports",
+    "reports_of",
+    "run_options",
+    "texts",
+    "traces",
+    "unknown_reports",
+    "workload_declarations",
+]

@@ -1,0 +1,8 @@
+"""Makes the plugins that tests write, and the sound ones, importable under their own names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

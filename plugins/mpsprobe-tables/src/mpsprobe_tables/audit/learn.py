@@ -1,0 +1,241 @@
+"""Makes ``kernels/data/lists.refusals``: what each release's list says that MPS refuses and takes.
+
+For each list, the entries of the installed torch's OpInfo database run on the virtual device of its release, judged by
+mechanism alone; ``blame`` finds the operators. Releases with the same expectations share a list and run once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from packaging.version import Version
+
+from mpsprobe_coverage.device.refusals.listed import Learned, encode
+from mpsprobe_coverage.device.refusals.signatures import signature
+from mpsprobe_coverage.device.wrapping import NotStrided
+from mpsprobe_coverage.kernels.expectations import (
+    TESTED_DTYPES,
+    Expectations,
+    expectation_releases,
+    load_expectations,
+)
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_tables.audit.blame import Observed, Status, blame
+from mpsprobe_tables.audit.device import AuditDevice
+from mpsprobe_tables.audit.entries import DTYPES, entries
+from mpsprobe_tables.audit.procedure import forward
+from mpsprobe_tables.audit.quiet import undisturbed
+from mpsprobe_tables.audit.reference import on_cpu
+from mpsprobe_tables.audit.samples import draw
+
+REFUSING_LISTS = frozenset({"UNIMPLEMENTED_XFAILLIST", "SUPPORTED_COMPLEX_OPS", "UNSUPPORTED_COMPLEX_OPS"})
+"""Lists of what MPS does not do. The others are about wrong or undefined numbers and old versions of macOS;
+``ON_MPS_XFAILLIST`` is about operators further down, which have no kernel, and about single arguments (a negative
+number as ``uint8``)."""
+NO_TENSOR = frozenset({"float64", "complex128"})
+UPCAST_SINCE = Version("2.11.0")
+HALF = frozenset({"float16", "bfloat16"})
+MOST_PASSING = 32  # samples of an entry that passes, all different in dtypes, ranks and arguments
+SHADOW_LIMIT = 2**12
+
+
+class Steps(Protocol):
+    """What tells the user how far the work is (``mpsprobe.progress``)."""
+
+    def start(self, total: int | None, what: str) -> None: ...
+
+    def advance(self, what: str | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def learn(progress: Steps, jobs: int = 1, dtypes: Sequence[str] = DTYPES) -> bytes:
+    """The data file, from the expectations and the kernel tables that are shipped.
+
+    Args:
+        jobs: processes; each takes one dtype after the other, and about 1 GB.
+    """
+    groups = shared_lists()
+    observed: dict[str, dict[tuple[str, ...], list[Observed]]] = {}
+    progress.start(len(dtypes), "entries on the virtual devices of each list")
+    if jobs == 1:
+        for dtype in dtypes:
+            observed[dtype] = observe(dtype, groups)
+            progress.advance(dtype)
+    else:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            waiting = {pool.submit(observe, dtype, groups): dtype for dtype in dtypes}
+            for done in as_completed(waiting):
+                observed[waiting[done]] = done.result()
+                progress.advance(waiting[done])
+    progress.stop()
+    known = [_learned(group, [one for dtype in dtypes for one in observed[dtype][group]]) for group in groups]
+    release = torch.__version__.partition("+")[0]
+    sources = {one: load_expectations(one).sha256 for one in expectation_releases()}
+    return encode(known, {"torch": release, "dtypes": list(dtypes), "wheels": sources})
+
+
+def shared_lists() -> tuple[tuple[str, ...], ...]:
+    """Releases with expectations, those together that expect the same."""
+    groups: list[list[str]] = []
+    for release in expectation_releases():
+        if groups and _same(load_expectations(groups[-1][-1]), load_expectations(release)):
+            groups[-1].append(release)
+        else:
+            groups.append([release])
+    return tuple(map(tuple, groups))
+
+
+def observe(dtype: str, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[Observed]]:
+    """Every entry with ``dtype``, as each list expects it."""
+    found: dict[tuple[str, ...], list[Observed]] = {group: [] for group in groups}
+    torch.set_num_threads(1)
+    with undisturbed():
+        drawn = dict(_drawn(dtype))
+        outcomes: dict[Any, Any] = {}
+        for group in groups:
+            expected = load_expectations(group[-1])
+            table = load_table(group[-1])
+            with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=outcomes, note_flags=True) as device:
+                for key, one in drawn.items():
+                    status = status_of(expected, key, one.entry, dtype)
+                    if status is not None:
+                        found[group].append(_observed(device, one, key, dtype, status, group[-1]))
+    return found
+
+
+def status_of(expected: Expectations, key: str, entry: Any, dtype: str) -> Status | None:
+    """What the list says of the pair; ``None`` where it says nothing about what MPS takes."""
+    on_cpu = [str(one).removeprefix("torch.") for one in entry.dtypes]
+    expectation = expected.expected(key, dtype)
+    if not expected.has(key) or dtype not in TESTED_DTYPES or expectation.kind == "skip":
+        return None
+    if not expected.tests(key, dtype, on_cpu):
+        return "unclaimed" if dtype in on_cpu else None
+    if expectation.kind == "pass":
+        return "passes"
+    # What fails with every dtype fails for another reason than the dtype: a size, an argument, no kernel at all.
+    whatever = any(key in listed and listed[key] is None for listed in expected.lists.values())
+    return "fails" if REFUSING_LISTS.issuperset(expectation.lists) and not whatever else None
+
+
+@dataclass
+class _Drawn:
+    """An entry with its samples; ``references`` are worked out where they are asked for."""
+
+    entry: Any
+    samples: list[Any]
+    distinct: list[Any]
+    names: frozenset[str]
+    references: list[Any] | None = None
+
+
+def _drawn(dtype: str) -> Iterator[tuple[str, _Drawn]]:
+    for key, entry in entries().items():
+        kind = getattr(torch, dtype)
+        if kind not in entry.dtypes and kind not in entry.supported_dtypes("mps"):
+            continue
+        try:
+            samples = draw(entry, dtype)
+        except Exception:  # noqa: BLE001 - what cannot be drawn says nothing
+            continue
+        first: dict[Any, Any] = {}
+        for sample in samples:
+            first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), sample)
+        yield key, _Drawn(entry, samples, _by_flags(first.values()), _names(entry))
+
+
+def _by_flags(samples: Iterable[Any]) -> list[Any]:
+    """The samples, those first that have truth values and names that none before them has."""
+    first: dict[Any, Any] = {}
+    others = []
+    for sample in samples:
+        flags = _flags((sample.args, sample.kwargs))
+        if flags in first:
+            others.append(sample)
+        else:
+            first[flags] = sample
+    return [*first.values(), *others]
+
+
+def _flags(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((name, _flags(inner)) for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_flags, value))
+    return value if isinstance(value, (bool, str)) else None
+
+
+def _observed(device: AuditDevice, one: _Drawn, key: str, dtype: str, status: Status, release: str) -> Observed:
+    failed = False
+    # Any sample may be the one that fails; those that pass call much the same.
+    for drawn in one.distinct[: MOST_PASSING if status == "passes" else None]:
+        try:
+            with device.recording("forward"):
+                forward(one.entry, device.sample(drawn))
+        except NotStrided:
+            failed = True
+        except Exception:  # noqa: BLE001 - what was called until then was called
+            failed = True
+    seen = list(device.short.take())
+    calls = frozenset(
+        (call.operator, signature(call.inputs, call.outputs, call.flags))
+        for call in seen
+        if (call.verdict == "native" or (call.verdict == "unsupported" and call.source not in (None, "registration")))
+        and NO_TENSOR.isdisjoint((*call.inputs, *call.outputs))
+    )
+    made = Observed(key, one.names, dtype, status, calls, failed or any(call.refuses for call in seen))
+    if status == "fails" and not made.explained:
+        made = replace(made, explained=_raises(one, dtype, release))
+    return made
+
+
+def _raises(one: _Drawn, dtype: str, release: str) -> bool:
+    """Whether the CPU reference fails: then the entry fails whatever MPS does."""
+    if one.references is None:
+        one.references = on_cpu(one.entry, dtype, one.samples, gradient=False)
+    upcast = dtype in HALF and Version(release) >= UPCAST_SINCE
+    return any(found.forward is not None and not (upcast and found.upcast) for found in one.references)
+
+
+def _learned(group: tuple[str, ...], observed: Sequence[Observed]) -> Learned:
+    found = blame(observed)
+    parts: list[dict[str, dict[str, str]]] = []
+    for part in (found.refused, found.unclaimed):
+        by_operator: dict[str, dict[str, str]] = {}
+        for (operator, one), entry in part.items():
+            by_operator.setdefault(operator, {})[one] = entry
+        parts.append(by_operator)
+    accepted: dict[str, set[str]] = {}
+    for operator, one in found.accepted:
+        accepted.setdefault(operator, set()).add(one)
+    return Learned(group, parts[0], parts[1], {operator: frozenset(them) for operator, them in accepted.items()})
+
+
+def _same(one: Expectations, other: Expectations) -> bool:
+    return replace(one, release="", wheel="", sha256="") == replace(other, release="", wheel="", sha256="")
+
+
+def _names(entry: Any) -> frozenset[str]:
+    """What the operators of an entry may be called: its names with dots as underscores, and without a name space."""
+    given = {entry.name, entry.aten_name, *(alias.name for alias in entry.aliases)}
+    return frozenset(
+        spelt.strip("_") for name in given if name for spelt in (name.replace(".", "_"), name.rpartition(".")[2])
+    ) - {""}
+
+
+def _likeness(value: Any) -> Any:
+    """What samples share that call the same operators with the same dtypes: sizes and values do not count."""
+    if isinstance(value, torch.Tensor):
+        contiguous = value.layout is torch.strided and value.is_contiguous()
+        return value.dtype, value.dim(), value.numel() == 0, value.layout, contiguous, value.is_conj()
+    if isinstance(value, dict):
+        return tuple((name, _likeness(inner)) for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(_likeness(inner) for inner in value)
+    return type(value), repr(value)

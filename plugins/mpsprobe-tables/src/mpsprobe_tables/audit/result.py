@@ -1,0 +1,181 @@
+"""The whole audit: what ran, the scores of each release, and each disagreement once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mpsprobe.progress import SilentProgress
+from mpsprobe_coverage.device.refusals import Lists
+from mpsprobe_coverage.kernels.expectations import load_expectations
+from mpsprobe_tables.audit.exceptions import ExceptionLine, exception_lines
+from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge
+from mpsprobe_tables.audit.running import Pair
+from mpsprobe_tables.audit.scoring import Score, Scores, scores, total
+from mpsprobe_tables.audit.workers import run_tasks, tasks_for
+
+ALONE: Lists = "none"
+HELPED: Lists = "neighbours"
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Tests that disagree in the same way.
+
+    Attributes:
+        kind: ``missed`` (expected to fail, and not predicted) or ``false`` (the other way round).
+        by: the modes in which they disagree.
+    """
+
+    kind: str
+    gradient: bool
+    entries: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    lists: tuple[str, ...]
+    cause: str
+    by: tuple[Lists, ...]
+
+
+@dataclass(frozen=True)
+class ReleaseAudit:
+    """One release.
+
+    Attributes:
+        wheel, sha256: where its expectations were read.
+        scores: mode → figures.
+        beyond: mode → of the dtypes that the CPU has and MPS does not claim, how many are refused, and all.
+    """
+
+    release: str
+    wheel: str
+    sha256: str
+    scores: dict[Lists, Scores]
+    beyond: dict[Lists, tuple[int, int]]
+
+    def row(self, mode: Lists, gradient: bool) -> Score:
+        """All forward tests together, or all gradient tests."""
+        rows = self.scores[mode].outcome
+        return total(score for name, score in rows.items() if name.startswith("gradient") == gradient)
+
+    @property
+    def excepted(self) -> dict[ExceptionLine, list[Judged]]:
+        """Lines of the table that took a test out, in either mode."""
+        found: dict[ExceptionLine, dict[tuple[str, str, bool], Judged]] = {}
+        for scored in self.scores.values():
+            for line, them in scored.excepted.items():
+                found.setdefault(line, {}).update({(one.entry, one.dtype, one.gradient): one for one in them})
+        return {line: list(them.values()) for line, them in found.items()}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything.
+
+    Attributes:
+        torch_version: the tracer, whose OpInfo database it is.
+        entries, samples: how many were run; each sample counts once for each dtype.
+        only: the entries that were asked for; empty for all.
+        internal: mistakes of the virtual device, in words.
+    """
+
+    torch_version: str
+    dtypes: tuple[str, ...]
+    entries: int
+    samples: int
+    only: tuple[str, ...]
+    modes: tuple[Lists, ...]
+    releases: tuple[ReleaseAudit, ...]
+    internal: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def focus(self) -> ReleaseAudit:
+        """The release that is shown in detail: the installed one, else the last."""
+        installed = self.torch_version.partition("+")[0]
+        return next((one for one in self.releases if one.release == installed), self.releases[-1])
+
+    @property
+    def lowest(self) -> float:
+        """The least recall or precision of any row of any release, from 0 to 1."""
+        rows = [s for one in self.releases for scored in one.scores.values() for s in scored.outcome.values()]
+        return min((min(score.recall, score.precision) for score in rows), default=1.0)
+
+
+def run_audit(
+    releases: Sequence[str],
+    dtypes: Sequence[str],
+    modes: Sequence[Lists],
+    only: Sequence[str],
+    jobs: int,
+    progress: SilentProgress,
+) -> Audit:
+    """Run it.
+
+    Args:
+        only: keys of entries; none for all.
+        jobs: processes.
+
+    Raises:
+        MissingPackage: torch's test modules cannot be imported.
+    """
+    pairs = run_tasks(tasks_for(dtypes, releases, modes, only), jobs, progress)
+    return summed_up(pairs, releases, dtypes, modes, only)
+
+
+def summed_up(
+    pairs: Sequence[Pair], releases: Sequence[str], dtypes: Sequence[str], modes: Sequence[Lists], only: Sequence[str]
+) -> Audit:
+    """The audit whose pairs have run."""
+    return Audit(
+        torch_version=str(torch.__version__),
+        dtypes=tuple(dtypes),
+        entries=len({pair.entry for pair in pairs}),
+        samples=sum(pair.samples for pair in pairs),
+        only=tuple(only),
+        modes=tuple(modes),
+        releases=tuple(_release(pairs, release, modes) for release in releases),
+        internal=tuple(
+            f"{pair.entry} with {pair.dtype} on torch {release}: {text}"
+            for pair, release, text in internal_errors(pairs)
+        ),
+        pairs=tuple(pairs),
+    )
+
+
+def _release(pairs: Sequence[Pair], release: str, modes: Sequence[Lists]) -> ReleaseAudit:
+    expectations = load_expectations(release)
+    scored, beyond = {}, {}
+    for mode in modes:
+        scored[mode] = scores(judge(pairs, expectations, mode), expectations, exception_lines())
+        outside = [one for one in beyond_claims(pairs, expectations, mode) if one.reference_works]
+        beyond[mode] = sum(one.refused for one in outside), len(outside)
+    return ReleaseAudit(release, expectations.wheel, expectations.sha256, scored, beyond)
+
+
+def disagreements(audited: ReleaseAudit) -> list[Disagreement]:
+    """Every test that disagrees in some mode, those of the same kind and cause together; missed ones first."""
+    by_test: dict[tuple[Any, ...], list[Lists]] = {}
+    for mode, scored in audited.scores.items():
+        for one in scored.disagreements:
+            kind = "missed" if one.expected == "kernel" else "false"
+            cause = _without_sample(one.cause)
+            by_test.setdefault((kind, one.gradient, one.entry, one.dtype, one.lists, cause), []).append(mode)
+    by_entry: dict[tuple[Any, ...], list[str]] = {}
+    for (kind, gradient, entry, dtype, lists, cause), modes in by_test.items():
+        by_entry.setdefault((kind, gradient, entry, lists, cause, tuple(modes)), []).append(dtype)
+    grouped: dict[tuple[Any, ...], list[str]] = {}
+    for (kind, gradient, entry, lists, cause, modes), dtypes in by_entry.items():
+        grouped.setdefault((kind, gradient, tuple(dtypes), lists, cause, modes), []).append(entry)
+    found = [
+        Disagreement(kind, gradient, tuple(sorted(entries)), dtypes, lists, cause, modes)
+        for (kind, gradient, dtypes, lists, cause, modes), entries in grouped.items()
+    ]
+    return sorted(found, key=lambda one: (one.kind == "false", one.gradient, one.entries))
+
+
+def _without_sample(cause: str) -> str:
+    head, _, rest = cause.partition(": ")
+    return rest if head.startswith("sample ") else cause

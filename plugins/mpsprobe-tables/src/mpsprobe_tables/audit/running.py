@@ -1,0 +1,246 @@
+"""Entries on virtual devices: what they call there, with which verdicts, and what the CPU says to the same samples.
+
+``run_entries`` is the way in for other parts of this package.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.device.refusals import Lists
+from mpsprobe_coverage.device.wrapping import NotStrided
+from mpsprobe_coverage.kernels.kernel_facts import load_facts
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
+from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, dtype_named, entries, entry_named
+from mpsprobe_tables.audit.procedure import backward, forward, message
+from mpsprobe_tables.audit.quiet import undisturbed
+from mpsprobe_tables.audit.reference import Reference, draws_other_gradients, on_cpu
+from mpsprobe_tables.audit.samples import ask, draw, is_for_mps
+
+PROVENANCE = frozenset({"release", "wheel", "sha256", "commit"})
+SAMPLES, FORWARD, BACKWARD = "samples", "forward", "backward"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The device raised.
+
+    Attributes:
+        phase: ``samples``, ``forward`` or ``backward``.
+        sample: its number, from 0; -1 while samples were drawn.
+        message: the error.
+        reference_works: the CPU did the same without one, so the device is wrong.
+    """
+
+    phase: str
+    sample: int
+    message: str
+    reference_works: bool
+
+
+@dataclass(slots=True)
+class Ran:
+    """One entry with one dtype on the virtual device of one release: each kind of call once, and errors."""
+
+    calls: tuple[Seen, ...] = ()
+    raised: tuple[Raised, ...] = ()
+
+
+@dataclass(slots=True)
+class Pair:
+    """One entry with one dtype.
+
+    Attributes:
+        samples: how many there are.
+        drawing: why the samples could not be drawn on the CPU; None where they could.
+        forward, gradient: the first error of the CPU reference, with the number of the sample before it.
+        upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
+        exact: what it gives there survives the cast back.
+        random_gradient: its gradients depend on random numbers that the forward pass drew.
+        runs: release and lists → what happened on that device.
+    """
+
+    entry: str
+    dtype: str
+    samples: int = 0
+    drawing: str | None = None
+    forward: str | None = None
+    gradient: str | None = None
+    upcast: bool = False
+    exact: bool = True
+    random_gradient: bool = False
+    runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
+
+
+def run_entries(
+    keys: Iterable[str],
+    dtype: str,
+    tables: Sequence[KernelTable],
+    *,
+    lists: Sequence[Lists] = ("none",),
+    outcomes: dict[Any, Any] | None = None,
+    gradient: bool | None = None,
+) -> list[Pair]:
+    """Run entries with ``dtype`` on the virtual device of each release, and on the CPU.
+
+    Args:
+        keys: entries, as in ``entries()``.
+        tables: one for each release.
+        lists: which lists of PyTorch's tests to judge by beside the mechanism: one or two.
+        outcomes: one dict for several calls spares work.
+        gradient: compute gradients too (default: for the dtypes of which PyTorch's test compares them).
+
+    Raises:
+        UnknownName: an entry or dtype that is not there.
+        MissingPackage: torch's test modules cannot be imported.
+    """
+    dtype_named(dtype)
+    with_gradient = dtype in GRADIENT_DTYPES if gradient is None else gradient
+    remembered: dict[Any, Any] = {} if outcomes is None else outcomes
+    entries()  # the modules that ``undisturbed`` looks into
+    with undisturbed():
+        prepared = [_prepared(key, dtype, with_gradient) for key in keys]
+        done: list[KernelTable] = []
+        for table in tables:
+            twin = next((earlier for earlier in done if _alike(earlier, table)), None)
+            done.append(table)
+            if twin is not None:
+                for one in prepared:
+                    one.pair.runs |= {(table.release, mode): one.pair.runs[twin.release, mode] for mode in lists}
+                continue
+            with AuditDevice(table, lists=lists[0], beside=lists[-1], outcomes=remembered) as device:
+                for one in prepared:
+                    raised = _run(device, one, with_gradient)
+                    for mode, calls in zip((lists[0], lists[-1]), device.short.take_both(), strict=True):
+                        one.pair.runs[table.release, mode] = Ran(calls, raised)
+        for one in prepared:
+            if with_gradient and _draws(one.pair):
+                one.pair.random_gradient = draws_other_gradients(one.entry, one.drawn)
+    return [one.pair for one in prepared]
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A pair with its samples; ``distinct`` are the numbers of those that are not like an earlier one."""
+
+    entry: Any
+    pair: Pair
+    drawn: list[Any]
+    references: list[Reference]
+    distinct: list[int]
+
+
+def _alike(one: KernelTable, other: KernelTable) -> bool:
+    """Whether two patch releases differ in nothing that a device asks for: what one does, the other does."""
+    if one.release.rpartition(".")[0] != other.release.rpartition(".")[0]:
+        return False
+    known = [field.name for field in fields(KernelTable) if field.name not in PROVENANCE]
+    facts = [load_facts(table.release) for table in (one, other)]
+    shown = [None if found is None else (found.kernels, found.operators) for found in facts]
+    return shown[0] == shown[1] and all(getattr(one, name) == getattr(other, name) for name in known)
+
+
+def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
+    entry, pair = entry_named(key), Pair(key, dtype)
+    try:
+        drawn = draw(entry, dtype)
+    except Exception as error:  # noqa: BLE001 - whatever a sampler raises is the answer
+        pair.drawing = message(error)
+        return _Prepared(entry, pair, [], [], [])
+    references = on_cpu(entry, dtype, drawn, gradient)
+    pair.samples = len(drawn)
+    pair.forward = _first(one.forward for one in references)
+    pair.gradient = _first(one.gradient for one in references)
+    pair.exact = all(one.exact for one in references)
+    pair.upcast = pair.forward is not None and all(one.upcast or one.forward is None for one in references)
+    return _Prepared(entry, pair, drawn, references, _distinct(drawn))
+
+
+def _first(errors: Iterable[str | None]) -> str | None:
+    return next((f"sample {number}: {error}" for number, error in enumerate(errors) if error is not None), None)
+
+
+def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> tuple[Raised, ...]:
+    raised: list[Raised] = []
+    if one.pair.drawing is None:
+        try:
+            samples = {number: device.sample(one.drawn[number]) for number in one.distinct}
+        except NotStrided:  # a Mac makes them with MPS as well, so that is where they are asked for
+            samples = _drawn_there(device, one, raised)
+    else:
+        samples = _drawn_there(device, one, raised)
+    for number, sample in samples.items():
+        reference = one.references[number] if number < len(one.references) else None
+        try:
+            phase = FORWARD
+            with device.recording(phase):
+                output = forward(one.entry, sample)
+            if gradient:
+                phase = BACKWARD
+                compute = backward(one.entry, sample, output, torch.ones_like)
+                if compute is not None:
+                    with device.recording(phase):
+                        compute()
+        except Exception as error:  # noqa: BLE001 - whether it is the device's fault is decided by the reference
+            if reference is None:
+                works = False
+            elif phase == FORWARD:
+                works = reference.forward is None
+            else:
+                works = reference.gradient is None
+            raised.append(Raised(phase, number, message(error), works))
+    return tuple(raised)
+
+
+def _drawn_there(device: AuditDevice, one: _Prepared, raised: list[Raised]) -> dict[int, Any]:
+    """The samples as the device makes them; none where a call of the sampler itself fails there."""
+    try:
+        with device.recording(SAMPLES):
+            return dict(enumerate(ask(one.entry, one.pair.dtype)))
+    except Exception as error:  # noqa: BLE001 - as above; the CPU raised as well, or the tensors are sparse
+        raised.append(Raised(SAMPLES, -1, message(error), reference_works=False))
+        return {}
+
+
+def _distinct(samples: Sequence[Any]) -> list[int]:
+    """Numbers of the samples whose kernels, shapes, dtypes and arguments no earlier one has."""
+    first: dict[Any, int] = {}
+    for number, sample in enumerate(samples):
+        first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), number)
+    return list(first.values())
+
+
+def _likeness(value: Any) -> Any:
+    """What two samples share if they take the same way: values count where a program may read them."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return id(value)
+        exact = not (value.dtype.is_floating_point or value.dtype.is_complex)
+        values = tuple(value.flatten().tolist()) if exact and value.numel() <= SHADOW_LIMIT else None
+        alike = value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj()
+        return *alike, is_for_mps(value), values
+    if isinstance(value, dict):
+        return tuple((name, _likeness(inner)) for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(_likeness(inner) for inner in value)
+    return type(value), repr(value)
+
+
+def _draws(pair: Pair) -> bool:
+    return any(_is_random(seen.operator) for ran in pair.runs.values() for seen in ran.calls)
+
+
+@functools.cache
+def _is_random(operator: str) -> bool:
+    """Whether the operator draws random numbers, as its tag says; False for one that this torch does not have."""
+    namespace, _, rest = operator.partition("::")
+    name, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    found = getattr(packet, overload or "default", None)
+    return found is not None and torch.Tag.nondeterministic_seeded in found.tags

@@ -1,0 +1,214 @@
+"""Precision and recall, as ``docs/explanation/audit.md`` prints them.
+
+Universe
+    The tests that PyTorch runs in the release and does not skip, of entries that the installed torch has too.
+Positive
+    Expected to fail, by any list but those that say wrong numbers (``judging.WRONG_NUMBERS``). Where numbers decide, a
+    test counts neither as missed nor as falsely predicted, whatever was predicted.
+Predicted
+    In the reading *outcome of the test*: refused, or the reference raises, or (gradients) random numbers decide. In the
+    reading *verdict of the device*: refused, over the tests whose reference works.
+
+Recall is the share of the positive that are predicted, precision the share of the predicted that are positive; a share
+of nothing is 1. Tests that a line of the table of exceptions names, with its evidence, are left out and shown apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mpsprobe_coverage.kernels.expectations import Expectations
+from mpsprobe_tables.audit.entries import entries
+from mpsprobe_tables.audit.exceptions import ExceptionLine, matching
+from mpsprobe_tables.audit.judging import Judged, by_test
+
+UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Counts of tests.
+
+    Attributes:
+        hits: expected to fail, and predicted.
+        missed: expected to fail, and not predicted.
+        false: predicted, and expected to pass.
+        quiet: neither.
+        numbers, numbers_predicted: those that fail by wrong numbers, and how many of them were predicted to fail.
+    """
+
+    hits: int = 0
+    missed: int = 0
+    false: int = 0
+    quiet: int = 0
+    numbers: int = 0
+    numbers_predicted: int = 0
+
+    @property
+    def tests(self) -> int:
+        """All of them."""
+        return self.hits + self.missed + self.false + self.quiet + self.numbers
+
+    @property
+    def recall(self) -> float:
+        """From 0 to 1."""
+        return self.hits / (self.hits + self.missed) if self.hits + self.missed else 1.0
+
+    @property
+    def precision(self) -> float:
+        """From 0 to 1."""
+        return self.hits / (self.hits + self.false) if self.hits + self.false else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ListScore:
+    """What was predicted of the tests that one list names: how many of which outcome."""
+
+    tests: int
+    refused: int
+    raises: int
+    random: int
+    runs: int
+
+    @property
+    def recall(self) -> float:
+        """The share that is predicted to fail, for whatever reason."""
+        return 1 - self.runs / self.tests if self.tests else 1.0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The figures of one release in one mode (with or without the neighbouring lists).
+
+    Attributes:
+        outcome, device: row (a dtype, or ``gradient float32``) → score, in the two readings of the module's docstring.
+        lists: name of a list → what was predicted of its tests.
+        unimplemented: entries listed as unimplemented with no dtype restriction → whether each test of them that the
+            reference can compute is refused.
+        refused_float32: entries that pass in float32 and are refused.
+        excepted: the line of the table → tests that it takes out.
+        judged: the tests that count.
+    """
+
+    outcome: Mapping[str, Score]
+    device: Mapping[str, Score]
+    lists: Mapping[str, ListScore]
+    unimplemented: Mapping[str, bool]
+    refused_float32: Sequence[str]
+    excepted: Mapping[ExceptionLine, Sequence[Judged]] = field(default_factory=dict)
+    judged: Sequence[Judged] = ()
+
+    @property
+    def disagreements(self) -> list[Judged]:
+        """Tests whose predicted outcome is not the expected one."""
+        return [one for one in self.judged if not one.agrees]
+
+
+def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Sequence[ExceptionLine]) -> Scores:
+    """All figures of one release."""
+    excepted: dict[ExceptionLine, list[Judged]] = {}
+    counted: list[Judged] = []
+    for one in judged:
+        line = matching(exceptions, one, expectations.release)
+        if line is None:
+            counted.append(one)
+        else:
+            excepted.setdefault(line, []).append(one)
+    rows = by_test(counted)
+    return Scores(
+        outcome={row: _score(them) for row, them in rows.items()},
+        device={row: _score_of_device(them) for row, them in rows.items()},
+        lists=_lists(rows),
+        unimplemented=_unimplemented(counted, expectations),
+        refused_float32=sorted(one.entry for one in rows.get("float32", ()) if one.expected == "pass" and one.refused),
+        excepted=excepted,
+        judged=[one for them in rows.values() for one in them],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftToNumbers:
+    """Tests of one dtype that are left out because their reference is not whole, and what they would do to its row.
+
+    Attributes:
+        failing, passing: how many of them the lists expect to fail, and to pass.
+        as_failures, as_passes: the row, if each of them counted as predicted to fail, or to pass.
+    """
+
+    failing: int
+    passing: int
+    as_failures: Score
+    as_passes: Score
+
+
+def left_to_numbers(judged: Iterable[Judged]) -> dict[str, LeftToNumbers]:
+    """Row → what is left out of it although no list says wrong numbers."""
+    found = {}
+    for row, them in by_test(judged).items():
+        left = [one for one in them if one.expected == "numbers" and one.listed != "numbers"]
+        if left:
+            rest = [(one.expected, one.predicted) for one in them if one not in left]
+            found[row] = LeftToNumbers(
+                failing=sum(one.listed == "kernel" for one in left),
+                passing=sum(one.listed == "pass" for one in left),
+                as_failures=_count([*rest, *((one.listed, True) for one in left)]),
+                as_passes=_count([*rest, *((one.listed, False) for one in left)]),
+            )
+    return found
+
+
+def total(found: Iterable[Score]) -> Score:
+    """The sum of several rows."""
+    counts = [(s.hits, s.missed, s.false, s.quiet, s.numbers, s.numbers_predicted) for s in found]
+    return Score(*(sum(column) for column in zip(*counts, strict=True))) if counts else Score()
+
+
+def _score(judged: Iterable[Judged]) -> Score:
+    return _count((one.expected, one.predicted) for one in judged)
+
+
+def _score_of_device(judged: Iterable[Judged]) -> Score:
+    return _count((one.expected, one.refused) for one in judged if one.reference_works and one.outcome != "random")
+
+
+def _count(found: Iterable[tuple[str, bool]]) -> Score:
+    counts: dict[tuple[str, bool], int] = {}
+    for key in found:
+        counts[key] = counts.get(key, 0) + 1
+    numbers = counts.get(("numbers", True), 0)
+    return Score(
+        hits=counts.get(("kernel", True), 0),
+        missed=counts.get(("kernel", False), 0),
+        false=counts.get(("pass", True), 0),
+        quiet=counts.get(("pass", False), 0),
+        numbers=numbers + counts.get(("numbers", False), 0),
+        numbers_predicted=numbers,
+    )
+
+
+def _lists(rows: Mapping[str, Sequence[Judged]]) -> dict[str, ListScore]:
+    named: dict[str, list[str]] = {}
+    for them in rows.values():
+        for one in them:
+            for name in one.lists:
+                named.setdefault(name, []).append(one.outcome)
+    return {
+        name: ListScore(
+            len(outcomes),
+            outcomes.count("refused"),
+            outcomes.count("reference raises"),
+            outcomes.count("random"),
+            outcomes.count("runs") + outcomes.count("internal error"),
+        )
+        for name, outcomes in sorted(named.items())
+    }
+
+
+def _unimplemented(judged: Iterable[Judged], expectations: Expectations) -> dict[str, bool]:
+    listed = {entry for entry, dtypes in expectations.lists.get(UNIMPLEMENTED, {}).items() if dtypes is None}
+    found: dict[str, bool] = {}
+    for one in judged:
+        if one.entry in listed and one.entry in entries() and not one.gradient and one.reference_works:
+            found[one.entry] = found.get(one.entry, True) and one.refused
+    return dict(sorted(found.items()))

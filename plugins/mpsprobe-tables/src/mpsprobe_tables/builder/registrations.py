@@ -1,0 +1,168 @@
+"""What a library registers with PyTorch's dispatcher, read from the code of its static initialisers.
+
+``TORCH_LIBRARY_IMPL(aten, MPS, m)`` makes a function ``TORCH_LIBRARY_IMPL_init_aten_MPS_<n>``; each
+``m.impl("name", …)`` in it loads the address of the name. ``TORCH_LIBRARY(aten, m)`` and ``TORCH_LIBRARY_FRAGMENT``
+hold the schemas in the same way (torch/library.h). In all of torch 1.12.0 to 2.15.0 the form is this one; only the
+number of functions changed. torchvision uses PyTorch's stable ABI since 0.29: see ``stable_registrations``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mpsprobe.errors import TableError
+from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
+from mpsprobe_tables.builder.arm64 import references
+from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.stable_registrations import read_stable
+
+COMPOSITE_KEYS = (
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+)
+OLD_NAMES = {"CatchAll": "CompositeImplicitAutograd"}  # c10/core/DispatchKey.h
+INITIALISER = re.compile(
+    r"(?P<digits>\d+)(?P<name>TORCH_LIBRARY_(?P<kind>IMPL_|FRAGMENT_|)init_(?P<body>\w+?))E?RN5torch7LibraryE$"
+)
+OPERATOR = re.compile(r"(?:(?P<namespace>[A-Za-z_]\w*)::)?(?P<name>[A-Za-z_]\w*(?:\.\w+)?)$")
+SCHEMA = re.compile(r"(?:(?P<namespace>[A-Za-z_]\w*)::)?(?P<name>[A-Za-z_]\w*(?:\.\w+)?)\(.*\) ?-> ?.*$", re.DOTALL)
+MACOS_MINIMUM = re.compile(r"supported on mac ?os ?(\d+(?:\.\d+)?)\s*\+", re.IGNORECASE)
+FALLBACK_KERNEL = "mps_fallback"
+
+
+@dataclass(slots=True)
+class Registrations:
+    """What one library registers. Operators are written ``namespace::name.overload``.
+
+    Attributes:
+        kernels: dispatch key → operators; the keys of MPS and the composite ones.
+        fallback: of those under MPS, the ones whose kernel is PyTorch's own ``mps_fallback``.
+        error: of those under MPS, the ones that stand among the fallbacks with a kernel that only raises.
+        defined: operators that the library defines.
+        macos_minimum: from the message of the backend, ``None`` when there is none.
+        markers: names of the facts of ``markers.MARKER_STRINGS`` that the library's strings show.
+    """
+
+    kernels: dict[str, set[str]] = field(default_factory=dict)
+    fallback: set[str] = field(default_factory=set)
+    error: set[str] = field(default_factory=set)
+    defined: set[str] = field(default_factory=set)
+    macos_minimum: str | None = None
+    markers: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Initialiser:
+    kind: str
+    namespace: str
+    key: str
+    address: int
+    end: int
+
+
+def read_library(path: Path) -> Registrations:
+    """Everything that the table needs from one Mach-O library.
+
+    Raises:
+        TableError: it is not an arm64 Mach-O library, or a truncated or corrupted one.
+    """
+    found = Registrations()
+    with MachO(path) as library:
+        for initialiser in initialisers(library):
+            if initialiser.kind == "IMPL_":
+                _read_kernels(library, initialiser, found)
+            else:
+                _read_schemas(library, initialiser, found)
+        for registration in read_stable(library):
+            if registration.key is None:
+                _add_schema(registration.text, registration.namespace, found)
+            elif _is_wanted(registration.key):
+                operator = operator_name(registration.text, registration.namespace)
+                if operator is not None:
+                    found.kernels.setdefault(registration.key, set()).add(operator)
+        _read_strings(library, found)
+    return found
+
+
+def initialisers(library: MachO) -> Iterator[_Initialiser]:
+    """The functions that register kernels for the keys of MPS and the composite ones, or schemas, by address."""
+    for symbol, address, end in library.functions_named(b"TORCH_LIBRARY_"):
+        match = INITIALISER.search(symbol)
+        # The mangled name carries its length, behind the digits of an anonymous namespace ("_GLOBAL__N_1" + "34").
+        if match is None or not match["digits"].endswith(str(len(match["name"]))):
+            continue
+        kind, body = match["kind"], match["body"]
+        if kind == "":
+            yield _Initialiser(kind, body, "", address, end)
+            continue
+        numbered = re.fullmatch(r"(\w+)_\d+", body)
+        if numbered is None:
+            raise TableError(f"{library.name}: the initialiser {symbol} has an unknown form")
+        if kind == "FRAGMENT_":
+            yield _Initialiser(kind, numbered[1], "", address, end)
+            continue
+        namespace, _, key = numbered[1].rpartition("_")
+        key = OLD_NAMES.get(key, key)
+        if namespace != "_" and _is_wanted(key):  # "_" is a fallback for every operator
+            yield _Initialiser(kind, namespace, key, address, end)
+
+
+def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
+    names: list[tuple[str, bool]] = []
+    falls_back = own_kernel = False
+    for reference in references(library.code(initialiser.address, initialiser.end), initialiser.address):
+        text = library.string_at(reference.address) if reference.register is not None else None
+        if text is not None:
+            operator = operator_name(text, initialiser.namespace)
+            if operator is not None:
+                names.append((operator, own_kernel))
+                own_kernel = False
+            continue
+        symbol = library.symbol_at(reference.address)
+        if symbol is not None and FALLBACK_KERNEL in symbol:
+            falls_back, own_kernel = True, False
+        elif symbol is not None and reference.register is not None:
+            own_kernel = True
+    kernels = found.kernels.setdefault(initialiser.key, set())
+    kernels.update(operator for operator, _ in names)
+    if falls_back and initialiser.key == "MPS":
+        # What is registered beside the fallbacks with a kernel of its own is there to raise (MPSFallback.mm).
+        found.error.update(operator for operator, own in names if own)
+        found.fallback.update(operator for operator, own in names if not own)
+
+
+def _read_schemas(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
+    for reference in references(library.code(initialiser.address, initialiser.end), initialiser.address):
+        text = library.string_at(reference.address) if reference.register is not None else None
+        if text is not None:
+            _add_schema(text, initialiser.namespace, found)
+
+
+def _is_wanted(key: str) -> bool:
+    return key.endswith("MPS") or key in COMPOSITE_KEYS
+
+
+def _add_schema(text: str, namespace: str, found: Registrations) -> None:
+    match = SCHEMA.match(text)
+    if match is not None:
+        found.defined.add(f"{match['namespace'] or namespace}::{match['name']}")
+
+
+def operator_name(text: str, namespace: str) -> str | None:
+    """``namespace::name.overload`` for the text of an ``m.impl``; None where it names no operator."""
+    match = OPERATOR.match(text)
+    return None if match is None else f"{match['namespace'] or namespace}::{match['name']}"
+
+
+def _read_strings(library: MachO, found: Registrations) -> None:
+    for text in library.strings_containing(b"he MPS backend is supported on "):
+        match = MACOS_MINIMUM.search(text)
+        if match is not None:
+            found.macos_minimum = match[1]
+    for marker, strings in MARKER_STRINGS.items():
+        if any(string in text for string in strings for text in library.strings_containing(string.encode())):
+            found.markers.add(marker)

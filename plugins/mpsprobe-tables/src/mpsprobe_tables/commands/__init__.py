@@ -1,0 +1,1 @@
+"""The commands for maintainers, in the group ``mpsprobe kernels``."""

@@ -1,0 +1,146 @@
+"""``mpsprobe kernels build VERSION…``: makes the tables anew from the wheels that Mac users install."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mpsprobe.errors import OutputError, UsageError
+from mpsprobe.options import Named
+from mpsprobe.output import check_writable, write_atomically, write_stdout
+from mpsprobe.progress import make_progress
+from mpsprobe.suggestions import printable
+
+if TYPE_CHECKING:
+    from mpsprobe_tables.builder.expectations import BuiltExpectations
+    from mpsprobe_tables.builder.facts import BuiltFacts
+    from mpsprobe_tables.builder.rebuild import Rebuilt
+
+DIFFERENT = 1
+
+
+@click.command(short_help="Read the tables anew from the macOS wheels.")
+@click.argument("versions", nargs=-1, metavar="[VERSION]…")
+@click.option(
+    "--library", type=Named("library", ("torch", "torchvision")), default="torch", show_default=True, help="Of which."
+)
+@click.option("--wheel", "wheels", metavar="FILE", multiple=True, help="Read this wheel and download nothing.")
+@click.option("-o", "--output", metavar="FOLDER", help="Write each release's data file here.")
+@click.option("--check", is_flag=True, help="Compare with the tables of this package; exit with 1 on a difference.")
+@click.option(
+    "--format",
+    "format_name",
+    type=Named("format", ("table", "json")),
+    default="table",
+    show_default=True,
+    help="Of standard output.",
+)
+def build(
+    versions: tuple[str, ...], library: str, wheels: tuple[str, ...], output: str | None, check: bool, format_name: str
+) -> None:
+    """Read the table of each VERSION from its macOS wheel, as the tables of this package were made.
+
+    The wheel comes through pip from the index that pip is configured for; it is taken apart, never installed or
+    imported. A data file holds what differs from the release before; the same wheel gives the same bytes.
+
+    \b
+    mpsprobe kernels build 2.13.0 --check
+    mpsprobe kernels build 2.12.1 2.13.0 -o tables/
+    mpsprobe kernels build --wheel torch-2.13.0-cp311-cp311-macosx_14_0_arm64.whl
+    mpsprobe kernels build 0.28.0 --library torchvision --check
+    """
+    if bool(versions) == bool(wheels):
+        raise UsageError(
+            "say which releases to build, or which wheels to read",
+            "For example: mpsprobe kernels build 2.13.0, or mpsprobe kernels build --wheel FILE",
+        )
+    from mpsprobe_tables.builder import rebuild
+
+    folder = None if output is None else _folder(output)
+    wanted = rebuild.from_files(wheels) if wheels else rebuild.from_versions(versions, library)
+    if folder is not None:
+        for request in wanted:
+            check_writable(folder / request.file_name)
+    with make_progress() as progress:
+        built = rebuild.rebuild(wanted, progress)
+    for one in built:
+        if folder is not None:
+            write_atomically(folder / one.file_name, one.data)
+            for part in _parts(one):
+                write_atomically(folder / part.file_name, part.data)
+    if format_name == "json":
+        write_stdout(json.dumps([_document(one) for one in built], indent=2))
+    else:
+        write_stdout("\n\n".join(_described(one, check, folder) for one in built))
+    if check and any(not part.same for one in built for part in (one, *_parts(one))):
+        click.get_current_context().exit(DIFFERENT)
+
+
+def _folder(output: str) -> Path:
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot make the folder '{printable(output)}': {reason}") from error
+    return folder
+
+
+def _parts(one: Rebuilt) -> tuple[BuiltFacts | BuiltExpectations, ...]:
+    """The further data files of a release."""
+    return tuple(part for part in (one.facts, one.expectations) if part is not None)
+
+
+def _document(one: Rebuilt) -> dict[str, Any]:
+    table = one.table
+    return {
+        "library": table.library,
+        "release": table.release,
+        "wheel": table.wheel,
+        "sha256": table.sha256,
+        "commit": table.commit,
+        "macos_minimum": table.macos_minimum,
+        "operators": {
+            "native": len(table.native),
+            "fallback": len(table.fallback),
+            "error": len(table.error),
+            "python": len(table.python),
+            "by_key": {key: len(operators) for key, operators in table.keys.items()},
+            "all": len(table.operators),
+        },
+        "only_in_binary": {key: list(names) for key, names in table.only_in_binary.items()},
+        "only_declared": {key: list(names) for key, names in table.only_declared.items()},
+        "facts": None if one.facts is None else {"same": one.facts.same, "operators": len(one.facts.facts.operators)},
+        "expectations": None if one.expectations is None else {"same": one.expectations.same},
+        "shipped": one.shipped,
+        "same": one.same,
+        "differences": list(one.differences),
+    }
+
+
+def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
+    table = one.table
+    lines = [
+        f"{table.library} {table.release}: {len(table.native)} native, {len(table.fallback)} fallback, "
+        f"{len(table.error)} only to raise, {len(table.operators)} operators in all",
+        f"  wheel   {table.wheel}",
+        f"  sha256  {table.sha256}",
+    ]
+    for key, names in table.only_in_binary.items():
+        lines.append(f"  {key}: registered, but not in native_functions.yaml: {', '.join(names)}")
+    for key, names in table.only_declared.items():
+        lines.append(f"  {key}: in native_functions.yaml, but not registered: {', '.join(names)}")
+    if one.facts is not None:
+        lines.append(f"  kernels of {len(one.facts.facts.operators)} operators are known by dtype or lack a stub")
+    if one.expectations is not None:
+        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.expectations.entries)} entries")
+    if folder is not None:
+        lines.append(f"  written to {folder / one.file_name}, {len(one.data)} bytes")
+    if check:
+        lines.append("  the same as the table of this package" if one.same else "  NOT the table of this package:")
+        lines += [f"    {difference}" for difference in one.differences]
+        lines += [f"  NOT the file of this package: {part.file_name}" for part in _parts(one) if not part.same]
+    return "\n".join(lines)

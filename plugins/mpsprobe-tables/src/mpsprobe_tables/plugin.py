@@ -1,0 +1,27 @@
+"""What this distribution offers: the commands for maintainers, in the group ``mpsprobe kernels``."""
+
+from __future__ import annotations
+
+from mpsprobe import hookimpl
+from mpsprobe.declarations import CommandDeclaration
+
+
+@hookimpl
+def mpsprobe_commands() -> list[CommandDeclaration]:
+    return [
+        CommandDeclaration(
+            name="kernels audit",
+            target="mpsprobe_tables.commands.audit:audit",
+            summary="Compare the verdicts with what PyTorch's own tests expect on Macs.",
+        ),
+        CommandDeclaration(
+            name="kernels build",
+            target="mpsprobe_tables.commands.build:build",
+            summary="Read a release's kernel table from its macOS wheels.",
+        ),
+        CommandDeclaration(
+            name="kernels learn",
+            target="mpsprobe_tables.commands.learn:learn",
+            summary="Find anew what the lists of PyTorch's tests say that kernels refuse.",
+        ),
+    ]

@@ -1,0 +1,120 @@
+"""From lists and entries to what is learned of operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from mpsprobe.progress import SilentProgress
+from mpsprobe_coverage.device.refusal import Refusal
+from mpsprobe_coverage.device.refusals import Call, Rule
+from mpsprobe_coverage.device.refusals.listed import decode
+from mpsprobe_coverage.kernels.expectations import expectation_releases, load_expectations
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_tables.audit.entries import entry_named
+from mpsprobe_tables.audit.learn import _by_flags, learn, observe, shared_lists, status_of
+
+SOME = ("nn.functional.linear", "nn.functional.silu", "abs", "sort", "logspace", "tril", "mm")
+
+
+@dataclass(frozen=True)
+class Always:
+    """Refuses every call."""
+
+    dtypes: None = None
+
+    def __call__(self, call: Call) -> Refusal | None:
+        return Refusal("never", source="message")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arguments of an entry."""
+
+    args: tuple[int, ...]
+    kwargs: dict[str, bool]
+
+
+@pytest.fixture
+def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of a few entries, since the whole one takes minutes, and no mechanism that explains their failures."""
+    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", ())
+    monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {key: entry_named(key) for key in SOME})
+
+
+def test_releases_with_the_same_expectations_share_a_list() -> None:
+    groups = shared_lists()
+    assert [release for group in groups for release in group] == list(expectation_releases())
+    assert ("2.14.0", "2.14.1") in groups
+    assert ("2.13.0",) in groups
+
+
+@pytest.mark.parametrize(
+    ("entry", "dtype", "status"),
+    [
+        ("nn.functional.linear", "int16", "fails"),
+        ("nn.functional.linear", "float32", "passes"),
+        ("logspace", "float32", None),  # listed whatever the dtype: the dtype is not the cause
+        ("as_stridedpartial_views", "float32", None),  # numbers
+        ("multinomial", "float32", "passes"),
+        ("arange", "uint8", None),  # ON_MPS_XFAILLIST: a negative number
+        ("addr", "int16", None),  # numbers: UNDEFINED_XFAILLIST
+        ("empty", "float32", None),  # skipped
+        ("abs", "complex64", "passes"),
+        ("linalg.qr", "complex64", "unclaimed"),
+        ("linalg.inv", "complex64", "fails"),
+        ("linalg.inv", "int16", None),  # not even the CPU
+    ],
+)
+def test_what_a_list_says_of_a_pair(entry: str, dtype: str, status: str | None) -> None:
+    assert status_of(load_expectations("2.13.0"), entry, entry_named(entry), dtype) == status
+
+
+@pytest.mark.usefixtures("few_entries")
+def test_entries_are_observed_on_the_device_of_the_release() -> None:
+    found = {one.entry: one for one in observe("int16", (("2.13.0",),))[("2.13.0",)]}
+    assert ("aten::linear", "int16") in found["nn.functional.linear"].calls
+    assert not found["nn.functional.linear"].explained
+    assert found["nn.functional.silu"].explained  # the CPU has no kernel either
+    assert found["abs"].status == "passes"
+    assert ("aten::abs.out", "int16") in found["abs"].calls
+
+
+@pytest.mark.usefixtures("few_entries")
+def test_calls_are_told_apart_by_their_flags() -> None:
+    found = {one.entry: one.calls for one in observe("int16", (("2.13.0",),))[("2.13.0",)]}
+    sorts = {one for operator, one in found["sort"] if operator == "aten::sort.stable"}
+    assert {"int16>int64", "int16>int64 with descending", "int16>int64 with stable, descending"} <= sorts
+
+
+def test_samples_with_other_flags_come_first() -> None:
+    samples = [Sample((size,), {"stable": flag}) for flag in (False, True) for size in (1, 2, 3)]
+    first, second, *others = _by_flags(samples)
+    assert (first.kwargs["stable"], second.kwargs["stable"]) == (False, True)
+    assert [*first.args, *second.args] == [1, 1]
+    assert [one.args[0] for one in others] == [2, 3, 2, 3]
+
+
+def test_what_the_mechanism_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        """A source that refuses one operator."""
+
+        @staticmethod
+        def rules(_table: KernelTable) -> dict[str, tuple[Rule, ...]]:
+            return {"aten::linear": (Always(),)}
+
+    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", (Refusing,))
+    monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {SOME[0]: entry_named(SOME[0])})
+    [found] = observe("int16", (("2.13.0",),))[("2.13.0",)]
+    assert (found.status, found.explained) == ("fails", True)
+
+
+@pytest.mark.usefixtures("few_entries")
+def test_the_data_file_holds_what_was_learned() -> None:
+    data = learn(SilentProgress(), dtypes=("int16",))
+    [known] = [one for one in decode(data) if "2.13.0" in one.releases]
+    assert known.refused == {"aten::linear": {"int16": "nn.functional.linear"}}
+    assert "int16" in known.accepted["aten::abs.out"]
+    assert "int16" not in known.accepted.get("aten::linear", ())
+    assert learn(SilentProgress(), dtypes=("int16",)) == data

@@ -1,0 +1,104 @@
+"""Building releases anew: the same bytes as what is shipped, and a clear word where they are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from made_library import Load, MadeLibrary, initialiser
+from made_wheel import make_torchvision_wheel, make_wheel
+
+from mpsprobe.errors import TableError, UsageError
+from mpsprobe.progress import SilentProgress
+from mpsprobe_coverage.kernels.format import decode
+from mpsprobe_coverage.kernels.releases import data_folder, latest, library_releases
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, from_versions, rebuild
+
+WHEELS = os.environ.get("MPSPROBE_TEST_WHEELS", "")
+"""A folder of wheels of torch and torchvision. Those in it are read and compared with the tables of the package."""
+
+
+def _rebuilt(*paths: Path) -> list[Rebuilt]:
+    return rebuild(from_files([str(path) for path in paths]), SilentProgress())
+
+
+def test_a_rebuild_gives_the_committed_bytes() -> None:
+    paths = sorted(Path(WHEELS).glob("torch*-macosx_*_arm64.whl")) if WHEELS else []
+    for path in paths:
+        [built] = _rebuilt(path)
+        assert built.differences == (), path.name
+        assert built.data == (data_folder() / built.file_name).read_bytes()
+    assert len(paths) >= bool(WHEELS), "the folder that MPSPROBE_TEST_WHEELS names has no wheel"
+
+
+def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    [first], [second] = _rebuilt(path), _rebuilt(path)
+    assert first.data == second.data
+    assert first.file_name == "torch-2.13.0.table"
+    assert decode(first.data, "x").base == "2.12.1"  # it says what differs from the release before
+
+
+def test_another_wheel_differs_from_what_is_shipped(tmp_path: Path) -> None:
+    [built] = _rebuilt(make_wheel(tmp_path))
+    assert built.shipped
+    assert not built.same
+    assert len(built.differences) == 21
+    assert built.differences[0].startswith("sha256: ")
+    assert built.differences[-1].startswith("… and ")
+
+
+def test_a_new_release_is_based_on_the_newest_that_is_shipped(tmp_path: Path) -> None:
+    members = {"torch-9.0.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 9.0.0\n"}
+    path = make_wheel(tmp_path, "torch-9.0.0-cp311-cp311-macosx_14_0_arm64.whl", version="9.0.0", members=members)
+    [built] = _rebuilt(path)
+    assert (built.shipped, built.same) == (False, False)
+    assert decode(built.data, "x").base == latest()
+
+
+def test_releases_that_are_built_together_build_on_each_other(tmp_path: Path) -> None:
+    library = MadeLibrary({initialiser("torchvision", "MPS"): [Load("nms")]}).build()
+    paths = [make_torchvision_wheel(tmp_path, library, version) for version in ("0.90.1", "0.90.0")]
+    first, second = _rebuilt(*paths)
+    assert (first.table.release, second.table.release) == ("0.90.0", "0.90.1")
+    assert decode(first.data, "x").changes["torchvision::nms"] == "MPS"
+    assert decode(second.data, "x").base == "0.90.0"
+    assert decode(second.data, "x").changes == {}
+
+
+def test_every_shipped_file_is_what_encoding_its_table_gives() -> None:
+    from mpsprobe_coverage.kernels.format import encode
+
+    for library in ("torch", "torchvision"):
+        base = None
+        for release in library_releases(library):
+            table = load_table(release, library)
+            assert encode(table, base) == (data_folder() / f"{library}-{release}.table").read_bytes()
+            base = table
+
+
+def test_versions_become_requests() -> None:
+    found = from_versions(["2.13", "v2.6.0", "2.13.0"], "torch")
+    assert found == [Request("torch", "2.6.0"), Request("torch", "2.13.0")]
+    assert from_versions(["99.0.0"], "torch") == [Request("torch", "99.0.0")]  # newer than this package
+    assert from_versions(["0.28.0"], "torchvision") == [Request("torchvision", "0.28.0")]
+
+
+@pytest.mark.parametrize("text", ["1.11.0", "2.5.9", "2.13.0; rm", "--index-url", "99", "99.0.0rc1", "", "latest!"])
+def test_what_is_no_version_is_told(text: str) -> None:
+    with pytest.raises(UsageError):
+        from_versions([text], "torch")
+
+
+@pytest.mark.parametrize("text", ["0.28", "x", "==0.28.0", "1!0.28.0.dev1"])
+def test_what_is_no_version_of_torchvision_is_told(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a version of torchvision"):
+        from_versions([text], "torchvision")
+
+
+@pytest.mark.parametrize("text", ["nowhere.whl", "", "a\0b", "."])
+def test_a_wheel_that_is_not_there_is_told(text: str) -> None:
+    with pytest.raises(TableError, match="there is no wheel"):
+        from_files([text])

@@ -1,0 +1,119 @@
+"""What a library registers, read from libraries made here: every form that PyTorch's own libraries have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_library import FALLBACK, Call, Load, MadeLibrary, Step, definitions, initialiser
+from made_wheel import torch_library
+
+from mpsprobe.errors import TableError
+from mpsprobe_tables.builder.registrations import Registrations, read_library
+
+LIBRARY = torch_library().build()
+OPERATORS = st.from_regex(r"[a-z_][a-z0-9_]{1,20}(\.[A-Za-z_]{1,10})?", fullmatch=True)
+
+
+def _read(folder: Path, made: MadeLibrary | bytes) -> Registrations:
+    path = folder / "library.dylib"
+    path.write_bytes(made if isinstance(made, bytes) else made.build())
+    return read_library(path)
+
+
+def test_a_whole_library(tmp_path: Path) -> None:
+    found = _read(tmp_path, LIBRARY)
+    assert found.kernels == {
+        "CompositeExplicitAutograd": {"aten::abs"},
+        "CompositeImplicitAutograd": {"aten::linear"},
+        "MPS": {
+            "aten::add.out",
+            "aten::add.Tensor",
+            "aten::by_hand",
+            "aten::embedding_renorm_",
+            "aten::linalg_svd",
+            "aten::_slow_conv2d_forward",
+        },
+        "SparseMPS": {"aten::abs"},
+    }
+    assert found.fallback == {"aten::embedding_renorm_", "aten::linalg_svd"}
+    assert found.error == {"aten::_slow_conv2d_forward"}
+    assert len(found.defined) == 8
+    assert found.macos_minimum == "14.0"
+    assert found.markers == {"float64_refused"}
+
+
+def test_each_fallback_may_load_its_kernel_anew(tmp_path: Path) -> None:
+    steps: list[Step] = [Call(FALLBACK), Load("nonzero"), Call(FALLBACK), Load("masked_select")]  # as 1.12 does
+    found = _read(tmp_path, MadeLibrary({FALLBACK: [], initialiser("aten", "MPS"): steps}))
+    assert found.fallback == {"aten::nonzero", "aten::masked_select"}
+    assert not found.error
+
+
+def test_a_name_carries_its_namespace_or_has_that_of_the_initialiser(tmp_path: Path) -> None:
+    steps = [Load("quantized::mul"), Load("add"), Load("/aten/src/ATen/RegisterMPS.cpp"), Load("two words")]
+    found = _read(tmp_path, MadeLibrary({initialiser("_quantized", "QuantizedMPS"): steps}))
+    assert found.kernels == {"QuantizedMPS": {"quantized::mul", "_quantized::add"}}
+
+
+def test_an_old_name_of_a_key_is_that_key(tmp_path: Path) -> None:
+    found = _read(tmp_path, MadeLibrary({initialiser("quantized", "CatchAll"): [Load("conv_unpack")]}))
+    assert found.kernels == {"CompositeImplicitAutograd": {"quantized::conv_unpack"}}
+
+
+def test_a_fragment_defines_operators_too(tmp_path: Path) -> None:
+    steps = [Load("aten::quantized_lstm.input(Tensor input, Tensor[] hx) -> (Tensor, Tensor)"), Load("no schema")]
+    found = _read(tmp_path, MadeLibrary({definitions("aten", 5): steps, definitions("c10d"): [Load("send() -> ()")]}))
+    assert found.defined == {"aten::quantized_lstm.input", "c10d::send"}
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        initialiser("aten", "MPS") + ".cold.1",
+        initialiser("aten", "MPS").replace("34", "33"),  # the length of another name
+        "__ZTSZ" + initialiser("aten", "MPS") + "E3$_0",
+        "_TORCH_LIBRARY_IMPL_static_init_aten_MPS_1",
+    ],
+)
+def test_other_symbols_with_the_same_words_are_no_initialisers(tmp_path: Path, symbol: str) -> None:
+    assert _read(tmp_path, MadeLibrary({symbol: [Load("abs.out")]})).kernels == {}
+
+
+def test_an_initialiser_of_another_form_is_told(tmp_path: Path) -> None:
+    symbol = initialiser("aten", "MPS", 1).replace("34TORCH", "32TORCH").replace("MPS_1E", "MPSE")
+    with pytest.raises(TableError, match="unknown form"):
+        _read(tmp_path, MadeLibrary({symbol: [Load("abs.out")]}))
+
+
+def test_the_oldest_macos_is_read_in_every_spelling(tmp_path: Path) -> None:
+    for text in ("The MPS backend is supported on MacOS 12.3+.", "The MPS backend is supported on macOS 12.3 +"):
+        assert _read(tmp_path, MadeLibrary({"_f": []}, strings=(text,))).macos_minimum == "12.3"
+
+
+@given(names=st.sets(OPERATORS, min_size=1, max_size=40), near=st.booleans())
+def test_every_name_comes_back(tmp_path_factory: pytest.TempPathFactory, names: set[str], near: bool) -> None:
+    made = MadeLibrary({initialiser("aten", "MPS"): [Load(name, near=near) for name in sorted(names)]})
+    found = _read(tmp_path_factory.getbasetemp(), made)
+    assert found.kernels["MPS"] == {f"aten::{name}" for name in names}
+
+
+@given(position=st.integers(0, len(LIBRARY) - 1), change=st.integers(1, 255))
+def test_a_damaged_byte_is_an_error_or_read_past(
+    tmp_path_factory: pytest.TempPathFactory, position: int, change: int
+) -> None:
+    damaged = bytearray(LIBRARY)
+    damaged[position] ^= change
+    try:
+        found = _read(tmp_path_factory.getbasetemp(), bytes(damaged))
+    except TableError:
+        return
+    assert isinstance(found, Registrations)  # and no other exception; the wheel's checksum tells such a byte
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_an_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    with pytest.raises(TableError):
+        _read(tmp_path_factory.getbasetemp(), LIBRARY[:32] + data)

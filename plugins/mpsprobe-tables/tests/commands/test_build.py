@@ -1,0 +1,121 @@
+"""``mpsprobe kernels build``, on wheels that are made here."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from made_wheel import make_wheel
+
+from mpsprobe.errors import MpsprobeError, OutputError, TableError, UsageError
+from mpsprobe_coverage.kernels.format import decode
+from mpsprobe_coverage.kernels.kernel_facts import decode_facts
+from mpsprobe_devkit.testing.commands import run_cli
+from mpsprobe_tables.builder import rebuild
+from mpsprobe_tables.commands.build import build
+
+
+def _run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(build, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def test_a_wheel_is_described(tmp_path: Path) -> None:
+    text = _run("--wheel", make_wheel(tmp_path)).output
+    assert text.startswith("torch 2.13.0: 3 native, 2 fallback, 1 only to raise, 10 operators in all\n")
+    assert "MPS: registered, but not in native_functions.yaml: aten::by_hand" in text
+    assert list(tmp_path.iterdir()) == [tmp_path / make_wheel(tmp_path).name]
+
+
+def test_json(tmp_path: Path) -> None:
+    [document] = json.loads(_run("--wheel", make_wheel(tmp_path), "--format", "json").output)
+    assert document["only_in_binary"] == {"MPS": ["aten::by_hand"]}
+    assert document["operators"]["by_key"] == {"MPS": 6, "SparseMPS": 1}
+    assert (document["shipped"], document["same"]) == (True, False)
+
+
+def test_the_data_files_are_written(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "tables"
+    result = _run("--wheel", make_wheel(tmp_path), "-o", folder)
+    facts, written = sorted(folder.iterdir())
+    assert written.name == "torch-2.13.0.table"
+    assert str(written) in result.output
+    assert facts.name == "torch-2.13.0.kernels"
+    assert decode_facts(facts.read_bytes(), facts.name).release == "2.13.0"
+    assert decode(written.read_bytes(), written.name).release == "2.13.0"
+
+
+def test_check_tells_a_difference(tmp_path: Path) -> None:
+    result = _run("--wheel", make_wheel(tmp_path), "--check")
+    assert result.exit_code == 1
+    assert "NOT the table of this package" in result.output
+    assert "is shipped" in result.output
+
+
+def test_a_release_is_downloaded_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    asked = []
+
+    def download(library: str, release: str, folder: Path) -> Path:
+        asked.append((library, release, folder.parent))
+        return make_wheel(folder)
+
+    monkeypatch.setattr(rebuild, "download", download)
+    assert _run("2.13").output.startswith("torch 2.13.0: 3 native")
+    assert asked == [("torch", "2.13.0", tmp_path)]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def interrupted(library: str, release: str, folder: Path) -> Path:
+        (folder / "half.whl").write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rebuild, "download", interrupted)
+    result = CliRunner().invoke(build, ["2.13.0", "-o", str(tmp_path / "out")])
+    assert isinstance(result.exception, KeyboardInterrupt | SystemExit)
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_another_release_than_was_asked_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebuild, "download", lambda library, release, folder: make_wheel(folder))
+    with pytest.raises(TableError, match=r"is torch 2\.13\.0, not 2\.12\.0"):
+        _run("2.12.0")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["2.13.0", "--wheel", "x.whl"], ["1.11"], ["x"], ["0.28", "--library", "torchvision"]]
+)
+def test_wrong_use_is_told(arguments: Sequence[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        _run(*arguments)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("output", ["taken", "taken/below", "a\0b"])
+def test_a_folder_that_cannot_be_made_is_told_before_the_work(tmp_path: Path, output: str) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(OutputError):
+        _run("--wheel", tmp_path / "nothing.whl", "-o", f"{tmp_path}/{output}")
+
+
+def test_a_damaged_wheel_writes_nothing(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(MpsprobeError):
+        _run("--wheel", path, "-o", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_installed_command(tmp_path: Path) -> None:
+    result = run_cli("kernels", "build", "--wheel", make_wheel(tmp_path), "--check")
+    assert (result.code, result.stderr) == (1, "")
+    wrong = run_cli("kernels", "build", "--wheel", tmp_path / "nothing.whl")
+    assert (wrong.code, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("Error: there is no wheel ")

@@ -1,0 +1,101 @@
+"""Declared names: types checked, owners kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mpsprobe.declarations import ExporterDeclaration, WorkloadDeclaration
+from mpsprobe.plugins.catalogue import KINDS, Catalogue, checked
+from mpsprobe.plugins.discovery import CORE, FoundPlugin
+from mpsprobe.plugins.loading import HookFailed, Plugin
+
+
+def _workload(name: Any = "a", target: Any = "m:f", **fields: Any) -> WorkloadDeclaration:
+    return WorkloadDeclaration(name=name, target=target, summary="x", **fields)
+
+
+def _plugin(name: str) -> Plugin:
+    return Plugin(FoundPlugin(name, name, "1.0", f"{name}_plugin"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (None, "returned a NoneType, not a list of WorkloadDeclaration"),
+        ("text", "returned a str, not a list"),
+        (7, "returned a int, not a list"),
+        (["x"], "returned a str in its list"),
+        ([ExporterDeclaration("a", "m:f", "x", ".x")], "returned a ExporterDeclaration in its list"),
+        ([_workload(name=3)], "has a int as its name, which should be str"),
+        ([_workload(name="")], "is not a name"),
+        ([_workload(name="Upper Case")], "is not a name"),
+        ([_workload(target="module.attribute")], "not of the form 'package.module:attribute'"),
+        ([_workload(phases="training")], "has a str as its phases, which should be tuple"),
+        ([_workload(requires=(1,))], "has a tuple as its requires"),
+        ([_workload(), _workload()], "is declared twice"),
+    ],
+)
+def test_a_wrong_answer_is_told_in_words(answer: Any, problem: str) -> None:
+    with pytest.raises(HookFailed) as caught:
+        checked(answer, "mpsprobe_workloads", WorkloadDeclaration)
+    assert "mpsprobe_workloads" in str(caught.value)
+    assert problem in str(caught.value)
+
+
+def test_a_right_answer_is_returned_as_a_list() -> None:
+    assert checked((_workload(),), "hook", WorkloadDeclaration) == [_workload()]
+    assert checked([_workload(phases=["training"])], "hook", WorkloadDeclaration)
+
+
+def test_names_of_open_name_spaces_are_as_the_user_typed_them() -> None:
+    assert checked([_workload(name="My Folder/x.py:f")], "hook", WorkloadDeclaration, open_names=True)
+
+
+def test_a_name_of_two_plugins_belongs_to_neither() -> None:
+    catalogue = Catalogue("workload")
+    one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
+    catalogue.add(one, [_workload("a"), _workload("b")])
+    assert list(catalogue.told()) == []
+    catalogue.add(two, [_workload("a")])
+    [told] = catalogue.told()
+    assert told.line == "the workload 'a' is declared by one 1.0 and two 1.0: it belongs to neither"
+    catalogue.add(three, [_workload("a")])
+    [told] = catalogue.told()
+    assert told.line.endswith("one 1.0 and two 1.0 and three 1.0: it belongs to none of them")
+    assert "also declared by two 1.0 and three 1.0" in one.problems[-1]
+    assert list(catalogue.usable()) == ["b"]
+    assert catalogue.conflicts == {"a": [one, two, three]}
+    assert catalogue.declared_by(one) == ["a", "b"]
+
+
+def test_nobody_takes_a_command_away_from_the_core() -> None:
+    catalogue = Catalogue("command")
+    core, taker = Plugin(CORE), _plugin("taker")
+    catalogue.add(core, [_workload("plugins")])
+    catalogue.add(taker, [_workload("plugins")])
+    [told] = catalogue.told()
+    assert told.line == "taker 1.0 declares the command 'plugins', which mpsprobe itself has: its own is left out"
+    assert taker.problems == ["it declares the command 'plugins', which mpsprobe itself has"]
+    assert catalogue.entries["plugins"].plugin is core
+    assert catalogue.conflicts == {}
+
+
+def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
+    catalogue = Catalogue("workload")
+    one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
+    catalogue.add(one, [_workload(f"n{number}") for number in range(7)])
+    catalogue.add(two, [_workload(f"n{number}") for number in range(5)])
+    catalogue.add(three, [_workload("n6")])
+    lines = [told.line for told in catalogue.told()]
+    assert lines == [
+        "the workloads 'n0', 'n1', 'n2' and 2 more are declared by one 1.0 and two 1.0: they belong to neither",
+        "the workload 'n6' is declared by one 1.0 and three 1.0: it belongs to neither",
+    ]
+
+
+def test_every_kind_has_its_hook() -> None:
+    from mpsprobe import hookspecs
+
+    assert all(hasattr(hookspecs, hook) for hook, _ in KINDS.values())

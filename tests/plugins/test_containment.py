@@ -1,0 +1,132 @@
+"""What a plugin does to the process ends with it, and it cannot wait for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe.plugins import containment
+from mpsprobe.plugins.containment import TIMEOUT_VARIABLE, TooLate, contained, time_limit, within_limit
+
+SHORT = 0.3  # seconds
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _sleep() -> None:
+    time.sleep(60)
+
+
+def _wait_for_a_lock() -> None:
+    lock = threading.Lock()
+    with lock:
+        lock.acquire()
+
+
+def _go_on_whatever_comes() -> None:
+    ends = time.monotonic() + 2
+    while time.monotonic() < ends:
+        try:
+            time.sleep(0.01)
+        except BaseException:  # noqa: BLE001 - this is what the test is about
+            continue
+
+
+@pytest.mark.parametrize("hangs", [_spin, _sleep, _wait_for_a_lock, _go_on_whatever_comes])
+def test_what_hangs_is_left_behind_and_the_next_question_is_answered(hangs: Callable[[], None]) -> None:
+    started = time.monotonic()
+    with pytest.raises(TooLate, match=r"did not end within 0\.3 s \(MPSPROBE_PLUGIN_TIMEOUT"):
+        within_limit(hangs, SHORT)
+    assert time.monotonic() - started < 30
+    assert within_limit(lambda: 42, 30) == 42
+
+
+def test_answers_and_errors_come_back_with_and_without_a_limit() -> None:
+    for seconds in (0, 30):
+        assert within_limit(lambda: "answer", seconds) == "answer"
+        with pytest.raises(ZeroDivisionError):
+            within_limit(lambda: 1 / 0, seconds)
+        with pytest.raises(SystemExit):
+            within_limit(lambda: sys.exit(3), seconds)
+
+
+def test_one_inside_another_does_not_wait_for_itself() -> None:
+    assert within_limit(lambda: within_limit(lambda: 7, 30), 30) == 7
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
+    filters, folder, leave = list(warnings.filters), Path.cwd(), os._exit
+
+    def changes() -> str:
+        sys.stdout.write("printed\n")
+        os.write(1, b"written\n")
+        subprocess.run([sys.executable, "-c", "print('a child')"], check=True)
+        warnings.simplefilter("ignore")
+        os.chdir(tmp_path)
+        sys.stderr = sys.stdin = sys.stdout = None  # type: ignore[assignment]
+        return "done"
+
+    assert within_limit(changes, seconds) == "done"
+    assert (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
+    assert (list(warnings.filters), Path.cwd(), os._exit) == (filters, folder, leave)
+    found = capfd.readouterr()
+    assert found.out == ""
+    for said in ("printed", "written", "a child"):
+        assert said in found.err
+
+
+def test_a_plugin_cannot_end_the_process_nor_read_its_input() -> None:
+    for ends in (lambda: os._exit(3), lambda: sys.exit(3)):
+        with pytest.raises(SystemExit) as caught:
+            within_limit(ends, 30)
+        assert caught.value.code == 3
+    with pytest.raises(EOFError):
+        within_limit(lambda: input("your name? "), 30)
+
+
+def test_a_child_of_a_plugin_may_still_end_at_once() -> None:
+    ended: list[int] = []
+    leave = containment._exit_for(os.getpid() + 1, lambda code: ended.append(code))  # type: ignore[arg-type,return-value]
+    with pytest.raises(SystemExit):  # the double returns, which the real one never does
+        leave(5)
+    assert ended == [5]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3", 3.0), ("0", 0.0), ("0.5", 0.5), ("", 10.0), ("soon", 10.0), ("-1", 10.0), ("nan", 10.0), ("inf", 10.0)],
+)
+def test_the_limit_is_a_number_of_seconds(text: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TIMEOUT_VARIABLE, text)
+    assert time_limit() == seconds
+
+
+def test_a_deleted_working_folder_and_a_closed_output_are_no_obstacle(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, pathlib; from mpsprobe.plugins.containment import within_limit\n"
+        "here = pathlib.Path(sys.argv[1]); os.chdir(here); here.rmdir(); os.close(1)\n"
+        "assert within_limit(lambda: 5, 30) == 5"
+    )
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    ended: Any = subprocess.run([sys.executable, "-c", code, str(gone)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 or "WinError" in ended.stderr, ended.stderr
+
+
+def test_a_contained_block_raises_what_is_raised_in_it() -> None:
+    with pytest.raises(KeyError), contained():
+        raise KeyError("x")

@@ -1,0 +1,115 @@
+"""Finding plugins, also among metadata that cannot be read."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpsprobe.plugins import discovery
+from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
+from mpsprobe_devkit.testing import install_plugin
+
+NEVER_IMPORTED = "raise RuntimeError('imported')"
+
+
+def _found(distribution: str) -> list[FoundPlugin]:
+    return [one for one in find_plugins() if one.distribution == distribution]
+
+
+def test_a_plugin_is_found_without_being_imported(plugin_folder: Path) -> None:
+    module = install_plugin(plugin_folder, "found-me", NEVER_IMPORTED, version="2.5")
+    assert _found("found-me") == [FoundPlugin("found-me", "found-me", "2.5", module)]
+    assert module not in sys.modules
+
+
+def test_the_core_comes_first_and_the_others_are_sorted(plugin_folder: Path) -> None:
+    for name in ("zebra", "ant"):
+        install_plugin(plugin_folder, name, NEVER_IMPORTED)
+    found = find_plugins()
+    assert found[0] == CORE
+    names = [one.distribution for one in found[1:]]
+    assert names == sorted(names)
+
+
+def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path) -> None:
+    text = "[console_scripts]\nx = a:b\n[mpsprobe]\n# a comment\n\n one = a.b \ntwo=c:d [extra]\n[other]\nthree = e\n"
+    install_plugin(plugin_folder, "Several.Words-in-it", NEVER_IMPORTED, entry_points=text)
+    assert discovery._only_folders()
+    ours = sorted(discovery._from_folders(), key=repr)
+    assert ours == sorted(discovery._from_importlib(), key=repr)
+    assert {("one", "a.b"), ("two", "c:d")} == {
+        (one.name, one.target) for one in ours if one.distribution == "Several.Words-in-it"
+    }
+    assert {"mpsprobe-coverage", "mpsprobe-exporters", "mpsprobe-hf"} <= {one.distribution for one in ours}
+
+
+def test_importlib_itself_agrees(plugin_folder: Path) -> None:
+    from importlib.metadata import entry_points
+
+    install_plugin(plugin_folder, "found-me", NEVER_IMPORTED)
+    theirs = {(point.name, point.value) for point in entry_points(group="mpsprobe")}
+    assert {(one.name, one.target) for one in find_plugins()[1:]} == theirs
+
+
+def test_what_comes_first_on_the_path_hides_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        install_plugin(folder, "twice", NEVER_IMPORTED, version=f"{number}.0")
+    monkeypatch.syspath_prepend(str(tmp_path / "2"))
+    monkeypatch.syspath_prepend(str(tmp_path / "1"))
+    assert [one.version for one in _found("twice")] == ["1.0"]
+
+
+def test_a_plugin_in_a_zip_file_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = install_plugin(tmp_path, "zipped", NEVER_IMPORTED)
+    archive = tmp_path / "lib.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for path in sorted(tmp_path.rglob("*")):
+            if path.is_file() and path != archive:
+                opened.write(path, path.relative_to(tmp_path))
+    monkeypatch.syspath_prepend(str(archive))
+    assert not discovery._only_folders()
+    assert _found("zipped") == [FoundPlugin("zipped", "zipped", "1.0", module)]
+    assert _found("mpsprobe-exporters")
+
+
+@pytest.mark.parametrize("damage", ["[mpsprobe]\nno equals sign\n", b"[mpsprobe]\n\xff\xfe = x\n"])
+def test_damaged_metadata_is_told_and_hides_no_other_plugin(plugin_folder: Path, damage: str | bytes) -> None:
+    install_plugin(plugin_folder, "damaged", NEVER_IMPORTED, entry_points="")
+    file = plugin_folder / "damaged-1.0.dist-info" / "entry_points.txt"
+    file.write_bytes(damage if isinstance(damage, bytes) else damage.encode())
+    module = install_plugin(plugin_folder, "sound", NEVER_IMPORTED)
+    assert _found("sound") == [FoundPlugin("sound", "sound", "1.0", module)]
+    [damaged] = _found("damaged")
+    assert damaged.problem is not None
+    assert "entry_points.txt cannot be read" in damaged.problem
+
+
+def test_damaged_metadata_of_a_stranger_is_not_our_business(plugin_folder: Path) -> None:
+    install_plugin(plugin_folder, "stranger", NEVER_IMPORTED, entry_points="[console_scripts]\nno equals sign\n")
+    assert _found("stranger") == []
+    assert find_plugins()[0] == CORE
+
+
+@pytest.mark.parametrize("text", ["", "Metadata-Version: 2.1\n", "Name:\n\nName: in-the-description\n"])
+def test_metadata_without_name_and_version_is_shown_with_question_marks(plugin_folder: Path, text: str) -> None:
+    module = install_plugin(plugin_folder, "nameless", NEVER_IMPORTED)
+    (plugin_folder / "nameless-1.0.dist-info" / "METADATA").write_text(text, encoding="utf-8")
+    [found] = [one for one in find_plugins() if one.name == "nameless"]
+    assert (found.target, found.distribution, found.version) == (module, "?", "?")
+
+
+@given(st.text(alphabet="[]mpsrobe=#:; \n\t.x", max_size=60))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    try:
+        points = list(discovery._parse("[mpsprobe]\n" + text))
+    except ValueError as error:
+        assert "name = target" in str(error)
+    else:
+        assert all("=" not in name and "\n" not in target for name, target in points)

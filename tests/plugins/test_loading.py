@@ -1,0 +1,131 @@
+"""One plugin that goes wrong in each possible way, and stays alone with it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe.plugins import loading
+from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe_devkit.testing import install_plugin
+
+HEAD = "from mpsprobe import hookimpl\n"
+
+
+def _load(folder: Path, code: str) -> tuple[loading.Plugin, loading.pluggy.PluginManager]:
+    module = install_plugin(folder, "under-test", code)
+    manager = loading.new_manager()
+    return loading.load(manager, FoundPlugin("under-test", "under-test", "1.0", module)), manager
+
+
+def test_a_sound_plugin(plugin_folder: Path) -> None:
+    plugin, manager = _load(plugin_folder, HEAD + "@hookimpl\ndef mpsprobe_devices(): return []")
+    assert (plugin.status, plugin.reason, plugin.hooks) == ("ok", None, ("mpsprobe_devices",))
+    assert plugin.owner == "under-test 1.0"
+    assert loading.call(manager, plugin, "mpsprobe_devices") == []
+    assert loading.call(manager, plugin, "mpsprobe_probes") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("raise ValueError('first\\nsecond')", "its import failed: ValueError: first second"),
+        ("raise SystemExit(3)", "its import failed: SystemExit: 3"),
+        ("class Odd(BaseException): pass\nraise Odd", "its import failed: Odd"),
+        ("import no_such_module_anywhere", "its import failed: ModuleNotFoundError"),
+        ("def broken(:", "its import failed: SyntaxError"),
+        (
+            HEAD + "@hookimpl\ndef mpsprobe_workload(): ...",
+            "no hook 'mpsprobe_workload'; did you mean 'mpsprobe_workloads'?",
+        ),
+        (HEAD + "@hookimpl\ndef mpsprobe_zzzzzzzzzz(): ...", "there is no hook 'mpsprobe_zzzzzzzzzz'"),
+        (HEAD + "def mpsprobe_workloads(): ...", "'mpsprobe_workloads' is not marked with @mpsprobe.hookimpl"),
+        (HEAD + "@hookimpl\ndef mpsprobe_resolve_workload(nam): ...", "nam"),
+        (HEAD + "@hookimpl(wrapper=True)\ndef mpsprobe_workloads(): return (yield)", "is a wrapper"),
+    ],
+)
+def test_a_broken_plugin_has_a_reason(plugin_folder: Path, code: str, reason: str) -> None:
+    plugin, manager = _load(plugin_folder, code)
+    assert plugin.status == "failed"
+    assert plugin.reason is not None
+    assert reason in plugin.reason
+    assert plugin.reason.isprintable()
+    assert manager.get_plugins() == set()
+
+
+def test_a_hook_that_a_later_version_may_have_is_optional(plugin_folder: Path) -> None:
+    plugin, _ = _load(plugin_folder, HEAD + "@hookimpl(optionalhook=True)\ndef mpsprobe_from_the_future(): ...")
+    assert plugin.status == "ok"
+
+
+@pytest.mark.parametrize("target", ["", ":x", "no_such_module_anywhere", "json:nothing", "json:", "."])
+def test_an_entry_point_that_leads_nowhere(target: str) -> None:
+    plugin = loading.load(loading.new_manager(), FoundPlugin("x", "x", "1", target))
+    assert plugin.status == "failed"
+
+
+def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _load(plugin_folder, "import _thread, time\n_thread.interrupt_main()\nfor _ in range(500): time.sleep(0.02)")
+
+
+def test_a_plugin_that_pretends_ctrl_c_has_failed(plugin_folder: Path) -> None:
+    plugin, _ = _load(plugin_folder, "raise KeyboardInterrupt")
+    assert (plugin.status, plugin.reason) == ("failed", "its import failed: RuntimeError: it raised KeyboardInterrupt")
+
+
+def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
+    plugin_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filters = list(warnings.filters)
+    code = "print('at import')\nimport warnings\nwarnings.simplefilter('ignore')\n" + HEAD
+    plugin, manager = _load(plugin_folder, code + "@hookimpl\ndef mpsprobe_devices(): print('in hook'); return []")
+    loading.call(manager, plugin, "mpsprobe_devices")
+    assert warnings.filters == filters
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "at import\nin hook\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise ValueError('x')", "its hook mpsprobe_devices failed: ValueError: x"),
+        ("import sys; sys.exit('bye')", "its hook mpsprobe_devices failed: SystemExit: bye"),
+        ("yield 1; raise KeyError('half way')", "its hook mpsprobe_devices failed: KeyError: 'half way'"),
+        ("return map(int, ['x'])", "its hook mpsprobe_devices failed: ValueError"),
+    ],
+)
+def test_a_hook_that_raises(plugin_folder: Path, body: str, reason: str) -> None:
+    plugin, manager = _load(plugin_folder, HEAD + f"@hookimpl\ndef mpsprobe_devices(): {body}")
+    with pytest.raises(loading.HookFailed) as caught:
+        loading.call(manager, plugin, "mpsprobe_devices")
+    assert reason in str(caught.value)
+
+
+def test_an_error_that_is_meant_for_the_user_comes_through(plugin_folder: Path) -> None:
+    code = "from mpsprobe.errors import WorkloadError\n" + HEAD
+    body = "@hookimpl\ndef mpsprobe_resolve_workload(name): raise WorkloadError(name)"
+    plugin, manager = _load(plugin_folder, code + body)
+    with pytest.raises(WorkloadError, match="mine"):
+        loading.call(manager, plugin, "mpsprobe_resolve_workload", name="mine")
+
+
+def test_only_the_arguments_that_a_hook_wants_are_passed(plugin_folder: Path) -> None:
+    plugin, manager = _load(plugin_folder, HEAD + "@hookimpl\ndef mpsprobe_resolve_workload(): return 'no name wanted'")
+    assert loading.call(manager, plugin, "mpsprobe_resolve_workload", name="x") == "no name wanted"
+
+
+def test_two_distributions_may_use_one_name_for_their_entry_points(plugin_folder: Path) -> None:
+    manager = loading.new_manager()
+    for distribution in ("one", "two"):
+        module = install_plugin(
+            plugin_folder, distribution, HEAD + "@hookimpl\ndef mpsprobe_probes(): return [__name__]"
+        )
+        plugin = loading.load(manager, FoundPlugin("same", distribution, "1.0", module))
+        assert loading.call(manager, plugin, "mpsprobe_probes") == [module]
+        assert module in sys.modules

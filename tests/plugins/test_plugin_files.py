@@ -1,0 +1,137 @@
+"""Plugins of one file each, in a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.errors import UsageError
+from mpsprobe.plugins.plugin_files import find_in_folders, folders_from_environment, inline_metadata
+from mpsprobe.plugins.registry import Registry
+from mpsprobe_devkit.testing import run_cli
+
+PLUGIN = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import CommandDeclaration, WorkloadDeclaration
+
+@hookimpl
+def mpsprobe_workloads():
+    return [WorkloadDeclaration("of-{name}", "{name}:Net", "From a file.")]
+
+@hookimpl
+def mpsprobe_commands():
+    return [CommandDeclaration("say-{name}", "{name}:say", "Says it.")]
+
+class Net:
+    framework = "none"
+    def __init__(self, name): self.name = name
+    def build(self, options): return None
+    def describe(self): return {{"file": __file__}}
+
+def __getattr__(name):
+    import click
+    return click.Command("say", callback=lambda: click.echo("said by {name}"))
+"""
+
+
+def _write(folder: Path, name: str, text: str | None = None) -> Path:
+    path = folder / f"{name}.py"
+    path.write_text(PLUGIN.format(name=name) if text is None else text, encoding="utf-8")
+    return path
+
+
+def test_each_file_is_a_plugin_with_targets_in_itself(tmp_path: Path) -> None:
+    _write(tmp_path, "one_of_mine")
+    _write(tmp_path, "other-of-mine")
+    _write(tmp_path, "_no_plugin", "1 / 0")
+    (tmp_path / "notes.txt").write_text("1 / 0", encoding="utf-8")
+    (tmp_path / "folder.py").mkdir()
+    arguments = ("--plugins-dir", tmp_path, "-p", "no:hf")
+    found = run_cli(*arguments, "plugins", "list", "--format", "json").json()
+    mine = [one for one in found if one["file"]]
+    assert [(one["name"], one["distribution"], one["status"]) for one in mine] == [
+        ("one_of_mine", "one_of_mine.py", "ok"),
+        ("other-of-mine", "other-of-mine.py", "ok"),
+    ]
+    assert run_cli(*arguments, "say-one_of_mine").stdout == "said by one_of_mine\n"
+    shown = run_cli(*arguments, "workloads", "show", "of-other-of-mine")
+    assert "other-of-mine.py" in shown.stdout, shown.stderr
+    variables = {"MPSPROBE_PLUGINS_DIR": str(tmp_path)}
+    assert run_cli("say-other-of-mine", variables=variables).stdout == "said by other-of-mine\n"
+    assert run_cli("-p", "no:one_of_mine", "say-one_of_mine", variables=variables).code == 2
+
+
+def test_folders_add_up_and_a_name_counts_once(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        _write(folder, "the_same_name")
+    _write(second, "only_here")
+    found = find_in_folders([str(first), str(second), str(first)])
+    assert [(one.name, one.problem is None) for one in found] == [
+        ("the_same_name", True),
+        ("only_here", True),
+        ("the_same_name", False),
+    ]
+    assert found[2].problem is not None
+    assert "has the same name" in found[2].problem
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("json", "", "its name is that of the module"),
+        ("torch", "", "its name is that of the module"),
+        ("a.b", "", "makes it no module"),
+        ("too_new", "# /// script\n# dependencies = ['mpsprobe>=99']\n# ///\n1 / 0", "needs mpsprobe >=99"),
+        ("lacks", "# /// script\n# dependencies = ['no-such-dist>=2']\n# ///\n1 / 0", "needs no-such-dist>=2"),
+        ("no_toml", "# /// script\n# dependencies = [\n# ///\n", "cannot be read"),
+        ("no_list", "# /// script\n# dependencies = 5\n# ///\n", "should be a list"),
+        ("twice", "# /// script\n# ///\n\n# /// script\n# ///\n", "more than one block"),
+        ("not_closed", "# /// script\n# dependencies = []\n", "is not closed"),
+        ("syntax", "def f(:", "SyntaxError"),
+        ("binary", "\0", "its import failed"),
+    ],
+)
+def test_a_file_that_cannot_be_one_says_why(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    _write(tmp_path, name, text)
+    told: list[str] = []
+    registry = Registry([], folders=[str(tmp_path)], tell=told.append)
+    [plugin] = registry.plugins()
+    assert plugin.status in {"failed", "incompatible"}
+    assert problem in (plugin.reason or "")
+    assert len(told) == 1
+    assert f"'{name}' of {name}.py is left out" in told[0]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        find_in_folders([str(tmp_path / "no")])
+    assert run_cli("--plugins-dir", tmp_path / "no", "plugins", "list").code == 2
+    result = run_cli("plugins", "list", variables={"MPSPROBE_PLUGINS_DIR": str(tmp_path / "no")})
+    assert result.code == 2
+    assert "does not exist" in result.stderr
+
+
+def test_the_variable_is_split_as_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPSPROBE_PLUGINS_DIR", os.pathsep.join(["a", "", "b c"]))
+    assert folders_from_environment() == ["a", "b c"]
+
+
+@pytest.mark.parametrize("value", ["'.'", "['.']"])
+def test_a_downloaded_folder_does_not_choose_what_runs(tmp_path: Path, value: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.mpsprobe]\nplugins-dir = {value}\n", encoding="utf-8")
+    _write(tmp_path, "runs_by_itself", "open('ran', 'w').close()")
+    result = run_cli("plugins", "list", cwd=tmp_path)
+    assert result.code == 2
+    assert "plugins-dir is not read" in result.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_inline_metadata_as_the_standard_has_it() -> None:
+    text = "#!/usr/bin/env python\n# /// script\r\n# requires-python = '>=3.11'\n#\n# [tool.x]\n# a = 1\n# ///\n1\n"
+    assert inline_metadata(text) == {"requires-python": ">=3.11", "tool": {"x": {"a": 1}}}
+    assert inline_metadata("# /// other\n# x = 1\n# ///\n") == {}
+    assert inline_metadata("") == {}
