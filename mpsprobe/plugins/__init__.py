@@ -1,0 +1,1 @@
+"""Finds, loads, contains and asks plugins. Public: ``mpsprobe.plugins.registry``."""
