@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, OperatorFinding, Target
+from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
 from mpsprobe_exporters import answer, backends
-from mpsprobe_exporters.advice import advice
 
 XPU = BackendTarget(
     backend="xpu",
@@ -32,7 +31,6 @@ def test_mps_is_as_it_was() -> None:
     assert backends.label(report.target) == "MPS"
     assert backends.on_release(report.target, "2.13.0") == "torch 2.13.0"
     assert backends.notes(report) == report.workload.notes
-    assert backends.variable(report.target) == "PYTORCH_ENABLE_MPS_FALLBACK=1"
 
 
 def test_another_backend_is_named() -> None:
@@ -60,23 +58,6 @@ def test_a_report_survives_json() -> None:
 def test_a_label_is_safe_to_print(label: str) -> None:
     said = backends.label(XPU.model_copy(update={"label": label}))
     assert len(said) <= 40 and said.isprintable()
-
-
-@pytest.mark.parametrize(
-    ("verdict", "variable", "told"),
-    [
-        ("missing", XPU.variable, "set PYTORCH_ENABLE_XPU_FALLBACK=1 before `import torch`"),
-        ("missing", None, "move it to the CPU by hand"),
-        ("unsupported", None, "XPU raises in any case"),
-        ("unknown", None, "a machine with XPU"),
-    ],
-)
-def test_advice_where_the_scanner_gave_none(verdict: str, variable: str | None, told: str) -> None:
-    finding = OperatorFinding.model_validate(
-        {"operator": "aten::op", "verdict": verdict, "calls": 1, "phases": {"forward": 1}, "dtypes": ["float64"]}
-    )
-    said = advice(finding, "2.13.0", XPU.model_copy(update={"variable": variable}))
-    assert told in said and "MPS" not in said and "Mac" not in said
 
 
 @pytest.mark.parametrize("name", ["prometheus", "junit"])

@@ -198,6 +198,11 @@ def _later(one: str | None, other: str | None) -> str | None:
     return one if is_later(one, other) else other
 
 
+def advice(one: OperatorFinding) -> str:
+    """What the scanner that judged the operator says a user can do about it; empty where it says nothing."""
+    return one_line(one.advice or "", 1000)
+
+
 # -- around it -----------------------------------------------------------------------------------
 
 

@@ -36,14 +36,6 @@ def label(judged: Target | None) -> str:
     return one_line(judged.backend if other is None else other.label, LONGEST)
 
 
-def variable(judged: Target | None) -> str | None:
-    """What has an operator without a kernel run on the CPU; None where nothing does, or nothing is known."""
-    if is_mps(judged):
-        return "PYTORCH_ENABLE_MPS_FALLBACK=1"
-    other = _other(judged)
-    return None if other is None or other.variable is None else one_line(other.variable, 80)
-
-
 def on_release(judged: Target | None, release: str) -> str:
     """``torch 2.13.0``, and for another backend than MPS ``XPU with torch 2.13.0``."""
     told = f"torch {one_line(release)}"

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import answer, comparison_csv, profile_csv, release_grid
-from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reading import known_or_comparison
@@ -92,7 +91,7 @@ def _operator_row(one: OperatorFinding, judged: Target) -> tuple[object, ...]:
         one.output_bytes,
         one.native_since or "",
         one.reason or "",
-        advice(one, judged.torch, judged) if one.verdict in answer.FINDINGS else "",
+        answer.advice(one) if one.verdict in answer.FINDINGS else "",
     )
 
 

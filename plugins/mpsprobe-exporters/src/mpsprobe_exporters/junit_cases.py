@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
-from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import number, one_line
 
@@ -121,7 +120,7 @@ def _coverage(report: CoverageReport) -> Suite:
         name = one_line(one.operator)
         if one.verdict in FAILING:
             on = backends.on_release(report.target, release)
-            message = f"{one.verdict} on {on}: {advice(one, release, report.target)}"
+            message = ": ".join(filter(None, (f"{one.verdict} on {on}", answer.advice(one))))
             cases.append(Case(group, name, None, "failure", one.verdict, message, lines))
         elif one.verdict == "unknown":
             cases.append(Case(group, name, None, "skipped", message="no table covers it", output=lines))

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, comparison_markdown, profile_markdown, release_grid
-from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.places import places
 from mpsprobe_exporters.plain_text import byte_size, number
 from mpsprobe_exporters.reading import known_or_comparison
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Target
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
     from mpsprobe.schemas.report import Report
 
     AnyReport = CoverageReport | MatrixReport
@@ -78,7 +77,7 @@ def _coverage(report: CoverageReport) -> Iterator[str]:
             yield "\n\n".join((summary, "\n".join(native_rows), "</details>"))
         else:
             yield "\n".join(native_rows)
-    yield from _advice(found, release, report.target)
+    yield from _advice(found)
 
 
 def _finding_row(one: OperatorFinding, release: str) -> tuple[str, ...]:
@@ -109,14 +108,15 @@ def _where(one: OperatorFinding) -> str:
     return ", ".join(place if place.startswith("and ") else code(place) for place in places(one))
 
 
-def _advice(found: list[OperatorFinding], release: str, judged: Target | None) -> Iterator[str]:
+def _advice(found: list[OperatorFinding]) -> Iterator[str]:
     if not found:
         return
     yield f"### {answer.TO_DO}"
     lines = []
     for one in found:
-        reason = f" {prose(one.reason, 1000).rstrip('.')}." if one.reason else ""
-        lines.append(f"- {code(one.operator)} ({one.verdict}):{reason} {prose(advice(one, release, judged))}")
+        reason = f"{prose(one.reason, 1000).rstrip('.')}." if one.reason else ""
+        said = " ".join(filter(None, (reason, prose(answer.advice(one)))))
+        lines.append(f"- {code(one.operator)} ({one.verdict})" + (f": {said}" if said else ""))
     yield "\n".join(lines)
 
 
@@ -145,4 +145,4 @@ def _matrix(report: MatrixReport) -> Iterator[str]:
         legends = release_grid.legends(report)
         if legends:
             yield "; ".join(legends) + "."
-    yield from _advice(answer.findings(report), answer.judged_release(report), backends.target(report))
+    yield from _advice(answer.findings(report))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, release_grid
-from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.html import figures, tables
 from mpsprobe_exporters.html.figures import Part
 from mpsprobe_exporters.html.markup import Markup, element, joined, name, text
@@ -16,7 +15,7 @@ from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import number, one_line, plural
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Target, Verdict
+    from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Verdict
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -67,8 +66,7 @@ def _overview(report: AnyReport) -> Iterator[Markup]:
         yield element("p", f"{first}.", class_="alert")
     if report.kind == "coverage":
         yield from _counts(report)
-    found, release = answer.findings(report), answer.judged_release(report)
-    items = [_finding(one, release, backends.target(report)) for one in found]
+    items = [_finding(one) for one in answer.findings(report)]
     if items:
         yield element("section", element("h3", answer.TO_DO), element("ul", *items), class_="block advice")
     for title, lines in _texts(report):
@@ -96,12 +94,12 @@ def _texts(report: AnyReport) -> Iterator[tuple[str, list[Markup]]]:
         yield "Notes", [text(note) for note in notes]
 
 
-def _finding(one: OperatorFinding, release: str, judged: Target | None) -> Markup:
+def _finding(one: OperatorFinding) -> Markup:
     reason = f" {one_line(one.reason, 1000).rstrip('.')}." if one.reason else ""
     return element(
         "li",
         element("span", one.verdict, class_="tag bad"),
-        element("p", name(one.operator), reason, " ", element("em", advice(one, release, judged))),
+        element("p", name(one.operator), reason, " ", element("em", answer.advice(one))),
     )
 
 

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from mpsprobe_exporters import advisories, answer, backends
-from mpsprobe_exporters.advice import advice
 from mpsprobe_exporters.places import modules, sites
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
 from mpsprobe_exporters.terminal.matrix_table import matrix_table
@@ -78,7 +77,7 @@ def _to_do(
     for one in found:
         yield BLANK
         yield Text.assemble((one_line(one.operator), "bold"), "  ", (one.verdict, STYLES[one.verdict]))
-        yield _labelled(_facts(one, release, with_places, judged))
+        yield _labelled(_facts(one, with_places, judged))
 
 
 def _advised(report: AnyReport) -> Iterator[RenderableType]:
@@ -118,7 +117,7 @@ def _explained(report: AnyReport) -> Iterator[RenderableType]:
     yield _indented(grid)
 
 
-def _facts(one: OperatorFinding, release: str, with_places: bool, judged: Target | None) -> Iterator[tuple[str, str]]:
+def _facts(one: OperatorFinding, with_places: bool, judged: Target | None) -> Iterator[tuple[str, str]]:
     where = [] if with_places else [", ".join(part) for part in (modules(one), sites(one)) if part]
     if where:
         yield "where", " · ".join(where)
@@ -132,7 +131,8 @@ def _facts(one: OperatorFinding, release: str, with_places: bool, judged: Target
         yield "why", one_line(one.reason, 1000)
     if one.source is not None and one.source != "registration":
         yield "known by", answer.rests_on(one, backends.label(judged))
-    yield "do", advice(one, release, judged)
+    if said := answer.advice(one):
+        yield "do", said
 
 
 def _indented(block: RenderableType) -> RenderableType:
