@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import OutputError
-from mpsprobe.output import check_writable, deliver, is_reader_gone, write_atomically, write_stdout
+from mpsprobe.output import check_writable, deliver, is_reader_gone, write_atomically, write_folder, write_stdout
 
 
 @pytest.mark.parametrize("data", ["text ✓\r\nnext\n", b"\x00\xff", ""])
@@ -144,3 +144,10 @@ def test_a_closed_pipe_is_told_apart_from_other_failures() -> None:
     assert is_reader_gone(OSError(errno.EPIPE, "x"))
     assert not is_reader_gone(OSError(errno.ENOSPC, "x"))
     assert not is_reader_gone(ValueError())
+
+
+@pytest.mark.parametrize("path", ["run/../../x", "run", "/run/x", "run\\x", "other/x"])
+def test_no_file_of_a_folder_leads_elsewhere(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ValueError):
+        write_folder(tmp_path / "out", [("run/first", [b"1"]), (path, [b"2"])])
+    assert list(tmp_path.iterdir()) == []
