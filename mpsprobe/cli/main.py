@@ -37,13 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _end_now_if_stuck(code: int) -> None:
     """End the process here if a plugin left a thread behind for which Python would wait for ever."""
     containment = sys.modules.get("mpsprobe.plugins.containment")
-    if containment is None or not containment.left_behind():
-        return
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            with contextlib.suppress(OSError, ValueError):
+    if containment is not None and containment.keeps_alive():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-    os._exit(code)
+        os._exit(code)
 
 
 def _run(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 import types
 import warnings
@@ -16,15 +17,7 @@ import pluggy
 from mpsprobe import hookspecs
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import MpsprobeError, PluginError
-from mpsprobe.plugins.containment import (
-    Outcome,
-    TooLate,
-    contained,
-    each_within_limit,
-    leave_behind,
-    threads,
-    time_limit,
-)
+from mpsprobe.plugins.containment import Hangs, Outcome, contained, each_within_limit, time_limit
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.requirements import incompatibility, unmet
 from mpsprobe.suggestions import nearest, printable
@@ -34,6 +27,9 @@ UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_before_run", "mpsprobe_after
 """Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
 LONGER = {"mpsprobe_diagnose": 6}
 """Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""
+
+MOST_ANSWERS = 10_000
+"""Elements of a lazy answer: one without end would take all memory long before its time is over."""
 
 
 class HookFailed(Exception):
@@ -88,7 +84,7 @@ def load_each(manager: pluggy.PluginManager, found: Sequence[FoundPlugin]) -> li
     """``load`` for many, with the ns that each import took."""
     refused = [_refused(one) for one in found]
     wanted = [one for one, plugin in zip(found, refused, strict=True) if plugin is None]
-    outcomes = iter(each_within_limit([partial(_imported, one) for one in wanted], time_limit()))
+    outcomes = iter(each_within_limit([partial(_module, one) for one in wanted], time_limit()))
     loaded = []
     for one, plugin in zip(found, refused, strict=True):
         if plugin is not None:
@@ -110,15 +106,12 @@ def _refused(found: FoundPlugin) -> Plugin | None:
 
 def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outcome) -> Plugin:
     error = outcome.error
-    if isinstance(error, TooLate):
+    if isinstance(error, Hangs):
         return Plugin(found, "failed", f"its import hangs: {error}")
     if error is not None:
         lacking = _missing(found) if isinstance(error, ImportError) else ""
         return Plugin(found, "failed", f"its import failed: {describe(error)}{lacking}")
-    module, threads_started = outcome.answer
-    if threads_started:
-        return Plugin(found, "failed", "its import started a thread that never ends: one that waits should be a daemon")
-    key = _key(found)
+    module, key = outcome.answer, _key(found)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
@@ -129,18 +122,6 @@ def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outc
             manager.unregister(name=key)
         return Plugin(found, "failed", _wrong_argument(module) or one_line(str(wrong)))
     return Plugin(found, hooks=hooks, problems=problems)
-
-
-def _imported(found: FoundPlugin) -> tuple[Any, bool]:
-    """The module, and whether its import started threads that keep the process alive."""
-    before = threads()
-    started: set[Any] = set()
-    try:
-        module = _module(found)
-    finally:
-        started = threads() - before
-        leave_behind(started)
-    return module, bool(started)
 
 
 def _module(found: FoundPlugin) -> Any:
@@ -208,7 +189,7 @@ def answer_of(outcome: Outcome, hook: str) -> Any:
         return outcome.answer
     if isinstance(error, MpsprobeError):
         raise error
-    if isinstance(error, TooLate):
+    if isinstance(error, Hangs):
         raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
     raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
 
@@ -219,8 +200,12 @@ def _nothing() -> None:
 
 def _whole(ask: Callable[[], Any]) -> Any:
     answer = ask()
-    lazy = isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, list, tuple))
-    return list(answer) if lazy else answer
+    if not isinstance(answer, Iterable) or isinstance(answer, (str, bytes, list, tuple)):
+        return answer
+    answers = list(itertools.islice(answer, MOST_ANSWERS + 1))
+    if len(answers) > MOST_ANSWERS:
+        raise ValueError(f"it gives more than {MOST_ANSWERS:,} elements")
+    return answers
 
 
 def make(what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:

@@ -14,15 +14,9 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.plugins import containment
-from mpsprobe.plugins.containment import TIMEOUT_VARIABLE, TooLate, contained, time_limit, within_limit
+from mpsprobe.plugins.containment import TIMEOUT_VARIABLE, Hangs, contained, time_limit, within_limit
 
 SHORT = 0.3  # seconds
-
-
-def _spin() -> None:
-    while True:
-        pass
 
 
 def _sleep() -> None:
@@ -35,19 +29,10 @@ def _wait_for_a_lock() -> None:
         lock.acquire()
 
 
-def _go_on_whatever_comes() -> None:
-    ends = time.monotonic() + 2
-    while time.monotonic() < ends:
-        try:
-            time.sleep(0.01)
-        except BaseException:  # noqa: BLE001 - this is what the test is about
-            continue
-
-
-@pytest.mark.parametrize("hangs", [_spin, _sleep, _wait_for_a_lock, _go_on_whatever_comes])
+@pytest.mark.parametrize("hangs", [_sleep, _wait_for_a_lock])
 def test_what_hangs_is_left_behind_and_the_next_question_is_answered(hangs: Callable[[], None]) -> None:
     started = time.monotonic()
-    with pytest.raises(TooLate, match=r"did not end within 0\.3 s \(MPSPROBE_PLUGIN_TIMEOUT"):
+    with pytest.raises(Hangs, match=r"did not end within 0\.3 s \(MPSPROBE_PLUGIN_TIMEOUT"):
         within_limit(hangs, SHORT)
     assert time.monotonic() - started < 30
     assert within_limit(lambda: 42, 30) == 42
@@ -69,7 +54,7 @@ def test_one_inside_another_does_not_wait_for_itself() -> None:
 @pytest.mark.parametrize("seconds", [0, 30])
 def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
-    filters, folder, leave = list(warnings.filters), Path.cwd(), os._exit
+    filters, folder = list(warnings.filters), Path.cwd()
 
     def changes() -> str:
         sys.stdout.write("printed\n")
@@ -82,28 +67,57 @@ def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.
 
     assert within_limit(changes, seconds) == "done"
     assert (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
-    assert (list(warnings.filters), Path.cwd(), os._exit) == (filters, folder, leave)
+    assert (list(warnings.filters), Path.cwd()) == (filters, folder)
     found = capfd.readouterr()
     assert found.out == ""
     for said in ("printed", "written", "a child"):
         assert said in found.err
 
 
-def test_a_plugin_cannot_end_the_process_nor_read_its_input() -> None:
-    for ends in (lambda: os._exit(3), lambda: sys.exit(3)):
-        with pytest.raises(SystemExit) as caught:
-            within_limit(ends, 30)
-        assert caught.value.code == 3
+def test_a_plugin_cannot_exit_nor_read_the_input() -> None:
+    with pytest.raises(SystemExit) as caught:
+        within_limit(lambda: sys.exit(3), 30)
+    assert caught.value.code == 3
     with pytest.raises(EOFError):
         within_limit(lambda: input("your name? "), 30)
 
 
-def test_a_child_of_a_plugin_may_still_end_at_once() -> None:
-    ended: list[int] = []
-    leave = containment._exit_for(os.getpid() + 1, lambda code: ended.append(code))  # type: ignore[arg-type,return-value]
-    with pytest.raises(SystemExit):  # the double returns, which the real one never does
-        leave(5)
-    assert ended == [5]
+ENDING = """
+import signal, sys, threading, time
+from mpsprobe.plugins import containment
+def spin():
+    while True: pass
+def wait(): time.sleep(600)
+def start(daemon=None): threading.Thread(target=wait, daemon=daemon).start()
+"""
+
+
+HANG = "[bool(one.error) for one in containment.each_within_limit([wait, spin, int, wait, int], 0.3)]"
+INHERITED = "containment.within_limit(start, 30), containment.keeps_alive()"
+WAITED_FOR = "containment.each_within_limit([lambda: start(False)], 30)[0].error, containment.keeps_alive()"
+LEFT = "(Hangs('it left a thread running; one that waits should be a daemon'), True)"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(HANG, "[True, True, False, True, False]"), (INHERITED, "(None, False)"), (WAITED_FOR, LEFT)],
+    ids=["hangs", "a thread", "a thread that Python waits for"],
+)
+def test_the_process_ends_whatever_is_left(code: str, expected: str) -> None:
+    ends = "import os; sys.stdout.flush(); containment.keeps_alive() and os._exit(0)"
+    ended = _python(f"{ENDING}print(({code}))\n{ends}")
+    assert (ended.returncode, ended.stdout.strip()) == (0, expected), ended.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C alone")
+def test_ctrl_c_ends_the_waiting() -> None:
+    send = "threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()"
+    ended = _python(f"{ENDING}{send}\ncontainment.within_limit(wait, 600)")
+    assert ended.stderr.strip().endswith("KeyboardInterrupt")
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ def test_a_thread_that_goes_on_is_told(tmp_path: Path) -> None:
     code = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), name='mine').start()\n" + COMMAND
     findings = check_plugin(make_project(tmp_path, code))
     assert "import-hangs" in codes(findings)
-    assert any("keeps every command from ending: mine" in one.message for one in findings)
+    assert any("starts a thread that Python waits for at the end: mine" in one.message for one in findings)
 
 
 @pytest.mark.usefixtures("untimed")

@@ -39,9 +39,8 @@ from mpsprobe_devkit.testing import (
     workload_contract,
 )
 from mpsprobe_devkit.testing.contracts import device, exporter, probe, runner, scanner, workload
-from mpsprobe_devkit.testing.contracts.clauses import Contract, listed
+from mpsprobe_devkit.testing.contracts.clauses import Contract, listed, restored
 from mpsprobe_devkit.testing.contracts.leaving import left_as_found
-from mpsprobe_devkit.testing.contracts.process_state import restored
 from mpsprobe_devkit.testing.contracts.subjects import given
 
 CONTRACTS: list[Contract[Any]] = [
@@ -262,5 +261,5 @@ def test_what_is_left_changed_is_named_and_put_back(monkeypatch: pytest.MonkeyPa
         os.environ["MADE_BY_A_TEST"] = "2"
         sys.path.append("elsewhere")
         warnings.simplefilter("ignore")
-    assert str(caught.value) == "it changes 'environment variables', 'sys.path' and 'the warnings filter'"
+    assert str(caught.value) == "it changes 'the warnings filter', 'sys.path' and 'the variable MADE_BY_A_TEST'"
     assert os.environ["MADE_BY_A_TEST"] == "1" and "elsewhere" not in sys.path and list(warnings.filters) == filters

@@ -183,7 +183,7 @@ CASES: list[tuple[Any, str, str]] = [
     (Shrugs, "passes_errors_on", "could not be built"),
     (LetsItRaise, "reports_a_model_that_raises", "ValueError: it broke"),
     (HidesTheFailure, "reports_a_model_that_raises", "has no failure"),
-    (SetsVariables, "leaves_the_process_alone", "environment variables"),
+    (SetsVariables, "leaves_the_process_alone", "the variable MADE_BY_A_TEST"),
 ]
 
 

@@ -15,8 +15,8 @@ from mpsprobe import hookspecs  # noqa: F401
 from mpsprobe.errors import MpsprobeError, PluginError
 from mpsprobe.plugins.catalogue import KINDS, checked
 from mpsprobe.plugins.discovery import FoundPlugin
-from mpsprobe.plugins.loading import HookFailed, load, new_manager
-from mpsprobe_devkit.checking.child import state
+from mpsprobe.plugins.loading import MOST_ANSWERS, HookFailed, load, new_manager
+from mpsprobe.plugins.process_state import changed, process_state, threads
 from mpsprobe_devkit.checking.child.declared import judged_declarations, judged_diagnoses, judged_resolution
 from mpsprobe_devkit.checking.child.entering import enter, found_plugin
 from mpsprobe_devkit.checking.child.nearby import nearest_attributes, nearest_modules
@@ -25,7 +25,7 @@ from mpsprobe_devkit.checking.child.telling import Teller
 from mpsprobe_devkit.checking.findings import Finding
 from mpsprobe_devkit.checking.hooks import HookFunction, callable_ones, functions_of, judged, known_hooks
 
-MOST_DECLARATIONS = 10_000
+FILTER = "the warnings filter"
 SLOW_HOOK_S = 1.0  # of a hook that only lists; far above what a busy machine makes of some milliseconds
 NOBODYS_NAME = "no-such-workload-0b7e"
 OPEN_NAMES = ("hf:bert", "organisation/repository", "./folder", "model.py:make", "a:b", "name@1")
@@ -57,8 +57,7 @@ def run(request: dict[str, Any], teller: Teller) -> None:
 
 
 def _imported(found: FoundPlugin, teller: Teller, recorder: Recorder) -> Any:
-    before, variables, running, filters = state.snapshot(), state.environment(), state.threads(), state.filters()
-    alive_before = state.threads(daemon=False)
+    before, running, waited_for = process_state(random_numbers=False), threads(daemon=True), threads(daemon=False)
     plugin = None
     try:
         plugin = enter(found)
@@ -74,13 +73,17 @@ def _imported(found: FoundPlugin, teller: Teller, recorder: Recorder) -> Any:
     for name, chain in recorder.heavy().items():
         _heavy(name, chain, "importing the thin module", teller)
     place = teller.shown(getattr(plugin, "__file__", None) or found.file or "") if plugin is not None else ""
-    if alive := sorted(state.threads(daemon=False) - alive_before):
-        message = f"importing {found.target} starts a thread that keeps every command from ending: {', '.join(alive)}"
+    if alive := threads(daemon=False) - waited_for:
+        names = ", ".join(sorted(one.name for one in alive))
+        message = f"importing {found.target} starts a thread that Python waits for at the end: {names}"
         teller.found("import-hangs", message, place, "Start it when it is needed, with daemon=True.")
-    if filters != state.filters():
-        teller.found("changes-warnings", f"importing {found.target} changes the filter of warnings", place)
-    if changed := state.changes(before, variables, running):
-        teller.found("changes-process", f"importing {found.target} changes {', '.join(changed)}", place)
+    changes = changed(before, process_state(random_numbers=False))
+    if FILTER in changes:
+        teller.found("changes-warnings", f"importing {found.target} changes {FILTER}", place)
+    changes = [one for one in changes if one != FILTER]
+    changes += sorted(f"a thread that goes on running ('{one.name}')" for one in threads(daemon=True) - running)
+    if changes:
+        teller.found("changes-process", f"importing {found.target} changes {', '.join(changes)}", place)
     return plugin
 
 
@@ -142,9 +145,9 @@ def _answer(one: HookFunction, function: Callable[..., Any], teller: Teller, arg
     try:
         answer = function(*(arguments[name] for name in one.arguments))
         lazy = isinstance(answer, Iterable) and not isinstance(answer, (str, bytes, list, tuple))
-        answer = list(itertools.islice(answer, MOST_DECLARATIONS + 1)) if lazy else answer
-        if isinstance(answer, (list, tuple)) and len(answer) > MOST_DECLARATIONS:
-            message = f"{one.hook} returns more than {MOST_DECLARATIONS:,} elements"
+        answer = list(itertools.islice(answer, MOST_ANSWERS + 1)) if lazy else answer
+        if isinstance(answer, (list, tuple)) and len(answer) > MOST_ANSWERS:
+            message = f"{one.hook} returns more than {MOST_ANSWERS:,} elements"
             teller.found("wrong-answer", message, one.where, "Names without number are for mpsprobe_resolve_workload.")
             return _FAILED
         return answer

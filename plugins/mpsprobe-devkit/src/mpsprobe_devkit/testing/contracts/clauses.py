@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from mpsprobe.plugins.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 from mpsprobe.suggestions import nearest, printable
-from mpsprobe_devkit.testing.contracts.process_state import restored
 
 Subject = TypeVar("Subject")
 Check = Callable[[Subject], None]
@@ -164,6 +164,20 @@ def doing(what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:  # SystemExit too: a plugin that ends the process is not sound
         raise Broken(f"{what} raised {told(error)}") from error
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Torch's defaults, generators and hooks are afterwards as before: one clause does not spoil the next.
+
+    What an import inside brings for good (variables, ``sys.path``) stays.
+    """
+    before = process_state()
+    try:
+        yield
+    finally:
+        found = changed(before, process_state())
+        put_back(before, [name for name in found if name not in IMPORT_STAYS and not name.startswith(VARIABLE)])
 
 
 def told(error: BaseException) -> str:

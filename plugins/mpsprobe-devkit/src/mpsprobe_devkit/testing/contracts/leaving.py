@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 
-from mpsprobe_devkit.testing.contracts.clauses import Broken, listed
-from mpsprobe_devkit.testing.contracts.process_state import process_state, put_back, restored
+from mpsprobe.plugins.process_state import changed, process_state, put_back
+from mpsprobe_devkit.testing.contracts.clauses import Broken, listed, restored
 
 PATIENCE_S = 2.0  # a thread that was told to stop may need a moment
 
@@ -48,12 +48,11 @@ def left_as_found(what: str, *, random_numbers: bool = True) -> Iterator[None]:
     printed = io.StringIO()
     with redirect_stdout(printed):
         yield
-    after = process_state(random_numbers=random_numbers)
-    changed = [name for name, value in after.items() if name in before and before[name] != value]
-    put_back(before, changed)
+    found = changed(before, process_state(random_numbers=random_numbers))
+    put_back(before, found)
     refuse_threads(what, threads)
-    if changed:
-        raise Broken(f"{what} changes {listed(changed)}")
+    if found:
+        raise Broken(f"{what} changes {listed(found)}")
     if printed.getvalue():
         raise Broken(f"{what} prints {printed.getvalue()[:60]!r} to standard output, which is for data")
 

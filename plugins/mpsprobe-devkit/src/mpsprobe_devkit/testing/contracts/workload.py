@@ -15,9 +15,8 @@ from mpsprobe.declarations import PHASES, WorkloadDeclaration
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.stepping import forward, loss_of
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, told
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, restored, told
 from mpsprobe_devkit.testing.contracts.leaving import refuse_traces
-from mpsprobe_devkit.testing.contracts.process_state import restored
 from mpsprobe_devkit.testing.contracts.subjects import refuse_unless
 
 LONGEST_DESCRIPTION_S = 5.0
