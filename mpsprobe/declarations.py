@@ -165,7 +165,7 @@ class CommandDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class DoctorFinding:
     """One finding of ``mpsprobe doctor``.
 
     Args:

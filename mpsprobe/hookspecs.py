@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mpsprobe.declarations import (
         CommandDeclaration,
         DeviceDeclaration,
-        Diagnosis,
+        DoctorFinding,
         ExporterDeclaration,
         KernelTablesDeclaration,
         ProbeDeclaration,
@@ -99,7 +99,7 @@ def mpsprobe_commands() -> Iterable[CommandDeclaration]:
 
 
 @hookspec
-def mpsprobe_diagnose(environment: Mapping[str, Any]) -> Iterable[Diagnosis]:
+def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[DoctorFinding]:
     """Findings for ``mpsprobe doctor``, about ``environment`` (the fields of ``schemas.Environment``)."""
 
 

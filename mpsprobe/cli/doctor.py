@@ -53,7 +53,7 @@ def _findings(registry: Registry, environment: dict[str, Any]) -> list[dict[str,
     """The worst first; plugins that are left out are findings too."""
     found = [
         {"level": one.level, "message": one.message, "hint": one.hint, "distribution": plugin.found.distribution}
-        for one, plugin in registry.diagnoses(environment)
+        for one, plugin in registry.doctor_findings(environment)
     ]
     for plugin in registry.plugins():
         if plugin.status in {"failed", "incompatible"}:

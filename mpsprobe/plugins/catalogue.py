@@ -10,7 +10,7 @@ from typing import Any
 from mpsprobe.declarations import (
     CommandDeclaration,
     DeviceDeclaration,
-    Diagnosis,
+    DoctorFinding,
     ExporterDeclaration,
     KernelTablesDeclaration,
     ProbeDeclaration,
@@ -153,22 +153,22 @@ def checked(answer: Any, hook: str, expected: type[Any], *, open_names: bool = F
     return declarations
 
 
-def checked_diagnoses(answer: Any, hook: str) -> list[Diagnosis]:
-    """``answer`` as a list of diagnoses.
+def checked_doctor_findings(answer: Any, hook: str) -> list[DoctorFinding]:
+    """``answer`` as a list of findings.
 
     Raises:
         HookFailed: it is something else; the text says what.
     """
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        raise HookFailed(f"its hook {hook} returned a {type(answer).__name__}, not a list of Diagnosis")
+        raise HookFailed(f"its hook {hook} returned a {type(answer).__name__}, not a list of DoctorFinding")
     found = list(answer)
     for one in found:
-        if not isinstance(one, Diagnosis):
-            raise HookFailed(f"its hook {hook} returned a {type(one).__name__} in its list, not a Diagnosis")
+        if not isinstance(one, DoctorFinding):
+            raise HookFailed(f"its hook {hook} returned a {type(one).__name__} in its list, not a DoctorFinding")
         if one.level not in LEVELS:
             raise HookFailed(f"its hook {hook}: the level '{printable(str(one.level))}' is none of {', '.join(LEVELS)}")
         if not isinstance(one.message, str) or not isinstance(one.hint, (str, type(None))):
-            raise HookFailed(f"its hook {hook}: the message of a Diagnosis should be a text, its hint a text or None")
+            raise HookFailed(f"its hook {hook}: a DoctorFinding's message should be a text, its hint a text or None")
     return found
 
 

@@ -25,7 +25,7 @@ from mpsprobe.suggestions import nearest, printable
 HOOK_PREFIX = "mpsprobe_"
 UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_before_run", "mpsprobe_after_run"}
 """Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
-LONGER = {"mpsprobe_diagnose": 6}
+LONGER = {"mpsprobe_doctor": 6}
 """Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""
 
 MOST_ANSWERS = 10_000

@@ -21,7 +21,7 @@ from mpsprobe.errors import (
     install_command,
 )
 from mpsprobe.plugins import loading
-from mpsprobe.plugins.catalogue import KINDS, checked, checked_diagnoses
+from mpsprobe.plugins.catalogue import KINDS, checked, checked_doctor_findings
 from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mpsprobe.declarations import (
         CommandDeclaration,
         DeviceDeclaration,
-        Diagnosis,
+        DoctorFinding,
         ExporterDeclaration,
         KernelTablesDeclaration,
         ProbeDeclaration,
@@ -277,15 +277,15 @@ class Registry:
                 except (loading.HookFailed, MpsprobeError) as error:
                     self._collection.failed(plugin, loading.one_line(str(error)))
 
-    def diagnoses(self, environment: Mapping[str, Any]) -> list[tuple[Diagnosis, Plugin]]:
+    def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
-        hook, found = "mpsprobe_diagnose", []
+        hook, found = "mpsprobe_doctor", []
         for plugin in self.plugins():
             if hook not in plugin.hooks:
                 continue
             try:
                 answer = self._collection.ask(plugin, hook, environment=environment)
-                found += [(one, plugin) for one in checked_diagnoses(answer, hook)]
+                found += [(one, plugin) for one in checked_doctor_findings(answer, hook)]
             except (loading.HookFailed, MpsprobeError) as error:
                 self._collection.failed(plugin, loading.one_line(str(error)))
         return found

@@ -10,12 +10,12 @@ from mpsprobe_devkit.testing import install_plugin, run_cli
 
 PLUGIN = """
 from mpsprobe import hookimpl
-from mpsprobe.declarations import Diagnosis
+from mpsprobe.declarations import DoctorFinding
 
 @hookimpl
-def mpsprobe_diagnose(environment):
-    yield Diagnosis("note", f"this is {environment['platform']}")
-    yield Diagnosis("LEVEL", "it hurts " + "here and there " * 12, "Do this.")
+def mpsprobe_doctor(environment):
+    yield DoctorFinding("note", f"this is {environment['platform']}")
+    yield DoctorFinding("LEVEL", "it hurts " + "here and there " * 12, "Do this.")
 """
 
 
@@ -54,16 +54,16 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ("None", "returned a NoneType, not a list of Diagnosis"),
-        ("['x']", "returned a str in its list, not a Diagnosis"),
-        ("[Diagnosis('bad', 'x')]", "the level 'bad' is none of ok, note, warning, error"),
-        ("[Diagnosis('ok', 5)]", "should be a text"),
+        ("None", "returned a NoneType, not a list of DoctorFinding"),
+        ("['x']", "returned a str in its list, not a DoctorFinding"),
+        ("[DoctorFinding('bad', 'x')]", "the level 'bad' is none of ok, note, warning, error"),
+        ("[DoctorFinding('ok', 5)]", "should be a text"),
         ("1 / 0", "ZeroDivisionError"),
     ],
 )
 def test_a_wrong_answer_is_told_and_the_rest_is_shown(tmp_path: Path, answer: str, problem: str) -> None:
-    head = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import Diagnosis\n"
-    install_plugin(tmp_path, "ill", head + f"@hookimpl\ndef mpsprobe_diagnose(): return {answer}")
+    head = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import DoctorFinding\n"
+    install_plugin(tmp_path, "ill", head + f"@hookimpl\ndef mpsprobe_doctor(): return {answer}")
     result = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path])
     assert result.code == 0
     assert problem in result.stderr

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration, Diagnosis, KernelTablesDeclaration, ScannerDeclaration
+from mpsprobe.declarations import CommandDeclaration, DoctorFinding, KernelTablesDeclaration, ScannerDeclaration
 
 
 @hookimpl
@@ -53,8 +53,8 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
 
 
 @hookimpl
-def mpsprobe_diagnose(environment: Mapping[str, Any]) -> Iterable[Diagnosis]:
+def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[DoctorFinding]:
     """Whether the installed torch is known here, and fits this macOS."""
-    from mpsprobe_coverage.diagnosis import diagnose
+    from mpsprobe_coverage.doctor import findings
 
-    return diagnose(environment)
+    return findings(environment)

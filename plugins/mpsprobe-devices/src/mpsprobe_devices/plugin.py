@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import DeviceDeclaration, Diagnosis, ProbeDeclaration
+from mpsprobe.declarations import DeviceDeclaration, DoctorFinding, ProbeDeclaration
 
 
 @hookimpl
@@ -46,8 +46,8 @@ def mpsprobe_probes() -> list[ProbeDeclaration]:
 
 
 @hookimpl
-def mpsprobe_diagnose(environment: Mapping[str, Any]) -> list[Diagnosis]:
+def mpsprobe_doctor(environment: Mapping[str, Any]) -> list[DoctorFinding]:
     """The GPU, and the variables that PyTorch reads."""
-    from mpsprobe_devices.diagnosis import diagnose
+    from mpsprobe_devices.doctor import findings
 
-    return diagnose(environment)
+    return findings(environment)

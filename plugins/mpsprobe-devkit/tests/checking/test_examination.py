@@ -279,21 +279,21 @@ def test_a_thread_that_goes_on_is_told(tmp_path: Path) -> None:
 def test_the_findings_of_doctor_are_judged_and_may_import_what_they_judge(tmp_path: Path) -> None:
     code = """
     @hookimpl
-    def mpsprobe_diagnose(environment):
+    def mpsprobe_doctor(environment):
         import numpy
         assert environment["python"]
-        return [Diagnosis("bad", "It is.", None), Diagnosis("ok", 3), "fine"]
+        return [DoctorFinding("bad", "It is.", None), DoctorFinding("ok", 3), "fine"]
 
     @hookimpl
     def mpsprobe_probes():
         return []
     """
-    project = make_project(tmp_path, "from mpsprobe.declarations import Diagnosis\n" + textwrap.dedent(code))
+    project = make_project(tmp_path, "from mpsprobe.declarations import DoctorFinding\n" + textwrap.dedent(code))
     findings = [one for one in check_plugin(project) if one.code != "undeclared-dependency"]
     assert [(one.code, one.message) for one in findings] == [
-        ("bad-field", "the diagnosis 0 has 'bad' in its level"),
-        ("bad-field", "the diagnosis 1 has an int as its message, which should be str"),
-        ("wrong-type", "element 2 of what mpsprobe_diagnose returns is a str instead of a Diagnosis"),
+        ("bad-field", "the finding 0 has 'bad' in its level"),
+        ("bad-field", "the finding 1 has an int as its message, which should be str"),
+        ("wrong-type", "element 2 of what mpsprobe_doctor returns is a str instead of a DoctorFinding"),
     ]
 
 

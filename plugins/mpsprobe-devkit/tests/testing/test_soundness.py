@@ -20,13 +20,13 @@ SOUND = '''
 from __future__ import annotations
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import Diagnosis
+from mpsprobe.declarations import DoctorFinding
 
 
 @hookimpl
-def mpsprobe_diagnose(environment):
+def mpsprobe_doctor(environment):
     """Nothing to complain of."""
-    return [Diagnosis("ok", "all is well")]
+    return [DoctorFinding("ok", "all is well")]
 '''
 
 
@@ -43,8 +43,8 @@ def test_a_sound_plugin_passes(plugin: Path) -> None:
 
 
 def test_a_misspelt_hook_is_told_with_what_to_do(plugin: Path) -> None:
-    plugin.write_text(SOUND.lstrip().replace("mpsprobe_diagnose", "mpsprobe_diagnoze"), encoding="utf-8")
-    with pytest.raises(AssertionError, match="mpsprobe_diagnose") as caught:
+    plugin.write_text(SOUND.lstrip().replace("mpsprobe_doctor", "mpsprobe_doktor"), encoding="utf-8")
+    with pytest.raises(AssertionError, match="mpsprobe_doctor") as caught:
         assert_plugin_sound(plugin)
     text = str(caught.value)
     assert text.startswith(f"{plugin} is not sound:\n") and "\nerror " in text

@@ -183,7 +183,7 @@ def _summary_lines(examined: Examined, width: int) -> Iterator[str]:
         shown = [printable(name) for name in names[:MOST_NAMES]]
         more = [f"and {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
         rows.append((kind if len(names) == 1 else f"{kind}s", ", ".join([*shown, *more])))
-    if others := [hook for hook in examined.hooks if hook in {"mpsprobe_resolve_workload", "mpsprobe_diagnose"}]:
+    if others := [hook for hook in examined.hooks if hook in {"mpsprobe_resolve_workload", "mpsprobe_doctor"}]:
         rows.append(("hooks", ", ".join(others)))
     if examined.import_ms is not None:
         rows.append(("import", f"{examined.import_ms:,.1f} ms"))

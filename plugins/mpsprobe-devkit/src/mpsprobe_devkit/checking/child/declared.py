@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mpsprobe.declarations import PHASES, Diagnosis, WorkloadDeclaration
+from mpsprobe.declarations import PHASES, DoctorFinding, WorkloadDeclaration
 from mpsprobe.plugins.catalogue import NAME
 from mpsprobe.suggestions import nearest
 from mpsprobe_devkit.checking.findings import Finding, a, finding
@@ -58,22 +58,22 @@ def judged_resolution(answer: Any, name: str, hook: HookFunction) -> list[Findin
     return list(_wrong(answer, "workload", hook, open_names=True))
 
 
-def judged_diagnoses(answer: Any, hook: HookFunction) -> list[Finding]:
-    """What is wrong with the answer of ``mpsprobe_diagnose``."""
+def judged_doctor_findings(answer: Any, hook: HookFunction) -> list[Finding]:
+    """What is wrong with the answer of ``mpsprobe_doctor``."""
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of Diagnosis"
+        message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of DoctorFinding"
         return [finding("wrong-answer", message, hook.where)]
     findings = []
     for position, one in enumerate(answer):
-        if type(one) is not Diagnosis:
+        if type(one) is not DoctorFinding:
             message = (
-                f"element {position} of what {hook.hook} returns is {a(type(one).__name__)} instead of a Diagnosis"
+                f"element {position} of what {hook.hook} returns is {a(type(one).__name__)} instead of a DoctorFinding"
             )
             findings.append(finding("wrong-type", message, hook.where))
             continue
-        findings += _wrong_fields(one, f"the diagnosis {position}", hook)
+        findings += _wrong_fields(one, f"the finding {position}", hook)
         if isinstance(one.level, str) and one.level not in LEVELS:
-            findings.append(_not_one_of(f"the diagnosis {position}", "level", one.level, LEVELS, hook))
+            findings.append(_not_one_of(f"the finding {position}", "level", one.level, LEVELS, hook))
     return findings
 
 

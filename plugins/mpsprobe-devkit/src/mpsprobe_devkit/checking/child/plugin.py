@@ -17,7 +17,7 @@ from mpsprobe.plugins.catalogue import KINDS, checked
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.loading import MOST_ANSWERS, HookFailed, load, new_manager
 from mpsprobe.plugins.process_state import changed, process_state, threads
-from mpsprobe_devkit.checking.child.declared import judged_declarations, judged_diagnoses, judged_resolution
+from mpsprobe_devkit.checking.child.declared import judged_declarations, judged_doctor_findings, judged_resolution
 from mpsprobe_devkit.checking.child.entering import enter, found_plugin
 from mpsprobe_devkit.checking.child.nearby import nearest_attributes, nearest_modules
 from mpsprobe_devkit.checking.child.recording import Recorder
@@ -50,8 +50,8 @@ def run(request: dict[str, Any], teller: Teller) -> None:
     teller.tell(hooks=sorted({one.hook for one in functions if one.marked and one.hook in hooks}))
     wrong = any(one.level == "error" for one in problems)
     _hold_against_loading(found, teller, wrong)
-    # Diagnoses come last: they may import what they judge, and what is imported already is not seen again.
-    for one in sorted(callable_ones(functions, hooks), key=lambda one: one.hook == "mpsprobe_diagnose"):
+    # The findings of doctor come last: they may import what they judge, and what is imported already is not seen again.
+    for one in sorted(callable_ones(functions, hooks), key=lambda one: one.hook == "mpsprobe_doctor"):
         _called(one, getattr(plugin, one.name), teller, recorder)
     teller.tell(examined=True)
 
@@ -127,11 +127,11 @@ def _called(one: HookFunction, function: Callable[..., Any], teller: Teller, rec
             with teller.step(f"hook:{one.hook}('{name}')", where=one.where) as wanted:
                 if wanted:
                     _resolved(name, one, function, teller)
-    elif one.hook == "mpsprobe_diagnose":
+    elif one.hook == "mpsprobe_doctor":
         with teller.step(f"hook:{one.hook}", where=one.where) as wanted:
             if wanted:
                 answer = _answer(one, function, teller, {"environment": _environment()})
-                teller.found_all(judged_diagnoses(answer, one) if answer is not _FAILED else [])
+                teller.found_all(judged_doctor_findings(answer, one) if answer is not _FAILED else [])
         return
     for name, chain in recorder.heavy().items():
         _heavy(name, chain, f"the hook {one.hook}", teller)

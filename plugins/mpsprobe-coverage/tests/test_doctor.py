@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpsprobe_coverage.diagnosis import diagnose
+from mpsprobe_coverage.doctor import findings
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from mpsprobe_coverage.diagnosis import diagnose
     ],
 )
 def test_findings(torch: str | None, platform: str, levels: list[str], said: str) -> None:
-    found = list(diagnose({"torch": torch, "platform": platform}))
+    found = list(findings({"torch": torch, "platform": platform}))
     assert [one.level for one in found] == levels
     assert said in " ".join(one.message for one in found)
 
 
 def test_an_old_macos_is_told_which_release_fits_it() -> None:
-    [_, found] = diagnose({"torch": "2.15.0", "platform": "macos-14.5-arm64"})
+    [_, found] = findings({"torch": "2.15.0", "platform": "macos-14.5-arm64"})
     assert found.hint == "Update macOS, or install torch 2.14.1."

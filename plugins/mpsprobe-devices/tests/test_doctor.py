@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mpsprobe_devices import diagnosis
-from mpsprobe_devices.diagnosis import FALLBACK, HIGH, LOW, PROFILE, diagnose, variables
+from mpsprobe_devices import doctor
+from mpsprobe_devices.doctor import FALLBACK, HIGH, LOW, PROFILE, findings, variables
 
 
 def _levels(values: dict[str, str]) -> list[str]:
@@ -42,14 +42,14 @@ def test_variables(values: dict[str, str], levels: list[str]) -> None:
 
 
 def test_what_c_reads_as_a_number() -> None:
-    assert [diagnosis._number_of(text) for text in ("12abc", "+3", "-4 ", "x1", "\uff11")] == ["12", "+3", "-4", "", ""]
+    assert [doctor._number_of(text) for text in ("12abc", "+3", "-4 ", "x1", "\uff11")] == ["12", "+3", "-4", "", ""]
 
 
 def test_elsewhere_than_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    [one] = diagnose({"torch": "2.13.0"})
+    [one] = findings({"torch": "2.13.0"})
     assert (one.level, one.message) == ("note", "MPS needs a Mac with Apple silicon")
-    assert [one.level for one in diagnose({"torch": None})] == ["error", "note"]
+    assert [one.level for one in findings({"torch": None})] == ["error", "note"]
 
 
 def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,10 +57,10 @@ def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    [one] = diagnose({"torch": "2.13.0"})
+    [one] = findings({"torch": "2.13.0"})
     assert (one.level, one.message) == ("ok", "the GPU can be used through MPS")
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    [one] = diagnose({"torch": "2.13.0"})
+    [one] = findings({"torch": "2.13.0"})
     assert one.level == "error"
     assert "finds no MPS device" in one.message
 
@@ -69,8 +69,8 @@ def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rosetta(monkeypatch: pytest.MonkeyPatch, answer: str, level: str) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(diagnosis.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
+    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
     monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    [one] = diagnose({"torch": "2.13.0"})
+    [one] = findings({"torch": "2.13.0"})
     assert one.level == level

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mpsprobe.declarations import Diagnosis
+from mpsprobe.declarations import DoctorFinding
 from mpsprobe.suggestions import printable
 
 FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
@@ -19,24 +19,24 @@ HIGHEST_PROFILE = 1023  # aten/src/ATen/mps/MPSProfiler.h: ten bits
 MAC = "Darwin"
 
 
-def diagnose(environment: Mapping[str, Any]) -> list[Diagnosis]:
+def findings(environment: Mapping[str, Any]) -> list[DoctorFinding]:
     """Findings about this machine; imports torch only on a Mac, where the GPU can be asked for."""
     found = [*_torch(environment), *variables(os.environ)]
     if platform.system() != MAC:
-        found.append(Diagnosis("note", "MPS needs a Mac with Apple silicon", "What is predicted here needs none."))
+        found.append(DoctorFinding("note", "MPS needs a Mac with Apple silicon", "What is predicted here needs none."))
     elif environment.get("torch") is not None:
         found.append(_gpu())
     return found
 
 
-def _torch(environment: Mapping[str, Any]) -> Iterator[Diagnosis]:
+def _torch(environment: Mapping[str, Any]) -> Iterator[DoctorFinding]:
     if environment.get("torch") is None:
-        yield Diagnosis("error", "torch is not installed", "Install it: pip install torch")
+        yield DoctorFinding("error", "torch is not installed", "Install it: pip install torch")
 
 
-def _gpu() -> Diagnosis:
+def _gpu() -> DoctorFinding:
     if _translated():
-        return Diagnosis(
+        return DoctorFinding(
             "error",
             "this Python is an x86_64 program that Rosetta translates; torch's wheels for it have no MPS",
             "Install a Python for arm64, and a new environment made with it.",
@@ -45,8 +45,8 @@ def _gpu() -> Diagnosis:
 
     reason = MpsDevice().unavailable()
     if reason is None:
-        return Diagnosis("ok", "the GPU can be used through MPS")
-    return Diagnosis("error", f"MPS cannot be used: {reason}")
+        return DoctorFinding("ok", "the GPU can be used through MPS")
+    return DoctorFinding("error", f"MPS cannot be used: {reason}")
 
 
 def _translated() -> bool:
@@ -62,7 +62,7 @@ def _translated() -> bool:
     return asked.stdout.strip() == "1"
 
 
-def variables(values: Mapping[str, str]) -> Iterator[Diagnosis]:
+def variables(values: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Findings about the variables that PyTorch's MPS backend reads.
 
     ``PYTORCH_ENABLE_MPS_FALLBACK`` goes through ``std::stoi`` when torch is loaded (aten/src/ATen/mps/MPSFallback.mm),
@@ -70,13 +70,13 @@ def variables(values: Mapping[str, str]) -> Iterator[Diagnosis]:
     """
     fallback = values.get(FALLBACK)
     if fallback is not None and not _begins_with_a_number(fallback):
-        yield Diagnosis(
+        yield DoctorFinding(
             "error",
             f"{FALLBACK} is '{printable(fallback)}', which is no number: on a Mac torch stops when it is loaded",
             f"Set it to 1 or 0: {FALLBACK}=1",
         )
     elif fallback is not None and int(_number_of(fallback)) != 0:
-        yield Diagnosis(
+        yield DoctorFinding(
             "note",
             f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and only the first one is told",
             "Which they are: mpsprobe coverage WORKLOAD",
@@ -85,24 +85,25 @@ def variables(values: Mapping[str, str]) -> Iterator[Diagnosis]:
     ratios = {name: _ratio(values[name]) if name in values else default for name, default in defaults.items()}
     for name, ratio in ratios.items():
         if ratio is None:
-            yield Diagnosis(
+            yield DoctorFinding(
                 "error", f"{name} is '{printable(values[name])}', which is no number from 0 on", "Unset it, or mend it."
             )
     low, high = ratios[LOW], ratios[HIGH]
     if low is not None and high is not None and 0 < high < low:
-        yield Diagnosis(
+        yield DoctorFinding(
             "error",
             f"{LOW} ({low:g}) is above {HIGH} ({high:g}): torch stops with 'invalid low watermark ratio'",
             f"Lower both: {LOW} defaults to {DEFAULT_LOW:g}, {HIGH} to {DEFAULT_HIGH:g}.",
         )
     if high == 0:
-        yield Diagnosis(
+        yield DoctorFinding(
             "warning",
             f"{HIGH} is 0: memory has no limit, and the system may come to a standstill",
             "Unset it unless a model that should fit does not.",
         )
     if (bits := values.get(PROFILE)) is not None and not _profile_bits(bits):
-        yield Diagnosis("error", f"{PROFILE} is '{printable(bits)}', which is no number from 0 to {HIGHEST_PROFILE}")
+        message = f"{PROFILE} is '{printable(bits)}', which is no number from 0 to {HIGHEST_PROFILE}"
+        yield DoctorFinding("error", message)
 
 
 def _number_of(text: str) -> str:

@@ -8,31 +8,31 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from mpsprobe.declarations import Diagnosis
+from mpsprobe.declarations import DoctorFinding
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 
 MACOS = re.compile(r"macos-(\d+(?:\.\d+)*)")
 
 
-def diagnose(environment: Mapping[str, Any]) -> Iterator[Diagnosis]:
+def findings(environment: Mapping[str, Any]) -> Iterator[DoctorFinding]:
     """Findings about the installed torch; nothing is imported for it."""
     installed = environment.get("torch")
     if installed is None:
         return
     releases = torch_releases()
     if installed not in releases:
-        yield Diagnosis(
+        yield DoctorFinding(
             "warning",
             f"torch {installed} is installed, and mpsprobe has kernel tables from {releases[0]} to {releases[-1]}",
             "Name a release (coverage --torch latest), or update mpsprobe-coverage.",
         )
         return
-    yield Diagnosis("ok", f"the kernel table of torch {installed} is here")
+    yield DoctorFinding("ok", f"the kernel table of torch {installed} is here")
     yield from _macos(str(installed), str(environment.get("platform", "")))
 
 
-def _macos(release: str, platform: str) -> Iterator[Diagnosis]:
+def _macos(release: str, platform: str) -> Iterator[DoctorFinding]:
     """pip installs wheels on an older macOS than their binary accepts: the tag and the check differ."""
     running, needed = MACOS.match(platform), load_table(release).macos_minimum
     if running is None or needed is None:
@@ -44,9 +44,9 @@ def _macos(release: str, platform: str) -> Iterator[Diagnosis]:
     if old:
         fits = _newest_for(running[1])
         hint = "Update macOS" + (f", or install torch {fits}." if fits else ".")
-        yield Diagnosis("error", f"torch {release} needs macOS {needed} for MPS, and this is {running[1]}", hint)
+        yield DoctorFinding("error", f"torch {release} needs macOS {needed} for MPS, and this is {running[1]}", hint)
     else:
-        yield Diagnosis("ok", f"macOS {running[1]} is new enough for torch {release} (from {needed} on)")
+        yield DoctorFinding("ok", f"macOS {running[1]} is new enough for torch {release} (from {needed} on)")
 
 
 def _newest_for(macos: str) -> str | None:
