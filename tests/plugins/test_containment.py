@@ -109,7 +109,6 @@ def test_the_process_ends_whatever_is_left(code: str, expected: str) -> None:
     assert (ended.returncode, ended.stdout.strip()) == (0, expected), ended.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C alone")
 def test_ctrl_c_ends_the_waiting() -> None:
     send = "threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()"
     ended = _python(f"{ENDING}{send}\ncontainment.within_limit(wait, 600)")

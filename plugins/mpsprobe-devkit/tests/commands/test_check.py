@@ -90,11 +90,23 @@ def test_wrong_use_is_exit_code_2(tmp_path: Path) -> None:
         assert CliRunner().invoke(check, [str(project), "--time-limit", limit]).exit_code == 2
 
 
-def test_a_plugin_that_breaks_the_command_line_can_be_checked(plugin_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "off", "found"),
+    [
+        ("import time\ntime.sleep(60)", "nobody", "import-hangs"),
+        ("import os\nos._exit(0)", "breaks-it", "import-exits"),
+    ],
+    ids=["hangs", "ends it"],
+)
+def test_a_plugin_that_breaks_the_command_line_can_be_checked(
+    code: str, off: str, found: str, plugin_folder: Path
+) -> None:
     from mpsprobe_devkit.testing import install_plugin
 
-    install_plugin(plugin_folder, "breaks-it", "import time\ntime.sleep(60)\n")
+    install_plugin(plugin_folder, "breaks-it", code)
     result = run_cli(
+        "-p",
+        f"no:{off}",
         "plugins",
         "check",
         "breaks-it",
@@ -106,7 +118,7 @@ def test_a_plugin_that_breaks_the_command_line_can_be_checked(plugin_folder: Pat
         variables={"MPSPROBE_PLUGIN_TIMEOUT": "1"},
     )
     assert result.code == 1, result.stderr
-    assert "import-hangs" in {one["code"] for one in json.loads(result.stdout)["findings"]}
+    assert found in {one["code"] for one in json.loads(result.stdout)["findings"]}
 
 
 def test_a_name_of_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
