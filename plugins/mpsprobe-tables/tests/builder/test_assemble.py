@@ -11,7 +11,14 @@ from made_library import Load, MadeLibrary, initialiser
 from made_wheel import DECLARED, make_torchvision_wheel, make_wheel
 
 from mpsprobe.errors import TableError
-from mpsprobe_tables.builder.assemble import build_table
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_tables.builder.assemble import read_table
+from mpsprobe_tables.builder.wheel import Wheel
+
+
+def build_table(path: Path) -> KernelTable:
+    with Wheel(path) as wheel:
+        return read_table(wheel)
 
 
 def test_a_table_of_torch(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def _reach(
     """What an operator reaches that does ``steps``."""
     path = folder / "library.dylib"
     path.write_bytes(kernel_library({"op": steps}, functions, stubs, NAMES).build())
-    with MachO(path) as library:
-        [(_, address, _)] = [f for f in library.functions_named(b"wrapper_MPS_op") if f[0] == wrapper("op")]
-        return CallGraph(library, read_stubs(library), KernelNames(NAMES).fits).reach(address)
+    library = MachO(path)
+    [address] = [address for symbol, address in library.functions_named("wrapper_MPS_op") if symbol == wrapper("op")]
+    return CallGraph(library, read_stubs(library), KernelNames(NAMES).fits).reach(address)
 
 
 def test_a_kernel_by_element_is_known_by_its_name(tmp_path: Path) -> None:

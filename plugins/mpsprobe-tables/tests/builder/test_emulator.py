@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Sequence
 
-from mpsprobe_tables.builder.emulator import Call, Event, Made, Store, run
+from mpsprobe_tables.builder.emulator import ALLOCATION, Call, Event, Made, Store, run
 from mpsprobe_tables.builder.machine import Incoming, Place
 
 AT = 0x10000
@@ -21,13 +22,30 @@ def _constant(address: int, length: int) -> bytes | None:
     return None
 
 
+class _Library:
+    """One function at ``AT``, some constants, and what allocates memory."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self._code = struct.pack(f"<{len(words)}I", *words)
+
+    def code(self, address: int) -> bytes:
+        assert address == AT
+        return self._code
+
+    def constant(self, address: int, length: int) -> bytes | None:
+        return _constant(address, length)
+
+    def symbol_at(self, address: int) -> str | None:
+        return ALLOCATION if address == NEW else None
+
+
 def _events(*words: int) -> list[Event]:
-    return list(run(words, AT, _constant, lambda target: target == NEW))
+    return list(run(_Library(words), AT))
 
 
 def _handed(words: Sequence[int], index: int) -> object:
     """What the first call in ``words`` is handed as argument ``index``."""
-    for event in run(words, AT, _constant, lambda target: target == NEW):
+    for event in run(_Library(words), AT):
         if isinstance(event, Call):
             return event.argument(index)
     raise AssertionError("nothing is called")
@@ -68,7 +86,7 @@ def test_what_is_called_is_told_and_a_jump_out_too() -> None:
 
 def test_a_call_forgets_the_registers_that_it_may_change() -> None:
     words = [_movz(0, 1), _movz(19, 2), _bl(0x80000, AT + 8), 0xAA1303E1, _bl(0x80000, AT + 16)]  # mov x1, x19
-    calls = [(e.argument(0), e.argument(1)) for e in run(words, AT, _constant, lambda _: False) if isinstance(e, Call)]
+    calls = [(e.argument(0), e.argument(1)) for e in run(_Library(words), AT) if isinstance(e, Call)]
     assert calls == [(1, Incoming(1)), (None, 2)]
 
 
@@ -96,7 +114,7 @@ def test_a_short_string_is_handed_over() -> None:
         0x910023E2,  # add x2, sp, #8
         _bl(0x80000, AT + 28),
     ]
-    calls = (event for event in run(words, AT, _constant, lambda _: False) if isinstance(event, Call))
+    calls = (event for event in run(_Library(words), AT) if isinstance(event, Call))
     found = [(call.argument(2), call.state.string(call.argument(2))) for call in calls]
     assert found == [(Place(0, -56), "exp")]
 
@@ -118,7 +136,7 @@ def test_a_long_string_is_copied_from_the_constants() -> None:
         _bl(0x80000, AT + 48),
     ]
     call = None
-    for event in run(words, AT, _constant, lambda target: target == NEW):
+    for event in run(_Library(words), AT):
         if isinstance(event, Call) and event.target == 0x80000:
             call = event.state.string(event.argument(1))
     assert call == "exp_kernel_with_a_long_na"[:24]
@@ -161,6 +179,6 @@ def test_any_bytes_are_read_without_an_error() -> None:
     source = random.Random(7)
     for _ in range(300):
         words = [source.getrandbits(32) for _ in range(64)]
-        for event in run(words, AT, _constant, lambda target: target % 8 == 0):
+        for event in run(_Library(words), AT):
             if isinstance(event, Call):
                 event.state.string(event.argument(2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,13 @@ from torch.testing._internal.common_methods_invocations import op_db
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.kernels.expectations import decode, expectation_releases, load_expectations
-from mpsprobe_coverage.kernels.releases import data_folder
 from mpsprobe_tables.builder.expectations import (
     Expectations,
     has_expectations,
     read_expectations,
-    rebuild_expectations,
 )
 from mpsprobe_tables.builder.rebuild import from_files, rebuild
 from mpsprobe_tables.builder.wheel import Wheel
-
-WHEELS = os.environ.get("MPSPROBE_TEST_WHEELS", "")
 
 
 def _read(tmp_path: Path, lists: str = LISTS, entries: str = ENTRIES) -> Expectations:
@@ -118,30 +113,17 @@ def test_a_wheel_that_lacks_the_entries_is_told(tmp_path: Path) -> None:
 def test_a_wheel_without_lists_has_none(tmp_path: Path) -> None:
     with Wheel(make_wheel(tmp_path)) as wheel:
         assert not has_expectations(wheel)
-        assert rebuild_expectations(wheel) is None
 
 
 def test_kernels_build_makes_them_too(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, members=expectation_members())
     [built] = rebuild(from_files([str(path)]), SilentProgress())
     assert built.expectations is not None
-    assert built.expectations.file_name == "torch-2.13.0.expectations"
-    assert not built.expectations.same
-    read = decode(built.expectations.data, "x", load_expectations("2.12.1"))
-    assert read == built.expectations.expectations
+    file = built.files[2]
+    assert (file.name, file.same) == ("torch-2.13.0.expectations", False)
+    read = decode(file.data, "x", load_expectations("2.12.1"))
+    assert read == built.expectations
     assert read.claimed_backward == {"neg": ("float16", "float32")}
-
-
-def test_a_rebuild_gives_the_committed_bytes() -> None:
-    seen = []
-    for path in sorted(Path(WHEELS).glob("torch-*-macosx_*_arm64.whl")) if WHEELS else []:
-        with Wheel(path) as wheel:
-            built = rebuild_expectations(wheel)
-            if built is not None:
-                seen.append(wheel.release)
-                assert built.same, path.name
-                assert built.data == (data_folder() / built.file_name).read_bytes()
-    assert not WHEELS or seen
 
 
 def test_what_is_read_is_what_the_installed_torch_says() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,25 +19,25 @@ from made_kernels import (
     unary,
 )
 from made_library import FALLBACK, Address, Call, Load, MadeLibrary, Step, Text, initialiser
-from made_wheel import make_torchvision_wheel, make_wheel
+from made_wheel import make_wheel
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, decode_facts, load_facts
-from mpsprobe_tables.builder.facts import read_facts, rebuild_facts
-from mpsprobe_tables.builder.wheel import Wheel
+from mpsprobe.progress import SilentProgress
+from mpsprobe_coverage.kernels.kernel_facts import FactsFile, KernelFacts, decode_facts
+from mpsprobe_tables.builder.facts import read_facts
+from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.rebuild import from_files, rebuild
 
 NAMES = (
     *("exp_dense_float_float", "exp_strided_half_half", "fmax_dense_bool_bool", "maximum_dense_long_long"),
     *("renorm_float", "renorm_half", "copy_8bit", "offsets"),
 )
-WHEELS = os.environ.get("MPSPROBE_TEST_WHEELS", "")
-"""A folder of wheels of torch. Those in it are read and compared with the files of the package."""
 
 
 def _facts(folder: Path, library: MadeLibrary) -> KernelFacts:
     path = folder / "library.dylib"
     path.write_bytes(library.build())
-    return read_facts(path, "2.13.0", "c0ffee")
+    return read_facts(MachO(path), "2.13.0", "c0ffee")
 
 
 def _known(
@@ -152,46 +151,27 @@ def test_a_damaged_library_is_an_error(tmp_path: Path) -> None:
     for length in (0, 31, 200, len(content) // 2, len(content) - 40):
         path.write_bytes(content[:length])
         with pytest.raises(TableError):
-            read_facts(path, "2.13.0", "c0ffee")
+            read_facts(MachO(path), "2.13.0", "c0ffee")
+
+
+def _file(*paths: Path) -> tuple[FactsFile, ...]:
+    """The data files that these wheels give."""
+    built = rebuild(from_files(map(str, paths)), SilentProgress())
+    return tuple(decode_facts(one.files[1].data, one.files[1].name) for one in built)
 
 
 def test_a_wheel_gives_a_data_file_on_top_of_the_release_before(tmp_path: Path) -> None:
     library = kernel_library({"by_hand": unary("exp")}, kernels=NAMES).build()
-    with Wheel(make_wheel(tmp_path, library=library)) as wheel:
-        first, second = rebuild_facts(wheel, "c0ffee"), rebuild_facts(wheel, "c0ffee")
-    assert first is not None and second is not None
-    assert first.data == second.data
-    assert first.file_name == "torch-2.13.0.kernels"
-    assert not first.same
-    file = decode_facts(first.data, "x")
+    [file] = _file(make_wheel(tmp_path, library=library))
     assert (file.base, file.operators["aten::by_hand"]) == ("2.12.1", "unary:exp")
     assert file.operators["aten::exp"] == ""  # which the shipped 2.12.1 has, and this library not
 
 
 def test_releases_that_are_built_together_build_on_each_other(tmp_path: Path) -> None:
-    library = kernel_library({"exp": unary("exp")}, kernels=NAMES).build()
-    built = []
-    for version in ("9.0.0", "9.0.1"):
-        path = make_wheel(
-            tmp_path, f"torch-{version}-cp311-cp311-macosx_14_0_arm64.whl", library=library, version=version
-        )
-        with Wheel(path) as wheel:
-            built.append(rebuild_facts(wheel, "c0ffee", built))
-    assert built[1] is not None
-    file = decode_facts(built[1].data, "x")
+    library = kernel_library({"by_hand": unary("exp")}, kernels=NAMES).build()
+    paths = [
+        make_wheel(tmp_path, f"torch-{version}-cp311-cp311-macosx_14_0_arm64.whl", library=library, version=version)
+        for version in ("9.0.0", "9.0.1")
+    ]
+    _, file = _file(*paths)
     assert (file.base, file.operators, file.kernels) == ("9.0.0", {}, {})
-
-
-def test_torchvision_has_no_facts(tmp_path: Path) -> None:
-    with Wheel(make_torchvision_wheel(tmp_path, MadeLibrary({"_f": []}).build())) as wheel:
-        assert rebuild_facts(wheel, "c0ffee") is None
-
-
-def test_a_rebuild_gives_the_committed_bytes() -> None:
-    paths = sorted(Path(WHEELS).glob("torch-*-macosx_*_arm64.whl")) if WHEELS else []
-    for path in paths:
-        with Wheel(path) as wheel:
-            facts = load_facts(wheel.release)
-            assert facts is not None
-            built = rebuild_facts(wheel, facts.sha256)
-            assert built is not None and built.same, path.name

@@ -15,15 +15,13 @@ def test_names_are_read_from_the_metal_libraries(tmp_path: Path) -> None:
     path = tmp_path / "library.dylib"
     names = ("exp_dense_float_int", "renorm_half", "x")
     path.write_bytes(MadeLibrary({"_f": []}, strings=("NAME",), kernels=(*names, "no name")).build())
-    with MachO(path) as library:
-        assert kernel_names(library) == set(names)
+    assert kernel_names(MachO(path)) == set(names)
 
 
 def test_a_library_without_metal_has_no_kernels(tmp_path: Path) -> None:
     path = tmp_path / "library.dylib"
     path.write_bytes(MadeLibrary({"_f": []}).build())
-    with MachO(path) as library:
-        assert kernel_names(library) == frozenset()
+    assert kernel_names(MachO(path)) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from made_library import FALLBACK, Call, Load, MadeLibrary, Step, definitions, i
 from made_wheel import torch_library
 
 from mpsprobe.errors import TableError
-from mpsprobe_tables.builder.registrations import Registrations, read_library
+from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.registrations import Registrations, read_registrations
 
 LIBRARY = torch_library().build()
 OPERATORS = st.from_regex(r"[a-z_][a-z0-9_]{1,20}(\.[A-Za-z_]{1,10})?", fullmatch=True)
@@ -20,7 +21,7 @@ OPERATORS = st.from_regex(r"[a-z_][a-z0-9_]{1,20}(\.[A-Za-z_]{1,10})?", fullmatc
 def _read(folder: Path, made: MadeLibrary | bytes) -> Registrations:
     path = folder / "library.dylib"
     path.write_bytes(made if isinstance(made, bytes) else made.build())
-    return read_library(path)
+    return read_registrations(MachO(path))
 
 
 def test_a_whole_library(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from made_library import Call, Load, MadeLibrary, Step
 
-from mpsprobe_tables.builder.registrations import read_library
+from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.registrations import read_registrations
 
 VARIABLE = "__ZN6vision3opsL55STABLE_TORCH_LIBRARY_IMPL_static_init_torchvision_MPS_0E"
 OPEN_KEY, OPEN_FRAGMENT = "_aoti_torch_library_init_impl", "_aoti_torch_library_init_fragment"
@@ -14,7 +15,7 @@ KERNEL, SCHEMA = "_torch_library_impl", "_aoti_torch_library_def"
 
 
 def _library(**functions: list[Step]) -> MadeLibrary:
-    return MadeLibrary({f"__GLOBAL__sub_I_{name}": steps for name, steps in functions.items()} | {VARIABLE: []})
+    return MadeLibrary({f"__GLOBAL__sub_I_{name}": steps for name, steps in functions.items()}, objects=(VARIABLE,))
 
 
 def _opened(key: str) -> list[Step]:
@@ -32,7 +33,7 @@ def test_kernels_and_schemas_are_found(tmp_path: Path) -> None:
         ],
     )
     path.write_bytes(made.build())
-    found = read_library(path)
+    found = read_registrations(MachO(path))
     assert found.kernels == {"MPS": {"torchvision::nms", "torchvision::roi_align"}}
     assert found.defined == {"torchvision::nms"}
 
@@ -40,4 +41,4 @@ def test_kernels_and_schemas_are_found(tmp_path: Path) -> None:
 def test_other_static_initialisers_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "library.dylib"
     path.write_bytes(MadeLibrary({"__GLOBAL__sub_I_x": [*_opened("MPS"), Load("nms"), Call(KERNEL)]}).build())
-    assert read_library(path).kernels == {}
+    assert read_registrations(MachO(path)).kernels == {}

@@ -29,13 +29,13 @@ DEFAULTS = (default_of("exp_stub"), default_of("sin_stub", old=True), default_of
 def _read(folder: Path, library: MadeLibrary) -> Stubs:
     path = folder / "library.dylib"
     path.write_bytes(library.build())
-    with MachO(path) as opened:
-        stubs = read_stubs(opened)
-        return Stubs(
-            stubs.names,
-            {name: opened.symbol_at(address) for name, address in stubs.kernels.items()},  # type: ignore[misc]
-            stubs.offset,
-        )
+    opened = MachO(path)
+    stubs = read_stubs(opened)
+    return Stubs(
+        stubs.names,
+        {name: opened.symbol_at(address) for name, address in stubs.kernels.items()},  # type: ignore[misc]
+        stubs.offset,
+    )
 
 
 def test_stubs_are_known_by_their_types(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Collection
-from pathlib import Path
 
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
 from mpsprobe_tables.builder import python_sources
 from mpsprobe_tables.builder.declared import declared_kernels, parse_native_functions
-from mpsprobe_tables.builder.registrations import COMPOSITE_KEYS, Registrations, read_library
+from mpsprobe_tables.builder.registrations import COMPOSITE_KEYS, Registrations, read_registrations
 from mpsprobe_tables.builder.wheel import Wheel
 
 NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
@@ -21,44 +19,42 @@ MOST_MISSING, SHARE_MISSING = 10, 0.05  # no release so far lacks one
 COMPARED_KEYS = ("MPS", "SparseCsrMPS", "SparseMPS", *COMPOSITE_KEYS)
 
 
-def build_table(path: Path) -> KernelTable:
-    """The kernel table of the wheel at ``path``. Takes about 2 s, most of it for unpacking and the checksum.
+def read_table(wheel: Wheel) -> KernelTable:
+    """The kernel table of a wheel.
 
     Raises:
         TableError: the wheel is foreign, truncated or corrupted, or registers nothing for MPS.
     """
-    with Wheel(path) as wheel, tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-        library = Path(folder) / "library"
-        wheel.extract_library(library)
-        found = read_library(library)
-        if wheel.library == "torch" and not found.kernels.get(MPS):  # torchvision has had MPS kernels since 0.16
-            raise TableError(f"the library in '{path.name}' registers nothing for MPS")
-        version = python_sources.parse(wheel.text(f"{wheel.library}/version.py"), "version.py")
-        python: set[str] = set()
-        only_in_binary: dict[str, tuple[str, ...]] = {}
-        only_declared: dict[str, tuple[str, ...]] = {}
-        markers = set(found.markers)
-        if wheel.library == "torch":
-            for name, source in wheel.python_files(QUOTED_MPS):
-                python |= python_sources.registered_from_python(python_sources.parse(source, name))
-            if wheel.has(FOREACH):  # since 2.1; before it only CUDA had these kernels
-                markers |= python_sources.optimizer_markers(python_sources.parse(wheel.text(FOREACH), FOREACH))
-            declared = declared_kernels(parse_native_functions(wheel.text(NATIVE_FUNCTIONS)))
-            only_in_binary, only_declared = _disagreements(found, declared)
-            _check_complete(path.name, only_declared.get(MPS, ()), declared.get(MPS, set()))
-        return KernelTable(
-            release=wheel.release,
-            library=wheel.library,
-            wheel=path.name,
-            sha256=wheel.sha256(),
-            commit=python_sources.commit(version),
-            macos_minimum=found.macos_minimum,
-            requires_torch=wheel.requires_torch,
-            labels=_labels(found, python),
-            markers=frozenset(markers),
-            only_in_binary=only_in_binary,
-            only_declared=only_declared,
-        )
+    found = read_registrations(wheel.binary)
+    name = wheel.path.name
+    if wheel.library == "torch" and not found.kernels.get(MPS):  # torchvision has had MPS kernels since 0.16
+        raise TableError(f"the library in '{name}' registers nothing for MPS")
+    version = python_sources.parse(wheel.text(f"{wheel.library}/version.py"), "version.py")
+    python: set[str] = set()
+    only_in_binary: dict[str, tuple[str, ...]] = {}
+    only_declared: dict[str, tuple[str, ...]] = {}
+    markers = set(found.markers)
+    if wheel.library == "torch":
+        for member, source in wheel.python_files(QUOTED_MPS):
+            python |= python_sources.registered_from_python(python_sources.parse(source, member))
+        if wheel.has(FOREACH):  # since 2.1; before it only CUDA had these kernels
+            markers |= python_sources.optimizer_markers(python_sources.parse(wheel.text(FOREACH), FOREACH))
+        declared = declared_kernels(parse_native_functions(wheel.text(NATIVE_FUNCTIONS)))
+        only_in_binary, only_declared = _disagreements(found, declared)
+        _check_complete(name, only_declared.get(MPS, ()), declared.get(MPS, set()))
+    return KernelTable(
+        release=wheel.release,
+        library=wheel.library,
+        wheel=name,
+        sha256=wheel.sha256,
+        commit=python_sources.commit(version),
+        macos_minimum=found.macos_minimum,
+        requires_torch=wheel.requires_torch,
+        labels=_labels(found, python),
+        markers=frozenset(markers),
+        only_in_binary=only_in_binary,
+        only_declared=only_declared,
+    )
 
 
 def _check_complete(name: str, missing: Collection[str], declared: Collection[str]) -> None:
@@ -67,7 +63,7 @@ def _check_complete(name: str, missing: Collection[str], declared: Collection[st
         raise TableError(
             f"the library in '{name}' registers only {len(declared) - len(missing)} of {len(declared)} operators that "
             "native_functions.yaml declares for MPS",
-            "Either the wheel is damaged, or this release needs a newer mpsprobe-coverage.",
+            "Either the wheel is damaged, or this release needs a newer mpsprobe-tables.",
         )
 
 

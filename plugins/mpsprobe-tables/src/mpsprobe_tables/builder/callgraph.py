@@ -19,7 +19,6 @@ from mpsprobe_tables.builder.stubs import Stubs
 DEEPEST = 24  # calls; the deepest chain of 2.15.0 has 14
 MOST_FUNCTIONS = 600  # of one operator
 LONGEST_PATTERN = 200
-ALLOCATION = "__Znwm"
 # Functions of at::native and at::(anonymous namespace), their blocks and lambdas; what wraps a kernel.
 INSIDE = re.compile(r"^_+ZZ?N[KS]*2at(6native|12_GLOBAL__N_1|L)|^_+ZN[KS]*2atL|wrap_kernel_functor_unboxed")
 BLOCK = "block_invoke"
@@ -93,7 +92,6 @@ class CallGraph:
         self._stubs = stubs
         self._names_a_kernel = names_a_kernel
         self._functions: dict[int, _Function] = {}
-        self._allocations: dict[int, bool] = {}
 
     def reach(self, address: int) -> Reach:
         """What the registered function at ``address`` reaches."""
@@ -171,11 +169,10 @@ class CallGraph:
 
     def _read(self, address: int) -> _Function:
         function = _Function()
-        extent = self._library.function_range(address)
-        if extent is None:
-            return function
         library = self._library
-        for event in run(library.code(*extent), address, library.constant, self._allocates):
+        if not library.is_function(address):
+            return function
+        for event in run(library, address):
             if isinstance(event, Made):
                 symbol = library.symbol_at(event.address)
                 text = library.string_at(event.address) if symbol is None else None
@@ -244,10 +241,4 @@ class CallGraph:
     def _follows(self, symbol: str, address: int) -> bool:
         if not INSIDE.search(symbol) and BLOCK not in symbol:
             return False
-        return not OUTSIDE.search(symbol) and self._library.function_range(address) is not None
-
-    def _allocates(self, address: int) -> bool:
-        known = self._allocations.get(address)
-        if known is None:
-            known = self._allocations[address] = self._library.symbol_at(address) == ALLOCATION
-        return known
+        return not OUTSIDE.search(symbol) and self._library.is_function(address)

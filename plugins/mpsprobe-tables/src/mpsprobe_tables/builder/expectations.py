@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from packaging.version import Version
-
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.expectations import (
-    PREFIX,
-    SUFFIX,
-    Decorator,
-    Dtypes,
-    Expectations,
-    encode,
-    expectation_releases,
-    load_expectations,
-)
-from mpsprobe_coverage.kernels.releases import data_folder
+from mpsprobe_coverage.kernels.expectations import Decorator, Dtypes, Expectations
 from mpsprobe_tables.builder.expectations_entries import Entries, read_entries
 from mpsprobe_tables.builder.expectations_lists import (
     ERROR_INPUTS,
@@ -60,7 +45,7 @@ def read_expectations(wheel: Wheel) -> Expectations:
     return Expectations(
         release=wheel.release,
         wheel=wheel.path.name,
-        sha256=wheel.sha256(),
+        sha256=wheel.sha256,
         kinds={
             f"{section} {name}": kind
             for function, section in _SECTIONS
@@ -81,48 +66,6 @@ def read_expectations(wheel: Wheel) -> Expectations:
         elsewhere=frozenset(entries.elsewhere),
         unread=tuple(sorted(entries.unread)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltExpectations:
-    """Expectations that were read just now.
-
-    Attributes:
-        data: their data file.
-        same: whether this package ships the same bytes.
-    """
-
-    expectations: Expectations
-    data: bytes
-    same: bool
-
-    @property
-    def file_name(self) -> str:
-        return f"{PREFIX}{self.expectations.release}{SUFFIX}"
-
-
-def rebuild_expectations(wheel: Wheel, built: Iterable[BuiltExpectations | None] = ()) -> BuiltExpectations | None:
-    """The data file of the wheel's release, on top of the release before: one of ``built``, or the shipped one.
-
-    ``None`` for a wheel that carries no expectations and need not.
-
-    Raises:
-        TableError: as ``read_expectations``.
-    """
-    if not has_expectations(wheel):
-        return None
-    made = read_expectations(wheel)
-    known: dict[str, Expectations | None] = dict.fromkeys(expectation_releases())
-    known.update((one.expectations.release, one.expectations) for one in built if one is not None)
-    older = [release for release in known if Version(release) < Version(made.release)]
-    base = None
-    if older:
-        newest = max(older, key=Version)
-        base = known[newest] or load_expectations(newest)
-    data = encode(made, base)
-    shipped = made.release in expectation_releases()
-    same = shipped and (data_folder() / f"{PREFIX}{made.release}{SUFFIX}").read_bytes() == data
-    return BuiltExpectations(made, data, same)
 
 
 def _lists(modifier: Modifier) -> dict[str, dict[str, Dtypes]]:

@@ -7,23 +7,9 @@ are put together otherwise, or through other operators.
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-from packaging.version import Version
-
-from mpsprobe_coverage.kernels.kernel_facts import (
-    NAMED,
-    STUB,
-    SUFFIX,
-    KernelFacts,
-    encode_facts,
-    facts_releases,
-    load_facts,
-)
-from mpsprobe_coverage.kernels.releases import data_folder
+from mpsprobe_coverage.kernels.kernel_facts import NAMED, STUB, KernelFacts
 from mpsprobe_coverage.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
@@ -31,7 +17,6 @@ from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
 from mpsprobe_tables.builder.registrations import FALLBACK_KERNEL, initialisers, operator_name
 from mpsprobe_tables.builder.stubs import Stubs, read_stubs
-from mpsprobe_tables.builder.wheel import Wheel
 
 KERNEL = re.compile(r"wrap_kernel_functor_unboxed|make_boxed_from_unboxed_functor|^__ZN2at(?!4_ops)|^__ZN2atL")
 REGISTER = re.compile(r"^__ZNR5torch7Library5_implE")
@@ -43,70 +28,21 @@ HARMLESS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltFacts:
-    """Facts that were read just now.
-
-    Attributes:
-        data: their data file.
-        same: whether this package ships the same bytes.
-    """
-
-    facts: KernelFacts
-    data: bytes
-    same: bool
-
-    @property
-    def file_name(self) -> str:
-        return facts_file(self.facts.release)
-
-
-def facts_file(release: str) -> str:
-    """The name of the data file of one torch release."""
-    return f"torch-{release}{SUFFIX}"
-
-
-def rebuild_facts(wheel: Wheel, sha256: str, built: Iterable[BuiltFacts | None] = ()) -> BuiltFacts | None:
-    """The data file of the wheel's release, on top of the release before: one of ``built``, or the shipped one.
-
-    ``None`` for another library than torch. ``sha256`` is that of the wheel.
+def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
+    """The facts that ``library`` shows. Takes some seconds. ``sha256`` is that of its wheel.
 
     Raises:
-        TableError: as ``read_facts``.
+        TableError: it is corrupted.
     """
-    if wheel.library != "torch":
-        return None
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-        library = Path(folder) / "library"
-        wheel.extract_library(library)
-        facts = read_facts(library, wheel.release, sha256)
-    known: dict[str, KernelFacts | None] = dict.fromkeys(facts_releases())
-    known.update((one.facts.release, one.facts) for one in built if one is not None)
-    older = [release for release in known if Version(release) < Version(facts.release)]
-    newest = max(older, key=Version) if older else None
-    base = None if newest is None else known[newest] or load_facts(newest)
-    data = encode_facts(facts, base)
-    shipped = facts.release in facts_releases()
-    same = shipped and (data_folder() / facts_file(facts.release)).read_bytes() == data
-    return BuiltFacts(facts, data, same)
-
-
-def read_facts(path: Path, release: str, sha256: str) -> KernelFacts:
-    """The facts that the library at ``path`` shows. Takes a few seconds.
-
-    Raises:
-        TableError: it is not an arm64 Mach-O library, or a truncated or corrupted one.
-    """
-    with MachO(path) as library:
-        names = kernel_names(library)
-        types, patterns = elementwise_types(names), KernelNames(names)
-        stubs = read_stubs(library)
-        graph = CallGraph(library, stubs, patterns.fits)
-        operators = {}
-        for operator, kernel in sorted(_registered(library).items()):
-            known = _known(graph.reach(kernel), stubs, types, patterns)
-            if known:
-                operators[operator] = known
+    names = kernel_names(library)
+    types, patterns = elementwise_types(names), KernelNames(names)
+    stubs = read_stubs(library)
+    graph = CallGraph(library, stubs, patterns.fits)
+    operators = {}
+    for operator, kernel in sorted(_registered(library).items()):
+        known = _known(graph.reach(kernel), stubs, types, patterns)
+        if known:
+            operators[operator] = known
     kernels = {}
     for kind, _, name in sorted({fact.partition(":") for known in operators.values() for fact in known}):
         if kind != STUB:
@@ -142,14 +78,14 @@ def _registered(library: MachO) -> dict[str, int]:
         operator: kernel
         for initialiser in initialisers(library)
         if initialiser.kind == "IMPL_" and initialiser.key == MPS
-        for operator, kernel in _kernels(library, initialiser.namespace, initialiser.address, initialiser.end)
+        for operator, kernel in _kernels(library, initialiser.namespace, initialiser.address)
     }
 
 
-def _kernels(library: MachO, namespace: str, address: int, end: int) -> Iterator[tuple[str, int]]:
+def _kernels(library: MachO, namespace: str, address: int) -> Iterator[tuple[str, int]]:
     operator: str | None = None
     kernel: int | None = None
-    for event in run(library.code(address, end), address, library.constant, lambda _: False):
+    for event in run(library, address):
         if isinstance(event, Made):
             text = library.string_at(event.address)
             symbol = library.symbol_at(event.address) if text is None else None

@@ -24,10 +24,7 @@ ELEMENTWISE = re.compile(rf"(?P<operation>\w+?)_(?P<way>{_WAY})(?P<types>(?:_(?:
 def kernel_names(library: MachO) -> frozenset[str]:
     """The names of all Metal kernels, of every section: which is used depends on the macOS, a new one is assumed."""
     found = set()
-    for section in library.sections:
-        if section.segment != "__TEXT" or not section.name.startswith("metal"):
-            continue
-        data = library.section_bytes(section)
+    for data in library.sections("__TEXT", "metal"):
         at = data.find(b"NAME")
         while at >= 0:
             length = int.from_bytes(data[at + 4 : at + 6], "little")

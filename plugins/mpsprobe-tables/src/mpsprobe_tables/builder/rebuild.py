@@ -1,29 +1,38 @@
-"""Releases → data files: finds or downloads each wheel, reads it, and holds the result against what is shipped."""
+"""Releases → data files: finds or downloads each wheel, reads it, and compares the result with what is shipped."""
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.kernels.expectations import SUFFIX as EXPECTATIONS_SUFFIX
+from mpsprobe_coverage.kernels.expectations import Expectations, expectation_releases, load_expectations
+from mpsprobe_coverage.kernels.expectations import encode as encode_expectations
 from mpsprobe_coverage.kernels.format import encode
+from mpsprobe_coverage.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
+from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, encode_facts, facts_releases, load_facts
 from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases, resolve_release
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
-from mpsprobe_tables.builder.assemble import build_table
+from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.download import download
-from mpsprobe_tables.builder.expectations import BuiltExpectations, rebuild_expectations
-from mpsprobe_tables.builder.facts import BuiltFacts, rebuild_facts
+from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
+from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.wheel import Wheel
 
 SHOWN_DIFFERENCES = 20
+SENTENCE = re.compile(r"\w \w")
+T = TypeVar("T")
 
 
 class Steps(Protocol):
@@ -44,32 +53,73 @@ class Request:
     release: str
     wheel: Path | None = None
 
-    @property
-    def file_name(self) -> str:
-        return f"{self.library}-{self.release}{SUFFIX}"
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file that was made.
+
+    Attributes:
+        shipped: whether this package has a file of that name.
+        same: whether that one has the same bytes.
+    """
+
+    name: str
+    data: bytes
+    shipped: bool
+    same: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A table that was built.
+    """What was read from one wheel.
 
     Attributes:
-        data: its data file.
-        shipped: whether this package has a table of that release.
-        same: whether that one has the same bytes.
-        differences: what differs, for people; at most 20 lines.
+        table: its kernel table.
         facts: what the library shows of single kernels; ``None`` for another library than torch.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
+        messages: sentences in the library that speak of MPS.
+        files: the data files; that of the table first.
     """
 
     table: KernelTable
-    file_name: str
-    data: bytes
-    shipped: bool
-    same: bool
-    differences: tuple[str, ...]
-    facts: BuiltFacts | None = None
-    expectations: BuiltExpectations | None = None
+    facts: KernelFacts | None
+    expectations: Expectations | None
+    messages: frozenset[str]
+    files: tuple[DataFile, ...]
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What differs from the table that this package ships, for people."""
+        if not self.files[0].shipped:
+            return ("this package has no table of that release",)
+        if self.files[0].same:
+            return ()
+        changes = tuple(table_changes(load_table(self.table.release, self.table.library), self.table))
+        return changes or ("the operators are the same, but not those of the release before",)
+
+
+class _Series(Generic[T]):
+    """The data files of one kind, each of which says what differs from the release before.
+
+    Args:
+        name: of a file, with ``{}`` for the release.
+        shipped: the releases that have one.
+    """
+
+    def __init__(
+        self, name: str, shipped: Sequence[str], load: Callable[[str], T | None], encode: Callable[[T, T | None], bytes]
+    ) -> None:
+        self._name, self._shipped, self._load, self._encode = name, shipped, load, encode
+        self._made: dict[str, T] = {}
+
+    def add(self, release: str, made: T) -> DataFile:
+        """The file of ``release``, on top of one that was added just now, or a shipped one."""
+        older = [one for one in {*self._shipped, *self._made} if Version(one) < Version(release)]
+        before = max(older, key=Version, default=None)
+        base = None if before is None else self._made.get(before) or self._load(before)
+        self._made[release] = made
+        name, data, shipped = self._name.format(release), self._encode(made, base), release in self._shipped
+        return DataFile(name, data, shipped, shipped and (data_folder() / name).read_bytes() == data)
 
 
 def from_versions(versions: Iterable[str], library: str) -> list[Request]:
@@ -103,7 +153,15 @@ def from_files(paths: Iterable[str]) -> list[Request]:
 
 def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
     """Build every request, oldest first; nothing is left on disk, also after Ctrl-C."""
-    built: dict[tuple[str, str], Rebuilt] = {}
+    tables = {
+        name: _Series(f"{name}-{{}}{SUFFIX}", library_releases(name), partial(load_table, library=name), encode)
+        for name in ("torch", "torchvision")
+    }
+    facts = _Series(f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
+    expectations = _Series(
+        f"torch-{{}}{EXPECTATIONS_SUFFIX}", expectation_releases(), load_expectations, encode_expectations
+    )
+    built = []
     for number, request in enumerate(requests):
         wanted = f"{request.library} {request.release}: getting the wheel"
         progress.advance(wanted) if number else progress.start(2 * len(requests), wanted)
@@ -113,55 +171,40 @@ def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-"))
                 path = download(request.library, request.release, Path(folder))
             progress.advance(f"{request.library} {request.release}: reading the wheel")
-            table = build_table(path)
-            with Wheel(path) as wheel:
-                facts = rebuild_facts(wheel, table.sha256, [one.facts for one in built.values()])
-                expected = rebuild_expectations(wheel, [one.expectations for one in built.values()])
-        if (table.library, table.release) != (request.library, request.release):
-            raise TableError(f"'{path.name}' is {table.library} {table.release}, not {request.release}")
-        compared = _compared(table, request.file_name, built)
-        built[table.library, table.release] = replace(compared, facts=facts, expectations=expected)
+            wheel = stack.enter_context(Wheel(path))
+            if (wheel.library, wheel.release) != (request.library, request.release):
+                raise TableError(f"'{path.name}' is {wheel.library} {wheel.release}, not {request.release}")
+            table = read_table(wheel)
+            files = [tables[wheel.library].add(wheel.release, table)]
+            made = expected = None
+            if wheel.library == "torch":
+                made = read_facts(wheel.binary, wheel.release, wheel.sha256)
+                files.append(facts.add(wheel.release, made))
+            if has_expectations(wheel):
+                expected = read_expectations(wheel)
+                files.append(expectations.add(wheel.release, expected))
+            messages = frozenset(text for text in wheel.binary.strings_containing("MPS") if SENTENCE.search(text))
+            built.append(Rebuilt(table, made, expected, messages, tuple(files)))
     progress.stop()
-    return list(built.values())
+    return built
 
 
-def _compared(table: KernelTable, file_name: str, built: dict[tuple[str, str], Rebuilt]) -> Rebuilt:
-    base = _base(table, built)
-    data = encode(table, base)
-    if table.release not in library_releases(table.library):
-        return Rebuilt(table, file_name, data, False, False, ("this package has no table of that release",))
-    shipped = load_table(table.release, table.library)
-    same = (data_folder() / file_name).read_bytes() == data
-    return Rebuilt(table, file_name, data, True, same, () if same else _differences(shipped, table))
-
-
-def _base(table: KernelTable, built: dict[tuple[str, str], Rebuilt]) -> KernelTable | None:
-    """The table of the release before: one that was built just now, or the shipped one."""
-    of_library = {release for library, release in built if library == table.library}
-    before = {*library_releases(table.library), *of_library}
-    older = [release for release in before if Version(release) < Version(table.release)]
-    if not older:
-        return None
-    newest = max(older, key=Version)
-    done = built.get((table.library, newest))
-    return done.table if done is not None else load_table(newest, table.library)
-
-
-def _differences(shipped: KernelTable, table: KernelTable) -> tuple[str, ...]:
+def table_changes(old: KernelTable, new: KernelTable) -> Iterator[str]:
+    """What differs between two tables, for people; at most 21 lines."""
     lines = []
-    for name in ("wheel", "sha256", "commit", "macos_minimum", "requires_torch", "markers"):
-        old, new = getattr(shipped, name), getattr(table, name)
-        if old != new:
-            old, new = (", ".join(sorted(v)) if isinstance(v, frozenset) else v for v in (old, new))
-            lines.append(f"{name}: {old} is shipped, {new} was read")
-    for operator in sorted(shipped.operators | table.operators):
-        old, new = (" ".join(sorted(t.labels.get(operator, ()))) or "nothing" for t in (shipped, table))
-        if old != new:
-            lines.append(f"{operator}: {old} is shipped, {new} was read")
-    if not lines:
-        lines.append("the operators are the same, but not those of the release before")
-    hidden = len(lines) - SHOWN_DIFFERENCES
-    return (*lines[:SHOWN_DIFFERENCES], f"… and {hidden} more") if hidden > 0 else tuple(lines)
+    for name in ("wheel", "sha256", "commit", "macos_minimum", "requires_torch"):
+        was, now = getattr(old, name), getattr(new, name)
+        if was != now:
+            lines.append(f"{name}: {was} → {now}")
+    lines += [f"marker {marker}: gone" for marker in sorted(old.markers - new.markers)]
+    lines += [f"marker {marker}: new" for marker in sorted(new.markers - old.markers)]
+    for operator in sorted(old.operators | new.operators):
+        was, now = (" ".join(sorted(t.labels.get(operator, ()))) or "nothing" for t in (old, new))
+        if was != now:
+            lines.append(f"{operator}: {was} → {now}")
+    yield from lines[:SHOWN_DIFFERENCES]
+    if len(lines) > SHOWN_DIFFERENCES:
+        yield f"… and {len(lines) - SHOWN_DIFFERENCES} more"
 
 
 def _release(text: str, library: str) -> str:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
-from mpsprobe_tables.builder.arm64 import references
+from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.stable_registrations import read_stable
 
@@ -61,71 +60,70 @@ class _Initialiser:
     namespace: str
     key: str
     address: int
-    end: int
 
 
-def read_library(path: Path) -> Registrations:
+def read_registrations(library: MachO) -> Registrations:
     """Everything that the table needs from one Mach-O library.
 
     Raises:
-        TableError: it is not an arm64 Mach-O library, or a truncated or corrupted one.
+        TableError: the library is corrupted, or an initialiser has another form.
     """
     found = Registrations()
-    with MachO(path) as library:
-        for initialiser in initialisers(library):
-            if initialiser.kind == "IMPL_":
-                _read_kernels(library, initialiser, found)
-            else:
-                _read_schemas(library, initialiser, found)
-        for registration in read_stable(library):
-            if registration.key is None:
-                _add_schema(registration.text, registration.namespace, found)
-            elif _is_wanted(registration.key):
-                operator = operator_name(registration.text, registration.namespace)
-                if operator is not None:
-                    found.kernels.setdefault(registration.key, set()).add(operator)
-        _read_strings(library, found)
+    for initialiser in initialisers(library):
+        if initialiser.kind == "IMPL_":
+            _read_kernels(library, initialiser, found)
+        else:
+            _read_schemas(library, initialiser, found)
+    for registration in read_stable(library):
+        if registration.key is None:
+            _add_schema(registration.text, registration.namespace, found)
+        elif _is_wanted(registration.key):
+            operator = operator_name(registration.text, registration.namespace)
+            if operator is not None:
+                found.kernels.setdefault(registration.key, set()).add(operator)
+    _read_strings(library, found)
     return found
 
 
 def initialisers(library: MachO) -> Iterator[_Initialiser]:
     """The functions that register kernels for the keys of MPS and the composite ones, or schemas, by address."""
-    for symbol, address, end in library.functions_named(b"TORCH_LIBRARY_"):
+    for symbol, address in library.functions_named("TORCH_LIBRARY_"):
         match = INITIALISER.search(symbol)
         # The mangled name carries its length, behind the digits of an anonymous namespace ("_GLOBAL__N_1" + "34").
         if match is None or not match["digits"].endswith(str(len(match["name"]))):
             continue
         kind, body = match["kind"], match["body"]
         if kind == "":
-            yield _Initialiser(kind, body, "", address, end)
+            yield _Initialiser(kind, body, "", address)
             continue
         numbered = re.fullmatch(r"(\w+)_\d+", body)
         if numbered is None:
             raise TableError(f"{library.name}: the initialiser {symbol} has an unknown form")
         if kind == "FRAGMENT_":
-            yield _Initialiser(kind, numbered[1], "", address, end)
+            yield _Initialiser(kind, numbered[1], "", address)
             continue
         namespace, _, key = numbered[1].rpartition("_")
         key = OLD_NAMES.get(key, key)
         if namespace != "_" and _is_wanted(key):  # "_" is a fallback for every operator
-            yield _Initialiser(kind, namespace, key, address, end)
+            yield _Initialiser(kind, namespace, key, address)
 
 
 def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
     names: list[tuple[str, bool]] = []
     falls_back = own_kernel = False
-    for reference in references(library.code(initialiser.address, initialiser.end), initialiser.address):
-        text = library.string_at(reference.address) if reference.register is not None else None
+    for event in run(library, initialiser.address):
+        made = isinstance(event, Made)
+        text = library.string_at(event.address) if made else None
         if text is not None:
             operator = operator_name(text, initialiser.namespace)
             if operator is not None:
                 names.append((operator, own_kernel))
                 own_kernel = False
             continue
-        symbol = library.symbol_at(reference.address)
+        symbol = library.symbol_at(event.target if isinstance(event, Call) else event.address)
         if symbol is not None and FALLBACK_KERNEL in symbol:
             falls_back, own_kernel = True, False
-        elif symbol is not None and reference.register is not None:
+        elif symbol is not None and made:
             own_kernel = True
     kernels = found.kernels.setdefault(initialiser.key, set())
     kernels.update(operator for operator, _ in names)
@@ -136,8 +134,8 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
 
 
 def _read_schemas(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
-    for reference in references(library.code(initialiser.address, initialiser.end), initialiser.address):
-        text = library.string_at(reference.address) if reference.register is not None else None
+    for event in run(library, initialiser.address):
+        text = library.string_at(event.address) if isinstance(event, Made) else None
         if text is not None:
             _add_schema(text, initialiser.namespace, found)
 
@@ -159,10 +157,10 @@ def operator_name(text: str, namespace: str) -> str | None:
 
 
 def _read_strings(library: MachO, found: Registrations) -> None:
-    for text in library.strings_containing(b"he MPS backend is supported on "):
+    for text in library.strings_containing("he MPS backend is supported on "):
         match = MACOS_MINIMUM.search(text)
         if match is not None:
             found.macos_minimum = match[1]
     for marker, strings in MARKER_STRINGS.items():
-        if any(string in text for string in strings for text in library.strings_containing(string.encode())):
+        if any(string in text for string in strings for text in library.strings_containing(string)):
             found.markers.add(marker)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mpsprobe_tables.builder.arm64 import references
+from mpsprobe_tables.builder.emulator import Call, run
 from mpsprobe_tables.builder.macho import MachO
 
-NAMESPACE_REGISTER, KEY_REGISTER, TEXT_REGISTER = 0, 1, 1  # first and second argument: x0, x1
+NAMESPACE, KEY, TEXT = 0, 1, 1  # which argument of the calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +27,23 @@ class StableRegistration:
 
 def read_stable(library: MachO) -> Iterator[StableRegistration]:
     """Every kernel and schema that ``library`` registers through the stable ABI."""
-    if not library.has_symbol(b"STABLE_TORCH_LIBRARY_"):
+    if not library.objects_named("STABLE_TORCH_LIBRARY_"):
         return
-    for _, start, end in library.functions_named(b"_GLOBAL__sub_I_"):
-        strings: dict[int, str] = {}
+    for _, address in library.functions_named("_GLOBAL__sub_I_"):
         namespace, key = "", None
-        for reference in references(library.code(start, end), start):
-            if reference.register is not None:
-                text = library.string_at(reference.address)
-                if text is not None:
-                    strings[reference.register] = text
+        for event in run(library, address):
+            if not isinstance(event, Call):
                 continue
-            called = library.symbol_at(reference.address) or ""
+            called = library.symbol_at(event.target) or ""
             if "torch_library_init_" in called:
-                namespace = strings.get(NAMESPACE_REGISTER, "")
-                key = strings.get(KEY_REGISTER) if called.endswith("_impl") else None
-            elif called.endswith(("torch_library_impl", "torch_library_def")) and TEXT_REGISTER in strings:
-                yield StableRegistration(namespace, key, strings[TEXT_REGISTER])
+                namespace = _text(library, event, NAMESPACE) or ""
+                key = _text(library, event, KEY) if called.endswith("_impl") else None
+            elif called.endswith(("torch_library_impl", "torch_library_def")):
+                text = _text(library, event, TEXT)
+                if text is not None:
+                    yield StableRegistration(namespace, key, text)
+
+
+def _text(library: MachO, call: Call, argument: int) -> str | None:
+    address = call.argument(argument)
+    return library.string_at(address) if isinstance(address, int) else None

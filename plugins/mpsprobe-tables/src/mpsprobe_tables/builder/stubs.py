@@ -42,7 +42,7 @@ class Stubs:
 
 def read_stubs(library: MachO) -> Stubs:
     """The stubs of ``library`` and their MPS kernels."""
-    objects = library.objects_named(b"2at6native")
+    objects = library.objects_named("2at6native")
     declared = {match["name"] for match in map(DEFAULT.search, objects.values()) if match is not None}
     names = {}
     for address, symbol in objects.items():
@@ -62,12 +62,12 @@ def read_stubs(library: MachO) -> Stubs:
 def _stored(library: MachO, names: Mapping[int, str]) -> Iterator[tuple[str, int, int, int]]:
     """Function pointers stored into stubs: source file, address of the stub, offset in it, function."""
     starts = sorted(names)
-    for symbol, address, end in library.functions_named(b"_GLOBAL__sub_I_"):
-        for event in run(library.code(address, end), address, library.constant, lambda _: False):
+    for symbol, address in library.functions_named("_GLOBAL__sub_I_"):
+        for event in run(library, address):
             if not isinstance(event, Store):
                 continue
             index = bisect.bisect_right(starts, event.address) - 1
-            if index < 0 or library.function_range(event.value) is None:
+            if index < 0 or not library.is_function(event.value):
                 continue
             offset = event.address - starts[index]
             if offset < LARGEST_OBJECT:

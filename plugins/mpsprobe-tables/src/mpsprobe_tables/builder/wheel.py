@@ -7,8 +7,10 @@ nothing in the wheel says where something is written, and nothing of it is impor
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import re
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from packaging.version import Version
 
 from mpsprobe.errors import TableError
 from mpsprobe.suggestions import printable
+from mpsprobe_tables.builder.macho import MachO
 
 LARGEST_TEXT = 16 << 20  # bytes; native_functions.yaml has 0.6 MB
 LARGEST_LIBRARY = 2 << 30  # bytes; libtorch_cpu.dylib of 2.15.0 has 0.42 GB
@@ -105,6 +108,19 @@ class Wheel:
                 return str(parsed.specifier)
         return ""
 
+    @functools.cached_property
+    def binary(self) -> MachO:
+        """The library that registers the kernels, parsed.
+
+        Raises:
+            TableError: the wheel has none, or a broken one.
+        """
+        with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+            path = Path(folder) / "library"
+            self.extract_library(path)
+            return MachO(path)
+
+    @functools.cached_property
     def sha256(self) -> str:
         """Of the whole file, in hexadecimal."""
         digest = hashlib.sha256()

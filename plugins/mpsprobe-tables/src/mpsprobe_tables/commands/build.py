@@ -15,8 +15,6 @@ from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
-    from mpsprobe_tables.builder.expectations import BuiltExpectations
-    from mpsprobe_tables.builder.facts import BuiltFacts
     from mpsprobe_tables.builder.rebuild import Rebuilt
 
 DIFFERENT = 1
@@ -62,20 +60,18 @@ def build(
     folder = None if output is None else _folder(output)
     wanted = rebuild.from_files(wheels) if wheels else rebuild.from_versions(versions, library)
     if folder is not None:
-        for request in wanted:
-            check_writable(folder / request.file_name)
+        check_writable(folder / "new")
     with make_progress() as progress:
         built = rebuild.rebuild(wanted, progress)
-    for one in built:
-        if folder is not None:
-            write_atomically(folder / one.file_name, one.data)
-            for part in _parts(one):
-                write_atomically(folder / part.file_name, part.data)
+    files = [file for one in built for file in one.files]
+    if folder is not None:
+        for file in files:
+            write_atomically(folder / file.name, file.data)
     if format_name == "json":
         write_stdout(json.dumps([_document(one) for one in built], indent=2))
     else:
         write_stdout("\n\n".join(_described(one, check, folder) for one in built))
-    if check and any(not part.same for one in built for part in (one, *_parts(one))):
+    if check and not all(file.same for file in files):
         click.get_current_context().exit(DIFFERENT)
 
 
@@ -87,11 +83,6 @@ def _folder(output: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot make the folder '{printable(output)}': {reason}") from error
     return folder
-
-
-def _parts(one: Rebuilt) -> tuple[BuiltFacts | BuiltExpectations, ...]:
-    """The further data files of a release."""
-    return tuple(part for part in (one.facts, one.expectations) if part is not None)
 
 
 def _document(one: Rebuilt) -> dict[str, Any]:
@@ -113,10 +104,9 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         },
         "only_in_binary": {key: list(names) for key, names in table.only_in_binary.items()},
         "only_declared": {key: list(names) for key, names in table.only_declared.items()},
-        "facts": None if one.facts is None else {"same": one.facts.same, "operators": len(one.facts.facts.operators)},
-        "expectations": None if one.expectations is None else {"same": one.expectations.same},
-        "shipped": one.shipped,
-        "same": one.same,
+        "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
+        "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
+        "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
         "differences": list(one.differences),
     }
 
@@ -134,13 +124,12 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     for key, names in table.only_declared.items():
         lines.append(f"  {key}: in native_functions.yaml, but not registered: {', '.join(names)}")
     if one.facts is not None:
-        lines.append(f"  kernels of {len(one.facts.facts.operators)} operators are known by dtype or lack a stub")
+        lines.append(f"  kernels of {len(one.facts.operators)} operators are known by dtype or lack a stub")
     if one.expectations is not None:
-        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.expectations.entries)} entries")
+        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
     if folder is not None:
-        lines.append(f"  written to {folder / one.file_name}, {len(one.data)} bytes")
+        lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in one.files]
     if check:
-        lines.append("  the same as the table of this package" if one.same else "  NOT the table of this package:")
+        lines += [f"  {'the same as' if file.same else 'NOT'} the {file.name} of this package" for file in one.files]
         lines += [f"    {difference}" for difference in one.differences]
-        lines += [f"  NOT the file of this package: {part.file_name}" for part in _parts(one) if not part.same]
     return "\n".join(lines)
