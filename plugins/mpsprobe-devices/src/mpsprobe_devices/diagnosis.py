@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mpsprobe.declarations import Diagnosis
+from mpsprobe.errors import install_command
 from mpsprobe.suggestions import printable
 
 FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
@@ -31,7 +32,7 @@ def diagnose(environment: Mapping[str, Any]) -> list[Diagnosis]:
 
 def _torch(environment: Mapping[str, Any]) -> Iterator[Diagnosis]:
     if environment.get("torch") is None:
-        yield Diagnosis("error", "torch is not installed", "Install it: pip install torch")
+        yield Diagnosis("error", "torch is not installed", f"Install it: {install_command('torch')}")
 
 
 def _gpu() -> Diagnosis:
