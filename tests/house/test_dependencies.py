@@ -89,6 +89,7 @@ def test_a_project_promises_its_python_and_its_types(folder: Path) -> None:
     package = "mpsprobe" if folder == ROOT else "src/" + folder.name.replace("-", "_")
     assert (folder / package / "py.typed").is_file()
     assert (folder / project["readme"]).is_file()
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
