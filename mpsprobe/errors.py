@@ -71,11 +71,14 @@ EVERYTHING = "mpsprobe[all]"
 """What people install who use mpsprobe; the kits for authors and maintainers are not in it."""
 FOR_USERS = frozenset({"mpsprobe-coverage", "mpsprobe-devices", "mpsprobe-exporters", "mpsprobe-hf"})
 """The distributions that ``EVERYTHING`` brings."""
+THEY_NEED = frozenset({"pillow", "psutil", "scipy", "torch", "transformers"})
+"""What these need, beyond the core: it is missing only where they were installed without it."""
 
 
-def install_command(distribution: str) -> str:
-    """What to type for ``distribution`` (also with an extra or a version): one command for all that users need."""
-    return f'pip install "{EVERYTHING if distribution in FOR_USERS else distribution}"'
+def install_command(requirement: str) -> str:
+    """What to type for a distribution (also with an extra or a lowest version): one command for all that users need."""
+    name = requirement.partition(">=")[0]
+    return f'pip install "{EVERYTHING if name in FOR_USERS | THEY_NEED else requirement}"'
 
 
 class MissingPackage(MpsprobeError):

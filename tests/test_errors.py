@@ -36,4 +36,5 @@ def test_a_missing_package_says_what_to_install() -> None:
     error = errors.MissingPackage("the command 'coverage'", "mpsprobe-coverage")
     assert "the command 'coverage' needs the package mpsprobe-coverage" in error.message
     assert error.hint == 'Install it: pip install "mpsprobe[all]"'
-    assert errors.MissingPackage("it", "torch>=2.6").hint == 'Install it: pip install "torch>=2.6"'
+    assert errors.MissingPackage("it", "torch>=2.6").hint == 'Install it: pip install "mpsprobe[all]"'
+    assert errors.MissingPackage("it", "timm>=1.0").hint == 'Install it: pip install "timm>=1.0"'

@@ -11,6 +11,7 @@ from click.formatting import wrap_text
 
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.environment import collect_environment
+from mpsprobe.errors import install_command
 from mpsprobe.output import write_stdout
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import printable
@@ -74,6 +75,6 @@ def _drawn(environment: dict[str, Any], found: list[dict[str, Any]]) -> str:
         wrapped = "\n".join(wrap_text(text, width, BESIDE, BESIDE) for text in said)
         lines.append(click.style(one["level"].ljust(7), fg=colour) + wrapped[7:])
     if not found:
-        lines.append("No plugin that is installed looks at anything: pip install 'mpsprobe[all]'")
+        lines.append(f"No plugin that is installed looks at anything: {install_command('mpsprobe-devices')}")
     text = "\n".join(lines)
     return click.unstyle(text) if terminal_width() is None else text

@@ -7,7 +7,7 @@ import sys
 import click
 
 from mpsprobe import exporting
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import UsageError, install_command
 from mpsprobe.plugins.registry import get_registry
 
 
@@ -21,7 +21,7 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
     to_file = output is not None and output != "-"
     name = to_name or (exporting.exporter_for(registry, output) if output is not None and to_file else None)
     if name is None:
-        known = ", ".join(registry.exporters()) or "none: pip install mpsprobe-exporters"
+        known = ", ".join(registry.exporters()) or f"none: {install_command('mpsprobe-exporters')}"
         raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
     exporting.check_target(registry, name, output if to_file else None)  # told before the report is read
 

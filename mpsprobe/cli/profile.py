@@ -11,7 +11,7 @@ import click
 from mpsprobe import exporting
 from mpsprobe.cli.planning import AUTO, BOTH, PLAIN, Wishes, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import MpsprobeError, install_command
 from mpsprobe.options import Named, Names, Positive, Several
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
     from mpsprobe.schemas.profile import ProfileReport
 
-NO_SCANNER = "which operators fall back on MPS was not predicted: pip install mpsprobe-coverage"
+NO_SCANNER = f"which operators fall back on MPS was not predicted: {install_command('mpsprobe-coverage')}"
 PHASE_NAMES = (*PHASES, BOTH)
 CLOCKS = ("host", "device")
 

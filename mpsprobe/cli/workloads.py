@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.errors import install_command
 from mpsprobe.output import write_stdout
 from mpsprobe.plugins.registry import get_registry
 
@@ -48,7 +49,7 @@ def list_command(format_name: str) -> None:
         write_stdout(json.dumps([_plain(one, registry.owner("workload", one.name)) for one in found], indent=2))
         return
     if not found:
-        click.echo("No plugin that is installed has workloads: pip install mpsprobe-hf", err=True)
+        click.echo(f"No plugin that is installed has workloads: {install_command('mpsprobe-hf')}", err=True)
         return
     families: dict[str, list[WorkloadDeclaration]] = {}
     for one in found:

@@ -16,7 +16,7 @@ import pluggy
 
 from mpsprobe import hookspecs
 from mpsprobe.declarations import resolve
-from mpsprobe.errors import MpsprobeError, PluginError
+from mpsprobe.errors import MpsprobeError, PluginError, install_command
 from mpsprobe.plugins.containment import Hangs, Outcome, contained, each_within_limit, time_limit
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.requirements import incompatibility, unmet
@@ -307,5 +307,5 @@ def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None)
     distribution = plugin.found.distribution
     hint = f"This is for the authors of {distribution}. With --debug or MPSPROBE_DEBUG=1 it shows where."
     if isinstance(cause, ImportError):
-        hint = f"Install what it needs: pip install --upgrade {distribution}"
+        hint = f"Install what it needs: {install_command(distribution)}"
     raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause

@@ -71,4 +71,4 @@ def test_a_wrong_answer_is_told_and_the_rest_is_shown(tmp_path: Path, answer: st
 
 
 def test_without_plugins_it_says_what_to_install() -> None:
-    assert "pip install 'mpsprobe[all]'" in run_cli("-p", "no:*", "doctor").stdout
+    assert 'pip install "mpsprobe[all]"' in run_cli("-p", "no:*", "doctor").stdout

@@ -92,4 +92,4 @@ def test_an_unknown_name_gets_the_nearest_ones_and_what_else_is_possible(folder:
 def test_without_workloads_it_says_what_to_install() -> None:
     result = run_cli("workloads", "list", variables={"MPSPROBE_DISABLE_PLUGINS": "*"})
     assert (result.code, result.stdout) == (0, "")
-    assert "pip install mpsprobe-hf" in result.stderr
+    assert 'pip install "mpsprobe[all]"' in result.stderr

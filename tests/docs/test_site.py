@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from tests.docs.pages import DOCS, OWN
-from tests.house.tree import ROOT
 
 FETCHED = {"src", "srcset", "poster", "data", "background", "action", "formaction"}
 STYLES = re.compile(r"(?:@import\s+|url\(\s*)['\"]?\s*((?:https?:)?//[^'\")\s]+)")
@@ -64,7 +63,3 @@ def test_what_is_fetched_from_elsewhere_is_noticed() -> None:
 def test_no_word_of_the_markup_is_left_over(site: Path) -> None:
     for page in site.rglob("*.html"):
         assert not re.search(r"\{(py:)?(class|doc|ref)\}`", page.read_text(encoding="utf-8")), page
-
-
-def test_ci_builds_the_site_with_warnings_as_errors() -> None:
-    assert "-m sphinx -W --keep-going" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")

@@ -11,10 +11,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.house.tree import PLUGINS, ROOT
+from mpsprobe import __version__
+from mpsprobe.errors import EVERYTHING, FOR_USERS, THEY_NEED
+from tests.house.tree import PLUGINS, ROOT, python_files, shown
 
 PROJECTS = [ROOT, *PLUGINS]
-OURS = {"mpsprobe", *(plugin.name for plugin in PLUGINS), "mpsprobe-devices"}
+KITS = {"mpsprobe-devkit", "mpsprobe-tables"}
+OURS = {"mpsprobe", *(plugin.name for plugin in PLUGINS)}
 PAGE = (ROOT / "docs" / "explanation" / "dependencies.md").read_text(encoding="utf-8")
 
 
@@ -86,6 +89,7 @@ def test_a_project_promises_its_python_and_its_types(folder: Path) -> None:
     package = "mpsprobe" if folder == ROOT else "src/" + folder.name.replace("-", "_")
     assert (folder / package / "py.typed").is_file()
     assert (folder / project["readme"]).is_file()
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
@@ -93,3 +97,36 @@ def test_a_checkout_installs_every_plugin(plugin: Path) -> None:
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert f"-e plugins/{plugin.name}" in lines
     assert "-c constraints.txt" in lines
+
+
+def test_one_extra_has_all_that_users_need_and_no_kit() -> None:
+    core = _project(ROOT)["project"]
+    extras = {name: _names(wanted) for name, wanted in core["optional-dependencies"].items()}
+    assert EVERYTHING == "mpsprobe[all]"
+    assert extras["all"] == FOR_USERS == OURS - KITS - {"mpsprobe"}
+    needed = {
+        one
+        for plugin in PLUGINS
+        if plugin.name in FOR_USERS
+        for one in _names(_project(plugin)["project"]["dependencies"])
+    }
+    assert needed - OURS - _names(core["dependencies"]) == THEY_NEED
+    for name, wanted in extras.items():
+        assert wanted <= OURS and (name == "all" or f"mpsprobe-{name}" in wanted), name
+
+
+def test_what_is_missing_is_named_by_one_function() -> None:
+    sources = [path for path in python_files() if "tests" not in path.relative_to(ROOT).parts]
+    found = [
+        shown(path) for path in sources if re.search(r"pip install ['\"]?mpsprobe", path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "errors.install_command says it"
+
+
+@pytest.mark.parametrize("folder", PROJECTS, ids=lambda folder: folder.name)
+def test_all_distributions_have_one_version(folder: Path) -> None:
+    project = _project(folder)["project"]
+    if folder != ROOT:
+        assert project["version"] == __version__
+    pins = [one for one in map(Requirement, project["dependencies"]) if one.name in OURS and folder.name in KITS]
+    assert [str(one.specifier) for one in pins] == [f"=={__version__}"] * len(pins)

@@ -46,6 +46,8 @@ def test_ci_leaves_no_slow_test_out() -> None:
     assert "-m pytest -n auto" in COMMANDS[-1]
 
 
-@pytest.mark.parametrize("check", ["ruff check", "ruff format --check", "mypy", "build --wheel", "plugins list"])
+@pytest.mark.parametrize(
+    "check", ["ruff check", "ruff format --check", "mypy", ".ci/build", "third_party", "plugins list"]
+)
 def test_ci_checks(check: str) -> None:
     assert check in CI

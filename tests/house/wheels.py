@@ -1,4 +1,4 @@
-"""Checks built wheels: ``python tests/house/wheels.py FOLDER``. Used by CI after building every distribution."""
+"""Checks what .ci/build built, a wheel and an sdist of each distribution: ``python tests/house/wheels.py FOLDER``."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def problems(wheel: Path, package_folder: Path, entry_points: bool) -> list[str]
         found.append("py.typed is missing: its types would not count")
     if entry_points and "entry_points.txt" not in info:
         found.append("it has no entry point: mpsprobe would not find it")
+    if "licenses/LICENSE" not in info:
+        found.append("it has no licence")
     tables = sum(size for name, size in sizes.items() if name.endswith(".table"))
     if tables > MOST_TABLE_BYTES:
         found.append(f"its kernel tables take {tables} bytes, more than {MOST_TABLE_BYTES}")
@@ -41,15 +43,17 @@ def problems(wheel: Path, package_folder: Path, entry_points: bool) -> list[str]
 
 
 def main(folder: Path) -> int:
-    """Check every wheel in ``folder``; 1 when one is wrong or missing."""
+    """Check every wheel in ``folder``; 1 when one is wrong or missing, or has no sdist."""
     failed = False
     for project in [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]:
         name = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
         package = project / "mpsprobe" if project == ROOT else project / "src" / name.replace("-", "_")
-        wheels = list(folder.glob(f"{name.replace('-', '_')}-[0-9]*.whl"))
-        wrong = (
-            problems(wheels[0], package, project != ROOT) if len(wheels) == 1 else [f"there are {len(wheels)} wheels"]
-        )
+        stem = name.replace("-", "_")
+        wheels, sdists = list(folder.glob(f"{stem}-[0-9]*.whl")), list(folder.glob(f"{stem}-[0-9]*.tar.gz"))
+        if len(wheels) == len(sdists) == 1:
+            wrong = problems(wheels[0], package, project != ROOT)
+        else:
+            wrong = [f"there are {len(wheels)} wheels and {len(sdists)} sdists"]
         sys.stdout.write(f"{name}: {'; '.join(wrong) or 'as it should be'}\n")
         failed = failed or bool(wrong)
     return int(failed)

@@ -1,10 +1,10 @@
-"""What a stranger does, in an environment of its own: ``python tests/third_party/run.py WHEELS``. Used by CI.
+"""What people do with a release, in an environment of their own: ``python tests/third_party/run.py WHEELS``. For CI.
 
-``WHEELS`` is the folder of our wheels, as a release would publish them. They are installed into a fresh environment,
-and everything else from the package index. Then each distribution in ``docs/examples`` is built, installed, checked,
-tested and used; and for each kind that ``mpsprobe plugins new`` knows a plugin is written, checked and tested before it
-is installed, then installed, checked by its name and used. Prints a line for each step; stops at the first that fails,
-with all that it printed.
+``WHEELS`` is the folder of our wheels, as a release would publish them; everything else comes from the package index.
+First a user installs ``mpsprobe[all]`` and asks for what the README shows. Then the user becomes an author of plugins
+and adds mpsprobe-devkit: each distribution in ``docs/examples`` is built, installed, checked, tested and used; and for
+each kind that ``mpsprobe plugins new`` knows a plugin is written, checked and tested before it is installed, then
+installed, checked by its name and used. Prints a line for each step; stops when one fails, with all that it printed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 import venv
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
+from mpsprobe.errors import FOR_USERS
 from mpsprobe_devkit.scaffold.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("*/pyproject.toml"))
-OURS = ("mpsprobe", "mpsprobe_exporters", "mpsprobe_coverage", "mpsprobe_devices")
-"""The wheels that are installed; the one for Hugging Face would bring transformers, which nothing here needs."""
+T = TypeVar("T")
+AT_ONCE = 2
+"""Programs that run at the same time: most of what they do, an import of torch first, is done on one core."""
 
 # The first import of torch can take longer than the usual 10 s on a machine that does much else.
 CHECK = ("plugins", "check", "--fail-on", "warning", "--time-limit", "60")
@@ -34,8 +37,12 @@ Use = tuple[Sequence[str], str]
 """Arguments of mpsprobe, and what has to be in what that prints or in the file ``out`` that it writes."""
 
 STEPS = ("--steps", "3", "--warmup", "1", "-o", "out")
+USER: tuple[Use, ...] = (
+    (("coverage", "bert-base"), "bert-base (BertModel"),
+    (("profile", "--workload", "distilbert"), "A step of distilbert takes"),
+)
 USES: dict[str, Use] = {
-    "mpsprobe-badge": (("export", "report.json", "-o", "out.svg"), "stopped in backward"),
+    "mpsprobe-badge": (("export", "given.json", "-o", "out.svg"), "stopped in backward"),
     "mpsprobe-denoiser": (("coverage", "denoiser:16x32", "--phase", "training"), "aten::"),
     "mpsprobe-xpu": (("kernels", "show", "aten::addmm.default", "--backend", "xpu"), "native"),
     "fresh-workload": (("coverage", "fresh-workload", "--format", "json"), "SignalNet"),
@@ -47,15 +54,15 @@ USES: dict[str, Use] = {
         ("profile", "--workload", "fresh-workload", "--device", "cpu", "--probe", "fresh-probe", *STEPS),
         "longest_pause_ns",
     ),
-    "fresh-scanner": (("coverage", "fresh-scanner:train.txt", "--torch", "2.13.0", "--format", "json"), "linalg_eig"),
-    "fresh-exporter": (("export", "report.json", "--to", "fresh-exporter"), "- [ ] `aten::_ctc_loss`: missing"),
-    "fresh-command": (("fresh-command", "report.json"), "head"),
+    "fresh-scanner": (("coverage", "fresh-scanner:given.txt", "--torch", "2.13.0", "--format", "json"), "linalg_eig"),
+    "fresh-exporter": (("export", "given.json", "--to", "fresh-exporter"), "- [ ] `aten::_ctc_loss`: missing"),
+    "fresh-command": (("fresh-command", "given.json"), "head"),
 }
 SAMPLE = """
-import pathlib, sys, mpsprobe, torch
+import pathlib, sys, mpsprobe
 from mpsprobe_devkit.testing import sample_coverage_report
 assert pathlib.Path(mpsprobe.__file__).is_relative_to(sys.prefix), mpsprobe.__file__
-pathlib.Path("report.json").write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
+pathlib.Path("given.json").write_text(sample_coverage_report().model_dump_json(), encoding="utf-8")
 """
 
 
@@ -102,15 +109,15 @@ class Stranger:
         pinned = ("-q", "--no-compile", "--no-build-isolation", "-c", ROOT / "constraints.txt")
         self.does(f"pip install {what}", "python", "-m", "pip", "install", *pinned, *arguments)
 
-    def uses(self, name: str) -> None:
-        """The command line in ``USES``: it has to do what is said there."""
-        if name not in USES:
-            failed(f"{name} is not used: say in USES of {Path(__file__).name} how, and what it prints")
-        arguments, wanted = USES[name]
-        for old in self.folder.glob("out*"):
-            old.unlink()
-        printed = self.does(f"mpsprobe {' '.join(arguments)}", "mpsprobe", *arguments)
-        written = "".join(path.read_text(encoding="utf-8") for path in self.folder.glob("out*"))
+    def uses(self, name: str, use: Use) -> None:
+        """Run mpsprobe in a folder of its own: it has to do what the use says."""
+        folder = self.folder / "uses" / name
+        folder.mkdir(parents=True)
+        for given in self.folder.glob("given.*"):
+            shutil.copy(given, folder)
+        arguments, wanted = use
+        printed = self.does(f"mpsprobe {' '.join(arguments)}", "mpsprobe", *arguments, inside=folder)
+        written = "".join(path.read_text(encoding="utf-8") for path in folder.glob("out*"))
         if wanted not in printed + written:
             failed(f"'{wanted}' is neither printed nor written:\n{printed}\n{written}")
 
@@ -132,45 +139,70 @@ def failed(text: str) -> None:
     sys.exit(1)
 
 
-def prepare(stranger: Stranger, wheels: Path) -> None:
-    """Our wheels, from the index what they and an author need, and torch imported once, which compiles it."""
-    found = [path for name in OURS for path in wheels.glob(f"{name}-[0-9]*.whl")]
-    if len(found) != len(OURS):
-        failed(f"{wheels} should hold one wheel for each of {', '.join(OURS)}; it has {[one.name for one in found]}")
-    stranger.installs("our wheels", "--no-deps", "--no-index", *found)
-    stranger.installs("what they need", "mpsprobe[coverage,devices,testing]", "hatchling", "ruff")
+def at_once(task: Callable[[T], None], every: Iterable[T]) -> None:
+    """Do the task for each; what is not begun when one fails is left out."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(task, every))
+
+
+def begin_as_user(stranger: Stranger, wheels: Path) -> None:
+    """One command installs everything for users, and nothing else."""
+    versions = [path.name.split("-")[:2] for path in wheels.glob("*.whl")]
+    ours = stranger.folder / "ours.txt"  # these versions and no others, whatever the index has
+    ours.write_text("".join(f"{name}=={version}\n" for name, version in versions), encoding="utf-8")
+    stranger.installs('"mpsprobe[all]"', "mpsprobe[all]", "--find-links", wheels, "-c", ours)
+    listed = json.loads(stranger.does("plugins list", "mpsprobe", "plugins", "list", "--format", "json"))
+    found = {one["distribution"]: one["status"] for one in listed}
+    if found != dict.fromkeys({"mpsprobe"} | FOR_USERS, "ok"):
+        failed(f"'mpsprobe[all]' should bring {', '.join(sorted(FOR_USERS))}, all of them well; there are {found}")
+    at_once(lambda use: stranger.uses(use[0][0], use), USER)
+
+
+def become_author(stranger: Stranger, wheels: Path) -> None:
+    """The kit, from the index what authors need beside it, and a report to try things with."""
+    [kit] = wheels.glob("mpsprobe_devkit-*.whl")
+    stranger.installs("the kit for authors", kit, "hatchling", "ruff")
     stranger.does("a sample report", "python", "-c", SAMPLE)
 
 
-def try_example(stranger: Stranger, source: Path) -> None:
-    """One distribution of ``docs/examples``: its wheel is what is tested, not its sources."""
-    folder = stranger.folder / "examples" / source.name
+def try_examples(stranger: Stranger) -> None:
+    """The distributions of ``docs/examples``: their wheels are what is tested, not their sources."""
     generated = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis")
-    shutil.copytree(source, folder, ignore=generated)
-    name = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+    folders = [Path(shutil.copytree(one, stranger.folder / one.name, ignore=generated)) for one in EXAMPLES]
     target = stranger.folder / "built"
-    build = ("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", target, folder)
-    stranger.does(f"{name}: wheel", "python", "-m", *build)
-    [wheel] = target.glob(f"{name.replace('-', '_')}-[0-9]*.whl")
-    stranger.installs(f"{name}[test]", f"{wheel}[test]")
-    stranger.does(f"{name}: check of the wheel", "mpsprobe", *CHECK, "--no-contracts", wheel)
-    stranger.lints(name, folder)
-    shutil.rmtree(folder / "src")
-    stranger.does(f"{name}: tests", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", inside=folder)
-    stranger.does(f"{name}: check by name", "mpsprobe", *CHECK, name)
-    stranger.uses(name)
+    build = ("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", target)
+    stranger.does("the examples: wheels", "python", "-m", *build, *folders)
+    built = {folder: next(target.glob(f"{folder.name.replace('-', '_')}-[0-9]*.whl")) for folder in folders}
+    stranger.installs("the examples", *(f"{wheel}[test]" for wheel in built.values()))
+
+    def try_one(folder: Path) -> None:
+        name = folder.name
+        stranger.does(f"{name}: check of the wheel", "mpsprobe", *CHECK, "--no-contracts", built[folder])
+        stranger.lints(name, folder)
+        shutil.rmtree(folder / "src")
+        stranger.does(f"{name}: tests", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", inside=folder)
+        stranger.does(f"{name}: check by name", "mpsprobe", *CHECK, name)
+        stranger.uses(name, USES[name])
+
+    at_once(try_one, folders)
 
 
 def try_new(stranger: Stranger) -> None:
     """Every kind that can be written anew."""
-    folders = []
-    for kind in KINDS:
-        name = f"fresh-{kind}"
+    folders = [stranger.folder / f"fresh-{kind}" for kind in KINDS]
+
+    def write(folder: Path) -> None:
+        name, kind = folder.name, folder.name.removeprefix("fresh-")
         stranger.does(f"{name}: written", "mpsprobe", "plugins", "new", name, "--kind", kind, "--license", "MIT")
-        folders.append(stranger.folder / name)
         stranger.does(f"{name}: check and tests, not installed", "mpsprobe", *CHECK, "--tests", name)
-        stranger.lints(name, folders[-1])
-    shutil.copy(stranger.folder / "fresh-scanner" / "tests" / "train.txt", stranger.folder)
+        stranger.lints(name, folder)
+
+    def use(name: str) -> None:
+        stranger.does(f"{name}: check by name", "mpsprobe", *CHECK, "--no-contracts", name)
+        stranger.uses(name, USES[name])
+
+    at_once(write, folders)
+    shutil.copy(stranger.folder / "fresh-scanner" / "tests" / "train.txt", stranger.folder / "given.txt")
     stranger.installs("all of them", *(f"{folder}[test]" for folder in folders))
     for folder in folders:
         shutil.rmtree(folder)  # what is used from now on is what was installed
@@ -178,9 +210,7 @@ def try_new(stranger: Stranger) -> None:
     ended = {one["name"]: one["status"] for one in listed}
     if set(ended.values()) != {"ok"} or not {folder.name for folder in folders} <= set(ended):
         failed(f"not every plugin is there and well: {ended}")
-    for folder in folders:
-        stranger.does(f"{folder.name}: check by name", "mpsprobe", *CHECK, "--no-contracts", folder.name)
-        stranger.uses(folder.name)
+    at_once(use, [folder.name for folder in folders])
 
 
 def main(wheels: Path) -> int:
@@ -188,9 +218,9 @@ def main(wheels: Path) -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mpsprobe-stranger-") as temporary:
         stranger = Stranger(Path(temporary).resolve())
-        prepare(stranger, wheels.resolve())
-        for source in EXAMPLES:
-            try_example(stranger, source)
+        begin_as_user(stranger, wheels)
+        become_author(stranger, wheels)
+        try_examples(stranger)
         try_new(stranger)
     tell(f"{len(EXAMPLES)} examples and {len(KINDS)} new plugins work ({time.monotonic() - start:.0f} s)")
     return 0
@@ -199,4 +229,4 @@ def main(wheels: Path) -> int:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]).resolve()))

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import UsageError, install_command
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe_devices.torch_device import EventStopwatch, Memory, TorchDevice, first_line
 
@@ -97,7 +97,8 @@ class CudaDevice(TorchDevice):
         try:
             driver = importlib.import_module("pynvml")
         except ImportError:
-            raise UsageError("the GPU's state needs nvidia-ml-py: pip install 'mpsprobe-devices[nvidia]'") from None
+            command = install_command("mpsprobe-devices[nvidia]")
+            raise UsageError(f"the GPU's state needs nvidia-ml-py: {command}") from None
         found: dict[str, float | str] = {
             "gpu_celsius": float(torch.cuda.temperature()),
             "gpu_mw": float(torch.cuda.power_draw()),

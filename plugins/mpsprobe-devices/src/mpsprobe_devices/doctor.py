@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mpsprobe.declarations import DoctorFinding
+from mpsprobe.errors import install_command
 from mpsprobe.suggestions import printable
 
 FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
@@ -31,7 +32,7 @@ def findings(environment: Mapping[str, Any]) -> list[DoctorFinding]:
 
 def _torch(environment: Mapping[str, Any]) -> Iterator[DoctorFinding]:
     if environment.get("torch") is None:
-        yield DoctorFinding("error", "torch is not installed", "Install it: pip install torch")
+        yield DoctorFinding("error", "torch is not installed", f"Install it: {install_command('torch')}")
 
 
 def _gpu() -> DoctorFinding:

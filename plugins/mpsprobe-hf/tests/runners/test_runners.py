@@ -202,7 +202,7 @@ def test_the_registry_has_them() -> None:
 def test_what_is_missing_is_told_with_what_to_install(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "accelerate" else real(name))
-    assert runner.unavailable(CpuDevice()) == "accelerate not installed: pip install 'mpsprobe-hf[trainer]'"
+    assert runner.unavailable(CpuDevice()) == 'accelerate not installed: pip install "mpsprobe-hf[trainer]"'
 
 
 def test_a_runner_is_asked_without_importing_what_it_needs() -> None:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import MpsprobeError, install_command
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.torch_device import first_line
@@ -26,7 +26,7 @@ SHORTEST_NS = (
 )
 PARTS = ("cpu", "gpu", "dram", "ane")  # what a total is made of; the other fields are parts of these
 EVERYONE = "the counters are the machine's: what other programs used is in them, and what an idle machine uses"
-NOT_INSTALLED = "it needs zeus: pip install 'mpsprobe-devices[energy]'"
+NOT_INSTALLED = f"it needs zeus: {install_command('mpsprobe-devices[energy]')}"
 
 
 def make_monitor(gpus: list[int]) -> Any:

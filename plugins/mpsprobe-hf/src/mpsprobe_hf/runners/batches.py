@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.errors import UsageError, WorkloadError, install_command
 from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
 
 DEVICES = ("cpu", "cuda", "mps")
@@ -61,7 +61,7 @@ def reason_against(device: Device, *distributions: str) -> str | None:
 
     missing = [name for name in distributions if importlib.util.find_spec(name) is None]
     if missing:
-        return f"{' and '.join(missing)} not installed: pip install 'mpsprobe-hf[trainer]'"
+        return f"{' and '.join(missing)} not installed: {install_command('mpsprobe-hf[trainer]')}"
     if device.name not in DEVICES:
         return f"it knows {', '.join(DEVICES)} only"
     if device.name == "cpu":

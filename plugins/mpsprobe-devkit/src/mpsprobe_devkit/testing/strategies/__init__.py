@@ -1,6 +1,6 @@
 """Hypothesis strategies: reports of every kind, declarations, names, options, traces. Needs Hypothesis.
 
-It comes with ``pip install 'mpsprobe-devkit'``; mpsprobe itself does not depend on it. In a test::
+hypothesis comes with mpsprobe-devkit; mpsprobe itself does not depend on it. In a test::
 
     @given(coverage_reports())
     def test_it_renders(report): ...
