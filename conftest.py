@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.left_as_found"]
+
+# The tests fill the cores themselves; threads of torch beside them would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell, which makes a whole tree of processes deaf to Ctrl-C: tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -34,17 +34,17 @@ def worse(tmp_path: Path) -> str:
 
 def test_a_regression_ends_with_1_only_if_asked(old: str, worse: str) -> None:
     for arguments, code in (((), 0), (("--fail-on", "regression"), 1)):
-        ran = run_cli("diff", old, worse, "--format", "json", *arguments)
+        ran = run_cli("diff", old, worse, "--format", "json", *arguments, process=False)
         assert ran.code == code, ran.stderr
         report = json.loads(ran.stdout)
         assert report["kind"] == "comparison" and report["regressions"] == 1
         assert report["old"]["source"] == old and report["method"]["threshold"] == 0.02
-    assert run_cli("diff", worse, old, "--fail-on", "regression").code == 0
+    assert run_cli("diff", worse, old, "--fail-on", "regression", process=False).code == 0
 
 
 def test_the_threshold_is_a_percentage(old: str) -> None:
     for given in ("7.5", "7.5%"):
-        ran = run_cli("diff", old, old, "--threshold", given, "--format", "json")
+        ran = run_cli("diff", old, old, "--threshold", given, "--format", "json", process=False)
         assert json.loads(ran.stdout)["method"]["threshold"] == 0.075
 
 
@@ -59,23 +59,23 @@ def test_the_threshold_is_a_percentage(old: str) -> None:
     ],
 )
 def test_wrong_use(old: str, arguments: list[str], says: str) -> None:
-    ran = run_cli("diff", old, old, *arguments)
+    ran = run_cli("diff", old, old, *arguments, process=False)
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 
 def test_kinds_that_cannot_be_compared(old: str, tmp_path: Path) -> None:
     coverage = write(tmp_path / "coverage.json", sample_coverage_report())
-    ran = run_cli("diff", old, coverage)
+    ran = run_cli("diff", old, coverage, process=False)
     assert (
         ran.code == 2 and "different kinds" in ran.stderr and "'profile'" in ran.stderr and "'coverage'" in ran.stderr
     )
     odd = tmp_path / "odd.json"
     odd.write_text('{"kind": "weather\\u001b", "schema_version": 7}', encoding="utf-8")
-    ran = run_cli("diff", odd, odd)
+    ran = run_cli("diff", odd, odd, process=False)
     assert ran.code == 2 and "cannot be compared" in ran.stderr and "\x1b" not in ran.stderr
-    ran = run_cli("diff", tmp_path / "missing.json", old)
+    ran = run_cli("diff", tmp_path / "missing.json", old, process=False)
     assert ran.code == 2 and "cannot read" in ran.stderr
-    ran = run_cli("diff", "-", "-")
+    ran = run_cli("diff", "-", "-", process=False)
     assert ran.code == 2 and "one report only" in ran.stderr
 
 
@@ -91,15 +91,15 @@ def test_it_needs_no_torch(old: str) -> None:
 
 def test_every_format_of_a_comparison(old: str, worse: str, tmp_path: Path) -> None:
     for name in ("diff.txt", "diff.md", "diff.csv", "diff.json", "diff.xml", "diff.prom"):
-        ran = run_cli("diff", old, worse, "-o", str(tmp_path / name))
+        ran = run_cli("diff", old, worse, "-o", str(tmp_path / name), process=False)
         assert ran.code == 0 and (tmp_path / name).stat().st_size > 100, ran.stderr
-    again = run_cli("export", str(tmp_path / "diff.json"), "--to", "markdown")
+    again = run_cli("export", str(tmp_path / "diff.json"), "--to", "markdown", process=False)
     assert again.stdout == (tmp_path / "diff.md").read_text(encoding="utf-8")
 
 
 def test_coverage_and_matrices(tmp_path: Path) -> None:
     for report in (sample_coverage_report(), sample_matrix_report()):
         path = write(tmp_path / "one.json", report)
-        ran = run_cli("diff", path, path, "--format", "json", "--fail-on", "regression")
+        ran = run_cli("diff", path, path, "--format", "json", "--fail-on", "regression", process=False)
         assert ran.code == 0, ran.stderr
         assert json.loads(ran.stdout)["compares"] == report.kind

@@ -22,12 +22,12 @@ def mpsprobe_doctor(environment):
 def test_findings_are_shown_the_worst_first_and_wrapped(tmp_path: Path) -> None:
     install_plugin(tmp_path, "healer", PLUGIN.replace("LEVEL", "warning"))
     install_plugin(tmp_path, "ill", "1 / 0")
-    shown = run_cli("doctor", plugin_folders=[tmp_path], variables={"COLUMNS": "70"})
+    shown = run_cli("doctor", plugin_folders=[tmp_path], variables={"COLUMNS": "70"}, process=False)
     assert shown.code == 0, shown.stderr
     assert all(len(line) <= 70 for line in shown.stdout.splitlines())
     assert shown.stdout.index("warning  it hurts") < shown.stdout.index("note     ")
     assert "         Do this." in shown.stdout
-    found = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path]).json()
+    found = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path], process=False).json()
     mine = [one for one in found["findings"] if one["distribution"] == "healer"]
     assert [one["level"] for one in mine] == ["warning", "note"]
     assert mine[1]["message"] == f"this is {found['environment']['platform']}"
@@ -48,7 +48,7 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
     install_plugin(tmp_path, "healer", PLUGIN.replace("LEVEL", level))
     arguments = [] if fail_on is None else ["--fail-on", fail_on]
     off = [word for name in ("coverage", "devices") for word in ("-p", f"no:{name}")]
-    assert run_cli(*off, "doctor", *arguments, plugin_folders=[tmp_path]).code == code
+    assert run_cli(*off, "doctor", *arguments, plugin_folders=[tmp_path], process=False).code == code
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
 def test_a_wrong_answer_is_told_and_the_rest_is_shown(tmp_path: Path, answer: str, problem: str) -> None:
     head = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import DoctorFinding\n"
     install_plugin(tmp_path, "ill", head + f"@hookimpl\ndef mpsprobe_doctor(): return {answer}")
-    result = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path])
+    result = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path], process=False)
     assert result.code == 0
     assert problem in result.stderr
     assert any(problem in one["message"] for one in result.json()["findings"])
 
 
 def test_without_plugins_it_says_what_to_install() -> None:
-    assert 'pip install "mpsprobe[all]"' in run_cli("-p", "no:*", "doctor").stdout
+    assert 'pip install "mpsprobe[all]"' in run_cli("-p", "no:*", "doctor", process=False).stdout

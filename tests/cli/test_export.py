@@ -65,28 +65,38 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_to_standard_output_and_to_a_file_by_its_extension(folder: Path) -> None:
-    shown = run_cli(*ONLY, "export", "coverage.json", "--to", "kind", plugin_folders=[folder], cwd=folder)
+    shown = run_cli(
+        *ONLY, "export", "coverage.json", "--to", "kind", plugin_folders=[folder], cwd=folder, process=False
+    )
     assert (shown.code, shown.stdout) == (0, "coverage of version 1\n")
-    written = run_cli(*ONLY, "export", "weather.json", "-o", "out.kind", plugin_folders=[folder], cwd=folder)
+    written = run_cli(
+        *ONLY, "export", "weather.json", "-o", "out.kind", plugin_folders=[folder], cwd=folder, process=False
+    )
     assert (written.code, written.stdout, written.stderr) == (0, "", "")
     assert (folder / "out.kind").read_text() == "weather of version 7"
 
 
 def test_what_an_exporter_prints_is_no_data(folder: Path) -> None:
-    shown = run_cli(*ONLY, "export", "coverage.json", "--to", "chatty", plugin_folders=[folder], cwd=folder)
+    shown = run_cli(
+        *ONLY, "export", "coverage.json", "--to", "chatty", plugin_folders=[folder], cwd=folder, process=False
+    )
     assert (shown.code, shown.stdout, shown.stderr) == (0, "coverage of version 1\n", "working on it\n")
 
 
 def test_an_exporter_may_draw_for_standard_output(folder: Path) -> None:
-    shown = run_cli(*ONLY, "export", "coverage.json", "--to", "drawn", plugin_folders=[folder], cwd=folder)
+    shown = run_cli(
+        *ONLY, "export", "coverage.json", "--to", "drawn", plugin_folders=[folder], cwd=folder, process=False
+    )
     assert shown.stdout == "drawn coverage of version 1\n"
-    run_cli(*ONLY, "export", "coverage.json", "-o", "out.drawn", plugin_folders=[folder], cwd=folder)
+    run_cli(*ONLY, "export", "coverage.json", "-o", "out.drawn", plugin_folders=[folder], cwd=folder, process=False)
     assert (folder / "out.drawn").read_text() == "coverage of version 1"
 
 
 def test_from_standard_input(folder: Path) -> None:
     report = (folder / "coverage.json").read_text(encoding="utf-8")
-    result = run_cli(*ONLY, "export", "-", "--to", "raw", "-o", "x", stdin=report, plugin_folders=[folder], cwd=folder)
+    result = run_cli(
+        *ONLY, "export", "-", "--to", "raw", "-o", "x", stdin=report, plugin_folders=[folder], cwd=folder, process=False
+    )
     assert result.code == 0, result.stderr
     assert (folder / "x").read_bytes() == b"\x00coverage"
 
@@ -112,7 +122,7 @@ def test_what_cannot_work_is_told_in_words(folder: Path, arguments: list[str], p
     (folder / "broken.json").write_text("{")
     (folder / "no-report.json").write_text("[]")
     before = sorted(folder.iterdir())
-    result = run_cli(*ONLY, "export", *arguments, plugin_folders=[folder], cwd=folder)
+    result = run_cli(*ONLY, "export", *arguments, plugin_folders=[folder], cwd=folder, process=False)
     assert result.code == 2
     assert problem in result.stderr
     assert "Traceback" not in result.stderr
@@ -124,13 +134,23 @@ def test_an_existing_file_survives_a_failure(folder: Path) -> None:
     damaged = json.loads((folder / "coverage.json").read_text())
     damaged["summary"]["calls"] = -1
     (folder / "damaged.json").write_text(json.dumps(damaged))
-    result = run_cli(*ONLY, "export", "damaged.json", "-o", "kept.kind", plugin_folders=[folder], cwd=folder)
+    result = run_cli(
+        *ONLY, "export", "damaged.json", "-o", "kept.kind", plugin_folders=[folder], cwd=folder, process=False
+    )
     assert result.code == 2
     assert "damaged.json is damaged at 'summary.calls'" in result.stderr
     assert (folder / "kept.kind").read_text() == "old"
 
 
 def test_without_exporters_it_says_what_to_install(folder: Path) -> None:
-    result = run_cli("export", "coverage.json", "--to", "kind", cwd=folder, variables={"MPSPROBE_DISABLE_PLUGINS": "*"})
+    result = run_cli(
+        "export",
+        "coverage.json",
+        "--to",
+        "kind",
+        cwd=folder,
+        variables={"MPSPROBE_DISABLE_PLUGINS": "*"},
+        process=False,
+    )
     assert result.code == 2
     assert "mpsprobe-exporters" in result.stderr

@@ -85,7 +85,7 @@ def test_exit_codes_and_messages(folder: Path, fail: str, code: int, stderr: str
 
 
 def test_a_flag_of_mpsprobe_itself_after_the_command_is_told_its_place() -> None:
-    result = run_cli("-p", "no:*", "workloads", "list", "--plugins-dir", "x")
+    result = run_cli("-p", "no:*", "workloads", "list", "--plugins-dir", "x", process=False)
     assert result.code == 2
     assert result.stderr.endswith("It stands before the command: mpsprobe --plugins-dir …\n")
 
@@ -104,7 +104,9 @@ def test_a_bug_of_our_own_is_told_as_one(monkeypatch: pytest.MonkeyPatch, capsys
 def test_debug_shows_where(folder: Path, how: str, fail: str) -> None:
     arguments = ["--debug"] if how == "flag" else []
     variables = {"MPSPROBE_DEBUG": "1"} if how == "variable" else {}
-    result = run_cli(*arguments, "probe-me", "--fail", fail, plugin_folders=[folder], variables=variables)
+    result = run_cli(
+        *arguments, "probe-me", "--fail", fail, plugin_folders=[folder], variables=variables, process=False
+    )
     assert result.code == 2
     assert "Traceback" in result.stderr
     assert "probe_me_command.py" in result.stderr
@@ -116,7 +118,9 @@ def _settings(folder: Path, text: str) -> None:
 
 def test_flags_come_before_variables_before_the_file_before_defaults(folder: Path) -> None:
     def lines(*arguments: str, **variables: str) -> int:
-        result = run_cli("probe-me", *arguments, plugin_folders=[folder], cwd=folder, variables=variables)
+        result = run_cli(
+            "probe-me", *arguments, plugin_folders=[folder], cwd=folder, variables=variables, process=False
+        )
         assert result.code == 0, result.stderr
         return len(result.stdout.splitlines())
 
@@ -129,7 +133,7 @@ def test_flags_come_before_variables_before_the_file_before_defaults(folder: Pat
 
 def test_variables_and_settings_are_named_as_the_flag_is(folder: Path) -> None:
     def said(**variables: str) -> str:
-        result = run_cli("probe-me", plugin_folders=[folder], cwd=folder, variables=variables)
+        result = run_cli("probe-me", plugin_folders=[folder], cwd=folder, variables=variables, process=False)
         assert result.code == 0, result.stderr
         return result.stdout
 
@@ -153,7 +157,7 @@ def test_variables_and_settings_are_named_as_the_flag_is(folder: Path) -> None:
 )
 def test_a_wrong_setting_is_a_clear_error(folder: Path, text: str, problem: str) -> None:
     _settings(folder, text)
-    result = run_cli("probe-me", plugin_folders=[folder], cwd=folder)
+    result = run_cli("probe-me", plugin_folders=[folder], cwd=folder, process=False)
     assert result.code == 2
     assert problem in result.stderr
     assert "Traceback" not in result.stderr
@@ -161,7 +165,7 @@ def test_a_wrong_setting_is_a_clear_error(folder: Path, text: str, problem: str)
 
 def test_a_table_of_a_plugin_that_is_not_there_is_no_concern(folder: Path) -> None:
     _settings(folder, "[tool.mpsprobe.not-installed]\nx = 1\n")
-    assert run_cli("probe-me", plugin_folders=[folder], cwd=folder).code == 0
+    assert run_cli("probe-me", plugin_folders=[folder], cwd=folder, process=False).code == 0
 
 
 def test_ctrl_c_is_quiet(folder: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_process_that_dies_is_told(model: str) -> None:
 
 def test_wrong_use_is_told_before_a_process_starts(model: str) -> None:
     flags = ("--workload", f"{model}:make", "--device", "cpu", "--processes", "2", "--runner", "trianer")
-    ran = run_cli("profile", *flags)
+    ran = run_cli("profile", *flags, process=False)
     assert ran.code == 2 and ran.stderr.count("Error") == 1 and "process" not in ran.stderr
 
 

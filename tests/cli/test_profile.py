@@ -50,16 +50,16 @@ def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use_says_what_to_do(model: str, arguments: list[str], says: str) -> None:
-    ran = run_cli("profile", "--workload", model, *arguments)
+    ran = run_cli("profile", "--workload", model, *arguments, process=False)
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 
 def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
-    ran = run_cli("profile", "--workload", model, "--device", "mps")
+    ran = run_cli("profile", "--workload", model, "--device", "mps", process=False)
     if ran.code:  # on a Mac it is there
         assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr
 
 
 def test_without_a_plugin_for_devices_it_says_what_to_install(model: str) -> None:
-    ran = run_cli("-p", "no:devices", "profile", "--workload", model)
+    ran = run_cli("-p", "no:devices", "profile", "--workload", model, process=False)
     assert ran.code == 2 and 'pip install "mpsprobe[all]"' in ran.stderr

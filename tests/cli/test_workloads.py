@@ -38,13 +38,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_list_groups_by_family(folder: Path) -> None:
-    result = run_cli(*ONLY, "workloads", "list", plugin_folders=[folder])
+    result = run_cli(*ONLY, "workloads", "list", plugin_folders=[folder], process=False)
     assert result.code == 0
     assert result.stdout == ("text\n  net-a    The first.\n  net-bcd  The second.\n\nvision\n  picture  Another.\n")
 
 
 def test_list_as_json(folder: Path) -> None:
-    found = run_cli(*ONLY, "workloads", "list", "--format", "json", plugin_folders=[folder]).json()
+    found = run_cli(*ONLY, "workloads", "list", "--format", "json", plugin_folders=[folder], process=False).json()
     assert [one["name"] for one in found] == ["net-a", "picture", "net-bcd"]
     assert found[1]["phases"] == ["inference"]
     assert found[1]["distribution"] == "nets"
@@ -52,10 +52,10 @@ def test_list_as_json(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["net-a", "fake:Some Model"])
 def test_show(folder: Path, name: str) -> None:
-    found = run_cli(*ONLY, "workloads", "show", name, "--format", "json", plugin_folders=[folder]).json()
+    found = run_cli(*ONLY, "workloads", "show", name, "--format", "json", plugin_folders=[folder], process=False).json()
     assert found["name"] == name
     assert found["architecture"] == "Fake"
-    text = run_cli(*ONLY, "workloads", "show", name, plugin_folders=[folder])
+    text = run_cli(*ONLY, "workloads", "show", name, plugin_folders=[folder], process=False)
     assert f"name          {name}" in text.stdout
 
 
@@ -75,7 +75,7 @@ def test_facts_that_are_made_of_facts_take_a_line_each(tmp_path: Path) -> None:
     install_plugin(
         tmp_path, "nets", code, modules={"described_nets.py": DESCRIBES + "\nmake = lambda name: Described()"}
     )
-    lines = run_cli(*ONLY, "workloads", "show", "net-a", plugin_folders=[tmp_path]).stdout.splitlines()
+    lines = run_cli(*ONLY, "workloads", "show", "net-a", plugin_folders=[tmp_path], process=False).stdout.splitlines()
     assert [line.split(None, 1) for line in lines[-3:]] == [
         ["config", "width=2048, deep=True"],
         ["training.inputs.x", "8, 2"],
@@ -84,12 +84,12 @@ def test_facts_that_are_made_of_facts_take_a_line_each(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest_ones_and_what_else_is_possible(folder: Path) -> None:
-    result = run_cli(*ONLY, "workloads", "show", "net-x", plugin_folders=[folder])
+    result = run_cli(*ONLY, "workloads", "show", "net-x", plugin_folders=[folder], process=False)
     assert result.code == 2
     assert "unknown workload 'net-x'; did you mean 'net-a'" in result.stderr
 
 
 def test_without_workloads_it_says_what_to_install() -> None:
-    result = run_cli("workloads", "list", variables={"MPSPROBE_DISABLE_PLUGINS": "*"})
+    result = run_cli("workloads", "list", variables={"MPSPROBE_DISABLE_PLUGINS": "*"}, process=False)
     assert (result.code, result.stdout) == (0, "")
     assert 'pip install "mpsprobe[all]"' in result.stderr

@@ -7,7 +7,6 @@ import importlib
 import inspect
 from pathlib import Path
 
-import pytest
 from _site.public import Name, attribute_docstrings, below, entries, members_of, modules_of, names_of
 from _site.schemas import meanings
 from pydantic import BaseModel
@@ -32,38 +31,39 @@ def _names() -> dict[str, Name]:
 NAMES = _names()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_says_what_it_is_for(module: str) -> None:
-    assert importlib.import_module(module).__doc__
+def test_every_module_says_what_it_is_for() -> None:
+    assert not [module for module in MODULES if not importlib.import_module(module).__doc__]
 
 
-@pytest.mark.parametrize("full", NAMES)
-def test_every_public_name_says_what_it_is(full: str) -> None:
-    name = NAMES[full]
+def test_every_public_name_says_what_it_is() -> None:
+    assert not [one for full, name in NAMES.items() for one in _silent(full, name)]
+
+
+def _silent(full: str, name: Name) -> list[str]:
+    """What has no word about it, of ``name`` and its members."""
     if not isinstance(name.node, ast.ClassDef):
         is_function = isinstance(name.node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        assert ast.get_docstring(name.node) if is_function else below(name.module).get(name.name)  # type: ignore[arg-type]
-        return
-    assert ast.get_docstring(name.node)
+        word = ast.get_docstring(name.node) if is_function else below(name.module).get(name.name)  # type: ignore[arg-type]
+        return [] if word else [full]
+    silent = [] if ast.get_docstring(name.node) else [full]
     said = set(entries(name.value.__doc__)) | set(attribute_docstrings(name.node.body))
     said |= set(meanings(name.value)) if issubclass(name.value, BaseModel) else set()
     inherited = {one for parent in name.value.__mro__[1:] for one in (*vars(parent), *inspect.get_annotations(parent))}
     for member, is_field in members_of(name.node):
-        if is_field:
-            assert member in said | inherited, f"{full} has no word on {member}"
-        else:
-            assert vars(name.value)[member].__doc__, f"{full}.{member} has no docstring"
+        if not (member in said | inherited if is_field else vars(name.value)[member].__doc__):
+            silent.append(f"{full}.{member}")
+    return silent
 
 
-@pytest.mark.parametrize("full", NAMES)
-def test_a_docstring_names_only_what_is_there(full: str) -> None:
-    thing = NAMES[full].value
-    said = set(entries(thing.__doc__)) if callable(thing) else set()
-    if said:
-        known = {*inspect.signature(thing).parameters, *getattr(thing, "model_fields", ()), *dir(thing)}
-        known |= {one for parent in getattr(thing, "__mro__", ()) for one in inspect.get_annotations(parent)}
-        known |= set(inspect.signature(thing.__init__).parameters) if inspect.isclass(thing) else set()
-        assert said <= known
+def test_a_docstring_names_only_what_is_there() -> None:
+    for full, name in NAMES.items():
+        thing = name.value
+        said = set(entries(thing.__doc__)) if callable(thing) else set()
+        if said:
+            known = {*inspect.signature(thing).parameters, *getattr(thing, "model_fields", ()), *dir(thing)}
+            known |= {one for parent in getattr(thing, "__mro__", ()) for one in inspect.get_annotations(parent)}
+            known |= set(inspect.signature(thing.__init__).parameters) if inspect.isclass(thing) else set()
+            assert said <= known, full
 
 
 def test_every_public_name_stands_in_the_reference(site: Path) -> None:

@@ -109,8 +109,8 @@ def test_a_file_that_cannot_be_one_says_why(tmp_path: Path, name: str, text: str
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         find_in_folders([str(tmp_path / "no")])
-    assert run_cli("--plugins-dir", tmp_path / "no", "plugins", "list").code == 2
-    result = run_cli("plugins", "list", variables={"MPSPROBE_PLUGINS_DIR": str(tmp_path / "no")})
+    assert run_cli("--plugins-dir", tmp_path / "no", "plugins", "list", process=False).code == 2
+    result = run_cli("plugins", "list", variables={"MPSPROBE_PLUGINS_DIR": str(tmp_path / "no")}, process=False)
     assert result.code == 2
     assert "does not exist" in result.stderr
 
@@ -124,7 +124,7 @@ def test_the_variable_is_split_as_a_path(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_downloaded_folder_does_not_choose_what_runs(tmp_path: Path, value: str) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[tool.mpsprobe]\nplugins-dir = {value}\n", encoding="utf-8")
     _write(tmp_path, "runs_by_itself", "open('ran', 'w').close()")
-    result = run_cli("plugins", "list", cwd=tmp_path)
+    result = run_cli("plugins", "list", cwd=tmp_path, process=False)
     assert result.code == 2
     assert "plugins-dir is not read" in result.stderr
     assert not (tmp_path / "ran").exists()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import sys
-import types
+import importlib
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from meta_forward import build_on_meta, run_on_meta, run_once
 
 from mpsprobe.errors import MissingPackage, WorkloadError
 from mpsprobe.protocols import RunOptions
+from mpsprobe_hf import workload
 from mpsprobe_hf.workload import named
 
 
@@ -35,15 +35,12 @@ def vgg16(*, weights: Any = None) -> Vgg:
 
 
 @pytest.fixture
-def torchvision(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A stand-in for torchvision that has the one function."""
-    package, models = types.ModuleType("torchvision"), types.ModuleType("torchvision.models")
-    for module in (package, models):
-        module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    package.models = models  # type: ignore[attr-defined]
-    models.vgg16 = vgg16  # type: ignore[attr-defined]
-    return models
+def torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in that only mpsprobe sees: transformers would remember for good that torchvision is there."""
+    real = importlib.import_module
+    stand_in = {"torchvision.models": SimpleNamespace(vgg16=vgg16)}
+    monkeypatch.setattr("importlib.import_module", lambda name, package=None: stand_in.get(name) or real(name, package))
+    monkeypatch.setitem(workload.IMPORT_NAMES, "torchvision", "torch")
 
 
 def test_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +50,7 @@ def test_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.distribution == "torchvision"
 
 
-def test_build_and_train(torchvision: types.ModuleType) -> None:
+def test_build_and_train(torchvision: None) -> None:
     run = named("vgg16").build(RunOptions(phase="training", batch_size=2))
     assert run.architecture == "vgg16" and run.model.training
     assert run.kwargs["x"].shape == (2, 3, 224, 224)
@@ -61,13 +58,13 @@ def test_build_and_train(torchvision: types.ModuleType) -> None:
     assert run.model.classifier.weight.grad is not None
 
 
-def test_on_meta_with_a_dtype(torchvision: types.ModuleType) -> None:
+def test_on_meta_with_a_dtype(torchvision: None) -> None:
     run = build_on_meta(named("vgg16"), dtype="bfloat16")
     assert run_on_meta(run, training=False).dtype == torch.bfloat16
 
 
-def test_one_that_does_not_fit(torchvision: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> types.ModuleType:
+def test_one_that_does_not_fit(torchvision: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> ModuleType:
         raise RuntimeError("operator torchvision::nms does not exist")
 
     monkeypatch.setattr("importlib.import_module", broken)

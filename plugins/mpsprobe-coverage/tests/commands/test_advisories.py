@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_all_are_listed_with_their_releases() -> None:
-    result = run_cli("advisories", "list")
+    result = run_cli("advisories", "list", process=False)
     assert result.code == 0 and result.stderr == ""
     for one in all_advisories():
         assert one.id in result.stdout and one.title in " ".join(result.stdout.split())
@@ -55,27 +55,30 @@ def test_all_are_listed_with_their_releases() -> None:
 
 def test_those_of_a_release_and_an_operator() -> None:
     arguments = ("advisories", "list", "--torch", "2.10.0", "--operator", "scaled_dot_product_attention")
-    found = {one["id"] for one in run_cli(*arguments, "--format", "json").json()}
+    found = {one["id"] for one in run_cli(*arguments, "--format", "json", process=False).json()}
     assert {"attention-causal-half", "attention-two-pass-bounds", "attention-short-permuted"} == found
-    assert run_cli("advisories", "list", "--operator", "tanh").stdout.strip() == "no known wrong result"
-    assert run_cli("advisories", "list", "--operator", "tanh", "--format", "json").json() == []
+    assert run_cli("advisories", "list", "--operator", "tanh", process=False).stdout.strip() == "no known wrong result"
+    assert run_cli("advisories", "list", "--operator", "tanh", "--format", "json", process=False).json() == []
 
 
 def test_a_release_hears_of_the_macos_that_it_runs_on() -> None:
     def found(release: str) -> set[str]:
-        return {one["id"] for one in run_cli("advisories", "list", "--torch", release, "--format", "json").json()}
+        return {
+            one["id"]
+            for one in run_cli("advisories", "list", "--torch", release, "--format", "json", process=False).json()
+        }
 
     assert "linear-macos-13-2" in found("2.0.0") and "linear-macos-13-2" not in found("2.13.0")
 
 
 def test_one_is_shown_whole() -> None:
-    result = run_cli("advisories", "show", "attention-causal-half", "cumsum-bool")
+    result = run_cli("advisories", "show", "attention-causal-half", "cumsum-bool", process=False)
     shown = " ".join(result.stdout.split())
     for advisory in all_advisories():
         if advisory.id in ("attention-causal-half", "cumsum-bool"):
             for text in (advisory.title, advisory.symptom, advisory.workaround, advisory.basis, *advisory.sources):
                 assert text in shown
-    [document] = run_cli("advisories", "show", "cumsum-bool", "--format", "json").json()
+    [document] = run_cli("advisories", "show", "cumsum-bool", "--format", "json", process=False).json()
     assert document["torch"]["fixed"] == "2.4.0" and document["operators"] == ["aten::cumsum", "aten::cumsum.out"]
 
 
@@ -91,7 +94,7 @@ def test_one_is_shown_whole() -> None:
     ],
 )
 def test_errors_name_what_is_near(arguments: tuple[str, ...], said: str) -> None:
-    result = run_cli("advisories", *arguments)
+    result = run_cli("advisories", *arguments, process=False)
     assert result.code == 2 and result.stdout == ""
     assert said in result.stderr and "Traceback" not in result.stderr
 
@@ -123,7 +126,7 @@ def test_no_line_is_wider_than_the_pipe(columns: int) -> None:
     ],
 )
 def test_a_build_can_fail_for_it(folder: Path, arguments: tuple[str, ...], code: int) -> None:
-    result = run_cli("coverage", *arguments, cwd=folder)
+    result = run_cli("coverage", *arguments, cwd=folder, process=False)
     assert result.code == code, result.stderr
     assert ("attention-causal-half" in result.stdout) == ("2.12.1" in arguments[4] and "causal" in arguments[0] and
         "--dtype" in arguments)  # fmt: skip
@@ -131,7 +134,7 @@ def test_a_build_can_fail_for_it(folder: Path, arguments: tuple[str, ...], code:
 
 def test_the_report_says_where(folder: Path) -> None:
     arguments = ("coverage", "models.py:causal", *HALF, "--torch", "2.11.0,2.12.1,2.13.0", "-o", "report.json")
-    assert run_cli(*arguments, cwd=folder).code == 0
+    assert run_cli(*arguments, cwd=folder, process=False).code == 0
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     [match] = report["advisories"]
     assert match["id"] == "attention-causal-half" and match["calls"] == 1 and match["modules"] == ["(model)"]

@@ -1,4 +1,4 @@
-"""``mpsprobe coverage``: the installed command, on models of a few lines."""
+"""``mpsprobe coverage`` on models of a few lines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _coverage(folder: Path, *arguments: str, **options: Any) -> Any:
-    return run_cli("coverage", *arguments, cwd=folder, **options)
+    return run_cli("coverage", *arguments, cwd=folder, process=False, **options)
 
 
 CONTRACT = {

@@ -91,7 +91,7 @@ BAD = [
 @pytest.mark.parametrize(("arguments", "said"), BAD, ids=[" ".join(arguments) or "nothing" for arguments, _ in BAD])
 def test_it_says_what_is_wrong(folder: Path, arguments: list[str], said: list[str]) -> None:
     before = sorted(folder.rglob("*"))
-    result = run_cli("coverage", *arguments, cwd=folder)
+    result = run_cli("coverage", *arguments, cwd=folder, process=False)
     assert result.code == 2
     assert result.stdout == ""
     for words in said:
@@ -120,7 +120,7 @@ def test_a_path_that_cannot_be_written_is_told_before_the_work(folder: Path) -> 
         target = folder / "taken" / "report.json"
     else:
         target = folder / "models.py" / "report.json"
-    result = run_cli("coverage", "models.py:waits", "-o", target, cwd=folder, timeout=30)
+    result = run_cli("coverage", "models.py:waits", "-o", target, cwd=folder, timeout=30, process=False)
     (folder / "taken").chmod(0o700)
     assert result.code == 2 and "ready" not in result.stderr
     assert "Traceback" not in result.stderr and str(target.name) in result.stderr
@@ -129,9 +129,11 @@ def test_a_path_that_cannot_be_written_is_told_before_the_work(folder: Path) -> 
 def test_an_older_report_survives_a_failure_and_is_replaced_whole(folder: Path) -> None:
     report = folder / "report.json"
     report.write_text("old")
-    assert run_cli("coverage", "models.py:raises", "-o", report, cwd=folder).code == 2
+    assert run_cli("coverage", "models.py:raises", "-o", report, cwd=folder, process=False).code == 2
     assert report.read_text() == "old"
-    assert run_cli("coverage", "models.py:clean", "--torch", "2.13.0", "-o", report, cwd=folder).code == 0
+    assert (
+        run_cli("coverage", "models.py:clean", "--torch", "2.13.0", "-o", report, cwd=folder, process=False).code == 0
+    )
     assert report.read_text().startswith("{") and report.read_text().rstrip().endswith("}")
     assert {path.name for path in folder.iterdir()} == {"models.py", "taken", "report.json"}
 
@@ -162,6 +164,6 @@ def test_ctrl_c_leaves_nothing_behind(folder: Path, existing: bool) -> None:
 
 def test_the_environment_variable_is_an_option_too(folder: Path) -> None:
     variables = {"MPSPROBE_COVERAGE_TORCH": "1.11.0"}
-    result = run_cli("coverage", "models.py:clean", cwd=folder, variables=variables)
+    result = run_cli("coverage", "models.py:clean", cwd=folder, variables=variables, process=False)
     assert result.code == 2 and "1.11.0" in result.stderr
     assert os.environ.get("MPSPROBE_COVERAGE_TORCH") is None

@@ -69,7 +69,7 @@ def test_warnings_fail_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_json_has_all_of_it(tmp_path: Path) -> None:
     project = make_project(tmp_path, "print('{\"spoilt\": 1}')\nimport sys; sys.stderr.write('x')\n" + COMMAND)
-    found = run_cli("plugins", "check", project, "--format", "json").json()
+    found = run_cli("plugins", "check", project, "--format", "json", process=False).json()
     assert found["summary"] == {"errors": 0, "warnings": 1}
     assert found["contributes"] == {"command": ["hello-under-test"]}
     assert found["entry_points"] == {"mine": "under_test.plugin"}
@@ -81,10 +81,10 @@ def test_json_has_all_of_it(tmp_path: Path) -> None:
 
 
 def test_wrong_use_is_exit_code_2(tmp_path: Path) -> None:
-    result = run_cli("plugins", "check", "mpsprobe-exporter")
+    result = run_cli("plugins", "check", "mpsprobe-exporter", process=False)
     assert result.code == 2
     assert "unknown plugin 'mpsprobe-exporter'; did you mean 'mpsprobe-exporters'" in result.stderr
-    assert run_cli("plugins", "check").code == 2
+    assert run_cli("plugins", "check", process=False).code == 2
     project = make_project(tmp_path)
     for limit in ("nan", "0", "-1", "soon"):
         assert CliRunner().invoke(check, [str(project), "--time-limit", limit]).exit_code == 2
@@ -129,7 +129,7 @@ def test_a_name_of_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_that_is_no_package_is_told_apart_from_an_unknown_name(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
-    result = run_cli("plugins", "check", "plugins", cwd=tmp_path)
+    result = run_cli("plugins", "check", "plugins", cwd=tmp_path, process=False)
     assert result.code == 2
     assert "the folder 'plugins' has no pyproject.toml" in result.stderr
     assert "name the .py file" in result.stderr

@@ -114,8 +114,8 @@ def test_a_damaged_wheel_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_installed_command(tmp_path: Path) -> None:
-    result = run_cli("kernels", "build", "--wheel", make_wheel(tmp_path), "--check")
+    result = run_cli("kernels", "build", "--wheel", make_wheel(tmp_path), "--check", process=False)
     assert (result.code, result.stderr) == (1, "")
-    wrong = run_cli("kernels", "build", "--wheel", tmp_path / "nothing.whl")
+    wrong = run_cli("kernels", "build", "--wheel", tmp_path / "nothing.whl", process=False)
     assert (wrong.code, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("Error: there is no wheel ")

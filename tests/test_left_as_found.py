@@ -1,0 +1,114 @@
+"""A test that leaves its process changed fails, and is the one that is named."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.house.tree import ROOT
+
+LEAVING = """
+import colorsys, importlib, logging, os, signal, sys, types
+import torch, transformers
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Through(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+def test_nothing(): import this
+
+def test_environment(): os.environ["LEFT"] = "1"
+def test_folder(tmp_path): os.chdir(tmp_path)
+def test_signal(): signal.signal(signal.SIGTERM, print)
+def test_path(): sys.path.append("left")
+def test_root_logger(): logging.getLogger().setLevel(logging.ERROR)
+def test_dtype(): torch.set_default_dtype(torch.float64)
+def test_device(): torch.set_default_device("meta")
+def test_grad(): torch.set_grad_enabled(False)
+def test_threads(): torch.set_num_threads(torch.get_num_threads() + 1)
+def test_deterministic(): torch.use_deterministic_algorithms(True)
+def test_mode(): Through().__enter__()
+def test_replaced_module(): sys.modules["json"] = types.ModuleType("json")
+def test_removed_module(): del sys.modules["colorsys"]
+def test_made_up_module(): sys.modules["pynvml"] = types.ModuleType("pynvml")
+def test_barred_module(): sys.modules["torchaudio"] = None
+
+def test_temporary_module(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "short_lived.py").write_text("")
+    importlib.import_module("short_lived")
+
+def test_remembered(monkeypatch):
+    from transformers.utils import import_utils
+    import_utils.is_librosa_available.cache_clear()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: types.SimpleNamespace(loader=None))
+    assert import_utils.is_librosa_available()
+
+def test_imported_beside_a_fake(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchaudio", types.ModuleType("torchaudio"))
+    import transformers.models.vit.modeling_vit
+
+def test_put_back(monkeypatch, tmp_path):
+    monkeypatch.setenv("LEFT", "1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "json", types.ModuleType("json"))
+    with torch.no_grad():
+        logging.getLogger("mine").setLevel(logging.ERROR)
+
+def test_the_last_of_the_file(): pass
+"""
+SHARED = """
+import pytest, torch
+
+@pytest.fixture(scope="module")
+def doubles():
+    torch.set_default_dtype(torch.float64)
+
+def test_first(doubles): pass
+def test_last(doubles): pass
+"""
+SAID = {
+    "test_environment": "environment variables (LEFT)",
+    "test_folder": "the working folder",
+    "test_signal": "signal handlers (SIGTERM)",
+    "test_path": "sys.path (left)",
+    "test_root_logger": "the root logger",
+    "test_dtype": "torch's default dtype (torch.float32 before, torch.float64 after)",
+    "test_device": "torch's default device",
+    "test_grad": "torch's grad mode",
+    "test_threads": "torch's number of threads",
+    "test_deterministic": "torch's deterministic algorithms",
+    "test_mode": "torch's dispatch modes",
+    "test_replaced_module": "sys.modules['json']",
+    "test_removed_module": "sys.modules['colorsys']",
+    "test_made_up_module": "sys.modules['pynvml']",
+    "test_barred_module": "sys.modules['torchaudio']",
+    "test_temporary_module": "sys.modules['short_lived']",
+    "test_remembered": "is_librosa_available(), which remembers True",
+    "test_imported_beside_a_fake": "imported while torchaudio was made up",
+    "test_the_last_of_the_file": "Fixtures of this file do not leave as it was: signal handlers (SIGTERM)",
+    "test_last": "Fixtures of this file do not leave as it was: torch's default dtype",
+}
+
+
+def test_what_is_left_changed_is_named_with_its_test(tmp_path: Path) -> None:
+    (tmp_path / "test_each.py").write_text(LEAVING, encoding="utf-8")
+    (tmp_path / "test_shared.py").write_text(SHARED, encoding="utf-8")
+    options = ["-p", "tests.left_as_found", "-p", "no:randomly", "-p", "no:cacheprovider", "-rE", "--tb=line"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "500", "CI": "1"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    found = dict(re.findall(r"^ERROR \S+::(\w+) - (.*)$", ended.stdout, flags=re.MULTILINE))
+    assert found.keys() == SAID.keys(), ended.stdout
+    for test, said in SAID.items():
+        assert said in found[test], test
