@@ -1,15 +1,14 @@
 """Fails every test that does not leave its process as it found it, so that tests pass in any order and in any company.
 
 A plugin of pytest, which the ``conftest.py`` at the root loads. What is looked at: the state that contracts of plugins
-look at too (environment, working folder, signal handlers, torch's defaults and modes, …), the level of the root logger,
-``sys.modules``, and what other libraries remember. A module that is imported for the first time may stay.
+look at too (variables, working folder, signal handlers, torch's defaults and modes, …), ``sys.modules``, and what other
+libraries remember. A module that is imported for the first time may stay.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import re
 import sys
 import warnings
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mpsprobe_devkit.testing.contracts.process_state import process_state, put_back
+from mpsprobe.plugins.process_state import VARIABLE, changed, process_state, put_back
 
 State = dict[str, Any]
 BEFORE = pytest.StashKey[Mapping[str, Any]]()
@@ -66,18 +65,17 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 def _state() -> State:
     state = process_state(random_numbers=False)
     for name in OF_NOBODYS_TEST:
-        state["environment variables"].pop(name, None)
+        state.pop(VARIABLE + name, None)
     del state["the warnings filter"]  # pytest puts it back after each test
-    root = logging.getLogger()
-    return {**state, "the root logger": (root.level, root.disabled, root.manager.disable)}
+    return state
 
 
 def _not_as(before: State, modules: Mapping[str, Any], temporary: Path) -> list[str]:
     """What is no longer as it was, in words; it is put back, so that the tests that follow can pass."""
     after = _state()
-    changed = [name for name in before if before[name] != after[name]]
-    wrong = [f"{name} ({_difference(before[name], after[name])})" for name in changed]
-    put_back(before, changed)
+    names = changed(before, after)
+    wrong = [f"{name} ({_difference(before.get(name), after.get(name))})" for name in names]
+    put_back(before, names)
     if modules == sys.modules:
         return wrong
     replaced = _replaced(modules)
@@ -93,8 +91,6 @@ def _not_as(before: State, modules: Mapping[str, Any], temporary: Path) -> list[
 
 
 def _difference(before: Any, after: Any) -> str:
-    if isinstance(before, dict):
-        return ", ".join(sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key)))
     if isinstance(before, list):
         gone = [f"without {one}" for one in before if one not in after]
         return ", ".join(gone + [str(one) for one in after if one not in before])

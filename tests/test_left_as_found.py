@@ -72,7 +72,7 @@ def test_first(doubles): pass
 def test_last(doubles): pass
 """
 SAID = {
-    "test_environment": "environment variables (LEFT)",
+    "test_environment": "the variable LEFT",
     "test_folder": "the working folder",
     "test_signal": "signal handlers (SIGTERM)",
     "test_path": "sys.path (left)",

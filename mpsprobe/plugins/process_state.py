@@ -155,12 +155,16 @@ def _of_torch() -> dict[str, Part]:
     if torch is None or not hasattr(torch, "get_default_dtype"):
         return {}
 
+    def default_device() -> Any:
+        """``None`` where nobody has set one: to set the CPU instead would leave a mode behind."""
+        return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
+
     def set_random_numbers(state: bytes) -> None:
         torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
     return {
         "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-        "torch's default device": (torch.get_default_device, torch.set_default_device),
+        "torch's default device": (default_device, torch.set_default_device),
         "torch's grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
         "torch's inference mode": (torch.is_inference_mode_enabled, None),
         "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),

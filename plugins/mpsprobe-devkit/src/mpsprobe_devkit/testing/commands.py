@@ -131,17 +131,15 @@ def _run_here(
 @contextmanager
 def _put_back() -> Iterator[None]:
     """What the end of a process would undo is undone, and modules that only the command could import are forgotten."""
+    from mpsprobe.plugins.process_state import changed, process_state, put_back
     from mpsprobe.plugins.registry import use_registry
-    from mpsprobe_devkit.testing.contracts.process_state import process_state, put_back
 
-    streams, modules, before = (sys.argv, sys.stdin, sys.stdout, sys.stderr), set(sys.modules), process_state()
+    modules, before = set(sys.modules), process_state()
     try:
         with warnings.catch_warnings():
             yield
     finally:
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
-        after = process_state()
-        put_back(before, [name for name in before if before[name] != after[name]])
+        put_back(before, changed(before, process_state()))
         use_registry(None)
         new = sys.modules.keys() - modules
         known = {top: _can_be_imported(top) for top in {name.partition(".")[0] for name in new}}
