@@ -74,9 +74,9 @@ def test_last(doubles): pass
 SAID = {
     "test_environment": "the variable LEFT",
     "test_folder": "the working folder",
-    "test_signal": "signal handlers (SIGTERM)",
+    "test_signal": "the handler of SIGTERM",
     "test_path": "sys.path (left)",
-    "test_root_logger": "the root logger",
+    "test_root_logger": "the level of the root logger",
     "test_dtype": "torch's default dtype (torch.float32 before, torch.float64 after)",
     "test_device": "torch's default device",
     "test_grad": "torch's grad mode",
@@ -90,7 +90,7 @@ SAID = {
     "test_temporary_module": "sys.modules['short_lived']",
     "test_remembered": "is_librosa_available(), which remembers True",
     "test_imported_beside_a_fake": "imported while torchaudio was made up",
-    "test_the_last_of_the_file": "Fixtures of this file do not leave as it was: signal handlers (SIGTERM)",
+    "test_the_last_of_the_file": "Fixtures of this file do not leave as it was: the handler of SIGTERM",
     "test_last": "Fixtures of this file do not leave as it was: torch's default dtype",
 }
 
