@@ -110,7 +110,8 @@ def _parts() -> dict[str, Part]:
     import tracemalloc
 
     root = logging.getLogger()
-    parts: dict[str, Part] = {
+    signals = [name for name in SIGNALS if hasattr(signal, name)]
+    return {
         **FEW,
         "sys.path": (lambda: list(sys.path), partial(sys.path.__setitem__, slice(None))),
         "sys.argv": (lambda: list(sys.argv), partial(setattr, sys, "argv")),
@@ -125,13 +126,10 @@ def _parts() -> dict[str, Part]:
         "the handlers of the root logger": (lambda: list(root.handlers), None),
         "the level of the root logger": (lambda: root.level, root.setLevel),
         "Python's random numbers": (random.getstate, random.setstate),
+        **{f"the handler of {one}": (partial(signal.getsignal, getattr(signal, one)), None) for one in signals},
         **_of_numpy(),
         **_of_torch(),
     }
-    for name in SIGNALS:
-        if hasattr(signal, name):
-            parts[f"the handler of {name}"] = (partial(signal.getsignal, getattr(signal, name)), None)
-    return parts
 
 
 def _of_numpy() -> dict[str, Part]:
