@@ -56,8 +56,8 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
     [
         ("None", "returned a NoneType, not a list of Diagnosis"),
         ("['x']", "returned a str in its list, not a Diagnosis"),
-        ("[Diagnosis('bad', 'x')]", "the level 'bad' is none of ok, note, warning, error"),
-        ("[Diagnosis('ok', 5)]", "should be a text"),
+        ("[Diagnosis('bad', 'x')]", "a Diagnosis has the level 'bad', which is none of ok, note, warning, error"),
+        ("[Diagnosis('ok', 5)]", "a Diagnosis has a int as its message, which should be str"),
         ("1 / 0", "ZeroDivisionError"),
     ],
 )
