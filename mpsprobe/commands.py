@@ -86,7 +86,7 @@ class OpenGroup(click.Group):
         except Exception as error:
             name = self.prefix + (ctx.invoked_subcommand or "")
             owner = self.registry(ctx).owner("command", name)
-            if owner is None or owner.found == CORE or type(error).__name__ == "ReaderGone":
+            if owner is None or owner.found == CORE:
                 raise
             refuse(f"the command '{printable(name)}'", owner, f"failed: {describe(error)}", error)
 

@@ -19,22 +19,31 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadDeclaration:
+class Declaration:
+    """What every declaration of a hook has; hooks return one of the classes below.
+
+    Args:
+        name: what the user types, and what reports and messages call it: lower case, digits, ``-``, ``.`` and ``_``.
+        target: ``"package.module:attribute"``: an object of the kind, or a class made without arguments.
+        summary: one line about it, for ``--help`` and the lists.
+    """
+
+    name: str
+    target: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadDeclaration(Declaration):
     """Something to run. ``target`` is a callable that takes the name and returns a ``Workload``.
 
     Args:
-        name: what the user types: lower case, digits, ``-`` and ``.``.
-        target: ``"package.module:attribute"``; called as ``attribute(name)``.
-        summary: one line for ``mpsprobe workloads list``.
         family: a heading to list it under ("text", "vision", "audio", …).
         framework: what it is written in; a scanner names those that it can read.
         phases: which of ``inference`` and ``training`` it supports.
         requires: distributions that it needs beside the plugin's own dependencies.
     """
 
-    name: str
-    target: str
-    summary: str
     family: str = "other"
     framework: str = "torch"
     phases: tuple[str, ...] = PHASES
@@ -42,126 +51,87 @@ class WorkloadDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
-class ScannerDeclaration:
-    """What turns a workload into a coverage report.
-
-    ``target`` resolves to a ``Scanner``, or to a class of them that is made without arguments; so
-    do the targets of exporters, devices and probes.
+class ScannerDeclaration(Declaration):
+    """What turns a workload into a coverage report. ``target`` resolves to a ``Scanner``.
 
     Args:
-        name: what reports and messages call it.
-        target: ``"package.module:attribute"``.
-        summary: one line about it.
         frameworks: those that it reads, as workloads declare theirs.
     """
 
-    name: str
-    target: str
-    summary: str
     frameworks: tuple[str, ...] = ("torch",)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTablesDeclaration:
+class KernelTablesDeclaration(Declaration):
     """The kernel tables of one backend of torch. ``target`` resolves to a ``KernelTables``.
 
-    Args:
-        name: the backend, as the user types it after ``--backend`` (``xpu``).
-        target: ``"package.module:attribute"``; resolves to a ``KernelTables``.
-        summary: one line about it.
+    ``name`` is the backend, as the user types it after ``--backend`` (``xpu``).
     """
 
-    name: str
-    target: str
-    summary: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ExporterDeclaration:
+class ExporterDeclaration(Declaration):
     """What turns a report into something else. ``target`` resolves to an ``Exporter``.
 
+    ``name`` is what the user types after ``--format`` or ``--to``.
+
     Args:
-        name: what the user types after ``--format`` or ``--to``.
         extension: of the file that it writes, with the dot; ``-o report.md`` finds ``markdown`` by it.
         binary: whether it renders bytes; then it never goes to a terminal.
         kinds: the kinds of report that it reads.
         folder: whether it writes files into a folder (a ``FolderExporter``); then it has no extension.
-        target: ``"package.module:attribute"``.
-        summary: one line about it.
     """
 
-    name: str
-    target: str
-    summary: str
     extension: str
     binary: bool = False
     kinds: tuple[str, ...] = ("coverage", "coverage-matrix")
     folder: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceDeclaration:
+class DeviceDeclaration(Declaration):
     """What runs a workload (``mps``, ``cuda``, ``cpu``). ``target`` resolves to a ``Device``.
 
-    Args:
-        name: what the user types after ``--device``: torch's name of it.
-        target: ``"package.module:attribute"``.
-        summary: one line about it.
+    ``name`` is what the user types after ``--device``: torch's name of it.
     """
 
-    name: str
-    target: str
-    summary: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeDeclaration:
+class ProbeDeclaration(Declaration):
     """What measures during a run. ``target`` resolves to a ``Probe``.
 
+    ``name`` is what the user types after ``--probe``.
+
     Args:
-        name: what the user types after ``--probe``.
-        target: ``"package.module:attribute"``.
-        summary: one line about it.
         default: whether it runs without being named; one that takes long, or slows the machine down, should not.
     """
 
-    name: str
-    target: str
-    summary: str
     default: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerDeclaration:
+class RunnerDeclaration(Declaration):
     """A library's own loop around a workload's steps (``trainer``, …). ``target`` resolves to a ``Runner``.
 
+    ``name`` is what the user types after ``--runner``.
+
     Args:
-        name: what the user types after ``--runner``.
-        target: ``"package.module:attribute"``.
-        summary: one line about it.
         phases: which of ``inference`` and ``training`` it runs.
     """
 
-    name: str
-    target: str
-    summary: str
     phases: tuple[str, ...] = ("training",)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandDeclaration:
-    """A command of the CLI. ``target`` resolves to a ``click.Command``; ``summary`` is its help line.
+class CommandDeclaration(Declaration):
+    """A command of the CLI. ``target`` resolves to a ``click.Command``.
 
-    Args:
-        name: what the user types after ``mpsprobe``; ``GROUP COMMAND`` adds to a group that another plugin may have
-            declared (``kernels build``).
-        target: ``"package.module:attribute"``.
-        summary: one line for ``mpsprobe --help``.
+    ``name`` is what the user types after ``mpsprobe``; ``GROUP COMMAND`` adds to a group that another plugin may have
+    declared (``kernels build``).
     """
 
-    name: str
-    target: str
-    summary: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +147,6 @@ class DoctorFinding:
     level: str
     message: str
     hint: str | None = None
-
-
-Declaration = (
-    WorkloadDeclaration
-    | ScannerDeclaration
-    | KernelTablesDeclaration
-    | ExporterDeclaration
-    | DeviceDeclaration
-    | ProbeDeclaration
-    | RunnerDeclaration
-    | CommandDeclaration
-)
-"""Whatever a hook returns to say what a plugin offers."""
 
 
 def resolve(target: str) -> Any:

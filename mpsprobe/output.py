@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import os
 import shutil
@@ -14,11 +13,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mpsprobe.errors import OutputError
+from mpsprobe.streams import ReaderGone, write_stdout
 from mpsprobe.suggestions import printable
 
-
-class ReaderGone(Exception):
-    """Whoever read our standard output closed it (``| head``). The CLI ends quietly on it."""
+__all__ = [
+    "ReaderGone", "as_bytes", "check_folder", "check_writable", "deliver", "write_atomically", "write_folder",
+    "write_stdout",
+]  # fmt: skip
 
 
 def check_writable(path: str | Path) -> None:
@@ -89,29 +90,6 @@ def check_folder(path: str | Path) -> None:
         Path(tempfile.mkdtemp(prefix=".mpsprobe-", dir=nearest)).rmdir()
 
 
-def write_stdout(data: str | bytes) -> None:
-    """Write ``data`` to standard output; text ends with a line end, bytes are passed on as they are.
-
-    Raises:
-        ReaderGone: the reader closed the pipe.
-        OutputError: it cannot be written for another reason (a full disk behind ``>``).
-    """
-    stream = sys.stdout
-    if stream is None:  # started without one (`>&-`, a windowed Python)
-        return
-    try:
-        if isinstance(data, bytes):
-            stream.flush()
-            stream.buffer.write(data)
-        else:
-            stream.write(data if data.endswith("\n") or not data else data + "\n")
-        stream.flush()
-    except OSError as error:
-        if is_reader_gone(error):
-            raise ReaderGone from error
-        raise OutputError(f"cannot write to standard output: {error.strerror}") from error
-
-
 def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> None:
     """Write ``data``, whole or in pieces, to the file ``path``, or to standard output for ``None`` and ``-``.
 
@@ -119,35 +97,15 @@ def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> Non
         OutputError: it cannot be written, or bytes would go to a terminal.
         ReaderGone: the reader of standard output closed the pipe.
     """
+    pieces: Iterable[str | bytes] = [data] if isinstance(data, (str, bytes)) else data
     if path is not None and str(path) != "-":
         with _replacing(path) as stream:
-            for piece in [as_bytes(data)] if isinstance(data, (str, bytes)) else data:
-                stream.write(piece)
-        return
-    if not isinstance(data, (str, bytes)):
-        for piece in data:
-            write_stdout(piece)
+            stream.writelines(map(as_bytes, pieces))
         return
     if isinstance(data, bytes) and sys.stdout is not None and sys.stdout.isatty():
         raise OutputError("this format is binary and would garble the terminal", "Name a file: -o PATH")
-    write_stdout(data)
-
-
-def is_reader_gone(error: BaseException) -> bool:
-    """Whether ``error`` says that the other end of a pipe is closed; Windows reports it as ``EINVAL``."""
-    if isinstance(error, (BrokenPipeError, ReaderGone)):
-        return True
-    return isinstance(error, OSError) and (
-        error.errno == errno.EPIPE or (sys.platform == "win32" and error.errno == errno.EINVAL)
-    )
-
-
-def discard_stdout() -> None:
-    """Send what is left in the buffer of standard output nowhere, so that the interpreter's last flush is quiet."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    for piece in pieces:
+        write_stdout(piece)
 
 
 def _final_target(path: str | Path) -> Path:

@@ -9,10 +9,12 @@ then this file, then defaults. A table named like a command holds that command's
     phase = "training"
 """
 
+# ruff: noqa: PTH100, PTH113, PTH118, PTH120, PTH123
+# Importing pathlib costs more than reading the settings.
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import UsageError
@@ -22,58 +24,58 @@ FILE_NAME = "pyproject.toml"
 NOT_FROM_A_FILE = {"plugins_dir"}
 
 
-def nearest_pyproject(start: Path) -> Path | None:
-    """The ``pyproject.toml`` in ``start`` or the nearest folder above it; ``None`` where there is none."""
-    for folder in (start, *start.parents):
-        candidate = folder / FILE_NAME
-        try:
-            if candidate.is_file():
-                return candidate
-        except OSError:  # a folder that may not be looked into holds no settings for us
-            continue
+def nearest_pyproject(start: str | os.PathLike[str]) -> str | None:
+    """The path of the ``pyproject.toml`` in ``start`` or the nearest folder above it; ``None`` where there is none."""
+    folder, below = os.path.abspath(start), ""
+    while folder != below:
+        candidate = os.path.join(folder, FILE_NAME)
+        if os.path.isfile(candidate):
+            return candidate
+        folder, below = os.path.dirname(folder), folder
     return None
 
 
-def read_settings(start: Path | None = None) -> dict[str, Any]:
+def read_settings(start: str | os.PathLike[str] = ".") -> dict[str, Any]:
     """What ``[tool.mpsprobe]`` says, as click's ``default_map``: flags with ``_`` for ``-``, tables by command.
 
     Raises:
         UsageError: the file has such a table and cannot be read, or a value no flag could take.
     """
     try:
-        path = nearest_pyproject(start or Path.cwd())
+        path = nearest_pyproject(start)
     except OSError:  # the current folder was deleted
         return {}
     if path is None:
         return {}
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
-        raise UsageError(f"cannot read {printable(str(path))}: {error.strerror}") from error
+        raise UsageError(f"cannot read {printable(path)}: {error.strerror}") from error
     if b"mpsprobe" not in content:  # most files; parsing TOML costs more than the rest of the start-up
         return {}
     table = _own_table(content, path)
     if refused := NOT_FROM_A_FILE & {_parameter(key, None) for key in table}:
         name = refused.pop().replace("_", "-")
         raise UsageError(
-            f"{printable(str(path))}: tool.mpsprobe.{name} is not read: a folder that came with a download must not "
+            f"{printable(path)}: tool.mpsprobe.{name} is not read: a folder that came with a download must not "
             "decide which code runs",
             f"Use the flag --{name}, or its variable.",
         )
     return {_parameter(key, value): _checked(value, f"tool.mpsprobe.{key}", path) for key, value in table.items()}
 
 
-def _own_table(content: bytes, path: Path) -> Mapping[str, Any]:
+def _own_table(content: bytes, path: str) -> Mapping[str, Any]:
     import tomllib
 
     try:
         document = tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{printable(str(path))} is not valid TOML: {printable(str(error))}") from error
+        raise UsageError(f"{printable(path)} is not valid TOML: {printable(str(error))}") from error
     tool = document.get("tool")
     table = tool.get("mpsprobe", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
-        raise UsageError(f"{printable(str(path))}: [tool.mpsprobe] is not a table")
+        raise UsageError(f"{printable(path)}: [tool.mpsprobe] is not a table")
     return table
 
 
@@ -82,11 +84,11 @@ def _parameter(key: str, value: Any) -> str:
     return key if isinstance(value, dict) else key.replace("-", "_")
 
 
-def _checked(value: Any, where: str, path: Path) -> Any:
+def _checked(value: Any, where: str, path: str) -> Any:
     if isinstance(value, dict):
         return {_parameter(key, one): _checked(one, f"{where}.{key}", path) for key, one in value.items()}
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, (str, int, float, bool)) for item in items):
         problem = "should be text, a number, true or false, or a list of these"
-        raise UsageError(f"{printable(str(path))}: {printable(where)} {problem}")
+        raise UsageError(f"{printable(path)}: {printable(where)} {problem}")
     return value

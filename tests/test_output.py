@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import OutputError
-from mpsprobe.output import check_writable, deliver, is_reader_gone, write_atomically, write_folder, write_stdout
+from mpsprobe.output import check_writable, deliver, write_atomically, write_folder, write_stdout
+from mpsprobe.streams import is_reader_gone
 
 
 @pytest.mark.parametrize("data", ["text ✓\r\nnext\n", b"\x00\xff", ""])

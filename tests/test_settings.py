@@ -28,7 +28,7 @@ def test_the_nearest_file_counts_even_without_our_table(tmp_path: Path) -> None:
     inner = _write(tmp_path / "inner", "[project]\nname = 'x'")
     deep = inner / "a" / "b"
     deep.mkdir(parents=True)
-    assert nearest_pyproject(deep) == inner / "pyproject.toml"
+    assert nearest_pyproject(deep) == str(inner / "pyproject.toml")
     assert read_settings(deep) == {}
     assert read_settings(tmp_path) == {"debug": True}
 

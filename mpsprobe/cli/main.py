@@ -49,9 +49,9 @@ def _run(arguments: list[str]) -> int:
 
     from mpsprobe.cli.group import debug_wanted, main_group
     from mpsprobe.errors import MpsprobeError
-    from mpsprobe.output import ReaderGone, is_reader_gone
     from mpsprobe.plugins.registry import use_registry
     from mpsprobe.settings import read_settings
+    from mpsprobe.streams import is_reader_gone
 
     _make_printable()
     use_registry(None)  # a second call in one process (a test, a notebook) has its own switches
@@ -82,11 +82,9 @@ def _run(arguments: list[str]) -> int:
             _show_traceback()
         _explain(error.message, error.hint)
         return error.exit_code
-    except (ReaderGone, OSError) as error:
-        if is_reader_gone(error):
-            raise BrokenPipeError from error
-        return _unexpected(error)
-    except Exception as error:  # noqa: BLE001 - the last place where it can be told in a sentence
+    except Exception as error:  # the last place where it can be told in a sentence
+        if isinstance(error, OSError) and is_reader_gone(error):
+            raise
         return _unexpected(error)
     return 0
 
@@ -128,7 +126,7 @@ def _make_printable() -> None:
 
 def _flush_failed(error: OSError) -> int:
     """The exit code when standard output took no more; the interpreter's own flush must not complain again."""
-    from mpsprobe.output import discard_stdout, is_reader_gone
+    from mpsprobe.streams import discard_stdout, is_reader_gone
 
     discard_stdout()
     if is_reader_gone(error):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -10,9 +9,9 @@ import click
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName
-from mpsprobe.output import write_stdout
 from mpsprobe.plugins.loading import Plugin
 from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe.streams import write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 
@@ -44,7 +43,7 @@ def list_command(format_name: str) -> None:
     registry = get_registry()
     found = [_plain(registry, plugin) for plugin in registry.plugins()]
     if format_name == "json":
-        write_stdout(json.dumps(found, indent=2))
+        write_json(found)
         return
     rows = [("NAME", "DISTRIBUTION", "VERSION", "STATUS", "CONTRIBUTES")]
     for one in found:
@@ -66,7 +65,7 @@ def show_command(name: str, format_name: str) -> None:
         registry.contributions(plugin)  # all of them: which names are taken shows when everybody was asked
     found = [_plain(registry, plugin) for plugin in matching]
     if format_name == "json":
-        write_stdout(json.dumps(found, indent=2))
+        write_json(found)
         return
     write_stdout("\n\n".join(_described(one) for one in found))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,8 @@ import click
 
 from mpsprobe.cli.listing import aligned, format_option
 from mpsprobe.errors import install_command
-from mpsprobe.output import write_stdout
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.streams import write_json, write_stdout
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import WorkloadDeclaration
@@ -46,7 +45,7 @@ def list_command(format_name: str) -> None:
     registry = get_registry()
     found = registry.workloads().values()
     if format_name == "json":
-        write_stdout(json.dumps([_plain(one, registry.owner("workload", one.name)) for one in found], indent=2))
+        write_json([_plain(one, registry.owner("workload", one.name)) for one in found])
         return
     if not found:
         click.echo(f"No plugin that is installed has workloads: {install_command('mpsprobe-hf')}", err=True)
@@ -66,7 +65,7 @@ def show_command(name: str, format_name: str) -> None:
     registry = get_registry()
     facts = {**_plain(*registry.workload_and_owner(name)), **registry.workload(name).describe()}
     if format_name == "json":
-        write_stdout(json.dumps(facts, indent=2, default=str))
+        write_json(facts)
     else:
         write_stdout(aligned(list(_rows(facts))))
 

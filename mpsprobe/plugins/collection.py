@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import KINDS, Catalogue, checked
-from mpsprobe.plugins.containment import Outcome
 from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.plugins.loading import HookFailed, Plugin
 from mpsprobe.plugins.plugin_files import find_in_folders
@@ -87,19 +87,38 @@ class Collection:
         """The names of one kind; asks every plugin at the first question."""
         if kind not in self._catalogues:
             catalogue = Catalogue(kind)
-            for plugin, declared in self._declared(kind):
+            hook, expected = KINDS[kind]
+            for plugin, declared in self.answers(hook, partial(checked, hook=hook, expected=expected)):
                 catalogue.add(plugin, declared)
             self._catalogues[kind] = catalogue
-            for conflict in catalogue.told():
-                self._conflict(conflict.about, conflict.line)
+            for about, line in catalogue.told():
+                self._say(about, line, "Without --strict-plugins the command goes on without these names.")
         return self._catalogues[kind]
 
-    def ask(self, plugin: Plugin, hook: str, **arguments: Any) -> Any:
-        """What ``plugin`` answers. Raises as ``loading.call``."""
-        if hook not in plugin.hooks:
-            return None
-        [outcome] = loading.call_each(self._manager, [plugin], hook, **arguments)
-        return self._told_answer(plugin, hook, arguments, outcome)
+    def answers(
+        self, hook: str, judge: Callable[[Any], Any], *, lets_out: bool = False, **arguments: Any
+    ) -> Iterator[tuple[Plugin, Any]]:
+        """What ``judge`` makes of each plugin's answer to ``hook``; one that fails is told and left out.
+
+        Args:
+            judge: raises ``HookFailed`` where the answer is wrong.
+            lets_out: an ``MpsprobeError`` is for the user and not the plugin's failure.
+        """
+        asked = [plugin for plugin in self.plugins() if hook in plugin.hooks]
+        for plugin, outcome in loading.call_each(self._manager, asked, hook, **arguments):
+            self._trace.call(plugin, hook, arguments, outcome)
+            try:
+                judged = judge(loading.answer_of(outcome, hook))
+            except MpsprobeError as error:
+                if lets_out:
+                    raise
+                self.failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
+            except HookFailed as error:
+                self.failed(plugin, str(error))
+                if error.hangs:
+                    plugin.hooks = ()  # the next one would take as long
+            else:
+                yield plugin, judged
 
     def made(self, what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
         """The object behind a declaration. Raises as ``loading.make``."""
@@ -117,22 +136,19 @@ class Collection:
         plugin.status, plugin.reason = "failed", plugin.reason or reason
         if reason not in plugin.problems:
             plugin.problems.append(reason)
-        self._say(plugin, f"is left out: {reason}")
+        self._left_out(plugin, reason)
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _say(self, plugin: Plugin, text: str) -> None:
-        line = f"plugin '{printable(plugin.found.name)}' of {printable(plugin.owner)} {text}"
-        if self._strict:
-            raise PluginError(line, "Without --strict-plugins the command goes on without it.")
-        key = f"{plugin.owner}:{plugin.found.name}"
-        if key not in self._told:
-            self._told.add(key)
-            self._tell(line)
+    def _left_out(self, plugin: Plugin, reason: str) -> None:
+        line = f"plugin '{printable(plugin.found.name)}' of {printable(plugin.owner)} is left out: {reason}"
+        about = f"{plugin.owner}:{plugin.found.name}"
+        self._say(about, line, "Without --strict-plugins the command goes on without it.")
 
-    def _conflict(self, about: str, line: str) -> None:
+    def _say(self, about: str, line: str, hint: str) -> None:
+        """Tell ``line``, once for each thing that it is about."""
         if self._strict:
-            raise PluginError(line, "Without --strict-plugins the command goes on without these names.")
+            raise PluginError(line, hint)
         if about not in self._told:
             self._told.add(about)
             self._tell(line)
@@ -150,7 +166,7 @@ class Collection:
         if plugin.status == "failed":
             self.failed(plugin, plugin.reason or "")
         elif plugin.status == "incompatible":
-            self._say(plugin, f"is left out: {plugin.reason}")
+            self._left_out(plugin, plugin.reason or "")
         elif plugin.problems:  # it goes on, with hooks that are deprecated
             name, owner = printable(plugin.found.name), printable(plugin.owner)
             self._tell(f"plugin '{name}' of {owner}: {'; '.join(plugin.problems)}")
@@ -162,28 +178,3 @@ class Collection:
         known = {"*"} | {one.name for one in found} | {one.distribution for one in found}
         for name in sorted(self.blocked - known):
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
-
-    def _declared(self, kind: str) -> Iterator[tuple[Plugin, list[Any]]]:
-        """What each plugin declares of ``kind``; nothing for one whose hook failed, which is told."""
-        hook, declaration_type = KINDS[kind]
-        asked = [plugin for plugin in self.plugins() if hook in plugin.hooks]
-        for plugin, outcome in zip(asked, loading.call_each(self._manager, asked, hook), strict=True):
-            declared: list[Any] = []
-            try:
-                declared = checked(self._told_answer(plugin, hook, {}, outcome), hook, declaration_type)
-            except MpsprobeError as error:
-                self.failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
-            except HookFailed as error:
-                self.failed(plugin, str(error))
-                if error.hangs:
-                    plugin.hooks = ()  # the next one would take as long
-            yield plugin, declared
-
-    def _told_answer(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], outcome: Outcome) -> Any:
-        try:
-            answer = loading.answer_of(outcome, hook)
-        except BaseException as error:
-            self._trace.call(plugin, hook, arguments, f"raised {loading.describe(error)}", outcome.took_ns)
-            raise
-        self._trace.call(plugin, hook, arguments, answer, outcome.took_ns)
-        return answer

@@ -1,18 +1,19 @@
 """Finds the installed plugins: the entry points of the group ``mpsprobe``. Imports none of them.
 
-Two ways give the same answer, and a test holds them against each other. Where everything on
-``sys.path`` is a folder, the metadata folders are read here: importing ``importlib.metadata`` costs
-20 ms, a fifth of ``mpsprobe --help``, because of the mail parser that it brings. Where there is a
-zip file or an import hook with distributions of its own, ``importlib.metadata`` is asked.
+Two ways give the same answer, and a test compares them. Where everything on ``sys.path`` is a folder, the metadata
+folders are read here: importing ``importlib.metadata`` costs a fifth of ``mpsprobe --help``, because of the mail parser
+that it brings. Where there is a zip file or an import hook with distributions of its own, ``importlib.metadata`` is
+asked.
 """
 
+# ruff: noqa: PTH113, PTH118, PTH122, PTH123, PTH208
+# Importing pathlib costs more than all that is asked of it here.
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from mpsprobe import __version__
 from mpsprobe.plugins.requirements import specifier_of_ours
@@ -62,7 +63,7 @@ def find_plugins() -> list[FoundPlugin]:
 
 def _only_folders() -> bool:
     """Whether the metadata of everything importable lies in plain folders on ``sys.path``."""
-    if any(os.path.isfile(entry) or entry.endswith(".egg") for entry in sys.path):  # noqa: PTH113 - may be no path
+    if any(os.path.isfile(entry) or entry.endswith(".egg") for entry in sys.path):
         return False
     others = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "PathFinder"]
     return not any(hasattr(finder, "find_distributions") for finder in others)
@@ -72,28 +73,27 @@ def _from_folders() -> Iterator[FoundPlugin]:
     seen: set[str] = set()
     for entry in sys.path:
         try:
-            names = sorted(os.listdir(entry or "."))  # noqa: PTH208 - a Path for each of a thousand names is slow
+            names = sorted(name for name in os.listdir(entry or ".") if name.endswith(tuple(METADATA_FILES)))
         except OSError:
             continue
         for name in names:
-            suffix = name[name.rfind(".") :]
-            if suffix not in METADATA_FILES:
-                continue
-            normalized = name.removesuffix(suffix).partition("-")[0].lower().replace(".", "_")
+            stem, suffix = os.path.splitext(name)
+            normalized = _normalized(stem.partition("-")[0])
             if normalized not in seen:  # what comes first on sys.path hides the rest
                 seen.add(normalized)
-                yield from _from_folder(Path(entry, name), METADATA_FILES[suffix])
+                yield from _from_folder(os.path.join(entry, name), METADATA_FILES[suffix])
 
 
-def _from_folder(folder: Path, metadata_file: str) -> Iterator[FoundPlugin]:
+def _from_folder(folder: str, metadata_file: str) -> Iterator[FoundPlugin]:
     """The entry points in one metadata folder; a file that cannot be read is a plugin with a problem."""
     try:
-        content = (folder / "entry_points.txt").read_bytes()
+        with open(os.path.join(folder, "entry_points.txt"), "rb") as file:
+            content = file.read()
     except OSError:
         return
     if GROUP.encode() not in content:
         return
-    name, version, requires = _read_metadata(folder / metadata_file)
+    name, version, requires = _read_metadata(os.path.join(folder, metadata_file))
     try:
         points = list(_parse(content.decode("utf-8")))
     except ValueError as error:
@@ -120,28 +120,28 @@ def _parse(text: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), target.partition("[")[0].strip()  # extras in brackets are of the past
 
 
-def _read_metadata(metadata: Path) -> tuple[str, str, tuple[str, ...]]:
+def _read_metadata(path: str) -> tuple[str, str, tuple[str, ...]]:
     """Name, version, and what it requires of mpsprobe; ``?`` and nothing where a damaged file does not say."""
-    found = {"name": "?", "version": "?"}
-    requires = []
+    found: dict[str, list[str]] = {}
     try:
-        text = metadata.read_text(encoding="utf-8", errors="replace")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in iter(file.readline, "\n"):  # the headers end with an empty line
+                if not line:
+                    break
+                key, _, value = line.partition(":")
+                found.setdefault(key.lower(), []).append(value.strip())
     except OSError:
-        text = ""
-    for line in text.splitlines():
-        if not line:  # the end of the headers
-            break
-        key, _, value = line.partition(":")
-        key = key.lower()
-        if key in found and value.strip():
-            found[key] = value.strip()
-        elif key == "requires-dist":
-            requires.append(value)
-    return found["name"], found["version"], _of_ours(requires)
+        pass
+    name, version = (found.get(key, [""])[-1] or "?" for key in ("name", "version"))
+    return name, version, _of_ours(found.get("requires-dist", ()))
 
 
 def _of_ours(requirements: Iterable[str]) -> tuple[str, ...]:
     return tuple(found for one in requirements if (found := specifier_of_ours(one)) is not None)
+
+
+def _normalized(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
 
 
 def _from_importlib() -> Iterator[FoundPlugin]:
@@ -158,7 +158,6 @@ def _from_importlib() -> Iterator[FoundPlugin]:
             requires = _of_ours(distribution.requires or ())
         except Exception:  # noqa: BLE001 - Python 3.11 to 3.14 raise different things; without a name it is nobody's
             continue
-        normalized = name.lower().replace("-", "_").replace(".", "_")
-        if normalized not in seen:
-            seen.add(normalized)
+        if _normalized(name) not in seen:
+            seen.add(_normalized(name))
             yield from (FoundPlugin(point, name, version, target, requires=requires) for point, target in points)

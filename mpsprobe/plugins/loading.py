@@ -7,7 +7,7 @@ import itertools
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -82,17 +82,15 @@ def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
 
 def load_each(manager: pluggy.PluginManager, found: Sequence[FoundPlugin]) -> list[tuple[Plugin, int]]:
     """``load`` for many, with the ns that each import took."""
-    refused = [_refused(one) for one in found]
-    wanted = [one for one, plugin in zip(found, refused, strict=True) if plugin is None]
-    outcomes = iter(each_within_limit([partial(_module, one) for one in wanted], time_limit()))
-    loaded = []
-    for one, plugin in zip(found, refused, strict=True):
-        if plugin is not None:
-            loaded.append((plugin, 0))
-            continue
-        outcome = next(outcomes)
-        loaded.append((_registered(manager, one, outcome), outcome.took_ns))
-    return loaded
+    refused = {one: plugin for one in found if (plugin := _refused(one)) is not None}
+    wanted = [one for one in found if one not in refused]
+    outcomes = dict(
+        zip(wanted, each_within_limit([partial(_module, one) for one in wanted], time_limit()), strict=True)
+    )
+    return [
+        (_registered(manager, one, outcomes[one]), outcomes[one].took_ns) if one in outcomes else (refused[one], 0)
+        for one in found
+    ]
 
 
 def _refused(found: FoundPlugin) -> Plugin | None:
@@ -155,35 +153,30 @@ def _missing(found: FoundPlugin) -> str:
     return f" (not installed, or in another version: {', '.join(lacking)})" if lacking else ""
 
 
-def call(manager: pluggy.PluginManager, plugin: Plugin, hook: str, **arguments: Any) -> Any:
-    """What ``plugin`` answers to ``hook``; ``None`` where it does not implement it.
+def call_each(
+    manager: pluggy.PluginManager, plugins: Sequence[Plugin], hook: str, **arguments: Any
+) -> Iterator[tuple[Plugin, Outcome]]:
+    """What comes of asking each of ``plugins``, which have ``hook``; for ``answer_of``."""
+    functions = {one.plugin_name: one for one in getattr(manager.hook, hook).get_hookimpls()}
+    asks = []
+    for plugin in plugins:
+        implementation = functions[_key(plugin.found)]
+        given = (arguments[name] for name in implementation.argnames)
+        asks.append(partial(_whole, partial(implementation.function, *given)))
+    if hook in UNLIMITED:  # the next one is asked when it is needed
+        outcomes: Iterator[Outcome] = (each_within_limit([ask], 0)[0] for ask in asks)
+    else:
+        outcomes = iter(each_within_limit(asks, time_limit() * LONGER.get(hook, 1)))
+    return zip(plugins, outcomes, strict=True)
 
-    A lazy answer (a generator) is run to its end here, where its exceptions are still the plugin's.
+
+def answer_of(outcome: Outcome, hook: str) -> Any:
+    """The answer in ``outcome``; a lazy one (a generator) was run to its end where its exceptions are the plugin's.
 
     Raises:
         HookFailed: it raised, or tried to end the process.
         MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
     """
-    return answer_of(call_each(manager, [plugin], hook, **arguments)[0], hook)
-
-
-def call_each(manager: pluggy.PluginManager, plugins: Sequence[Plugin], hook: str, **arguments: Any) -> list[Outcome]:
-    """What comes of asking each of ``plugins``; ``answer_of`` makes an answer or an error of it."""
-    functions = {one.plugin_name: one for one in getattr(manager.hook, hook).get_hookimpls()}
-    limit = 0 if hook in UNLIMITED else time_limit() * LONGER.get(hook, 1)
-    asks = []
-    for plugin in plugins:
-        implementation = functions.get(_key(plugin.found))
-        if implementation is None:
-            asks.append(partial(_whole, _nothing))
-        else:
-            given = (arguments[name] for name in implementation.argnames)
-            asks.append(partial(_whole, partial(implementation.function, *given)))
-    return each_within_limit(asks, limit)
-
-
-def answer_of(outcome: Outcome, hook: str) -> Any:
-    """The answer in ``outcome``. Raises as ``call``."""
     error = outcome.error
     if error is None:
         return outcome.answer
@@ -192,10 +185,6 @@ def answer_of(outcome: Outcome, hook: str) -> Any:
     if isinstance(error, Hangs):
         raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
     raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
-
-
-def _nothing() -> None:
-    return None
 
 
 def _whole(ask: Callable[[], Any]) -> Any:
@@ -242,7 +231,7 @@ def _key(found: FoundPlugin) -> str:
     return f"{found.distribution}:{found.name}"
 
 
-def _checked_hooks(manager: pluggy.PluginManager, module: object) -> tuple[tuple[str, ...], list[str]]:
+def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[tuple[str, ...], list[str]]:
     """The hooks that ``module`` implements, and a sentence for each that is deprecated.
 
     Raises:
@@ -253,49 +242,35 @@ def _checked_hooks(manager: pluggy.PluginManager, module: object) -> tuple[tuple
     for caller in manager.get_hookcallers(module) or ():
         implementation = next(one for one in caller.get_hookimpls() if one.plugin is module)
         if caller.spec is None and not implementation.optionalhook:
-            raise HookFailed(f"there is no hook '{caller.name}'{_did_you_mean(caller.name, known)}")
+            near = nearest(caller.name, known, count=1)
+            meant = f"; did you mean '{near[0]}'?" if near else ""
+            raise HookFailed(f"there is no hook '{caller.name}'{meant}")
         if implementation.wrapper or implementation.hookwrapper:
             raise HookFailed(f"its hook {caller.name} is a wrapper; each plugin is asked by itself, so none is called")
         if caller.spec is not None and caller.spec.warn_on_impl is not None:
             problems.append(f"its hook {caller.name} is deprecated: {caller.spec.warn_on_impl}")
         hooks.append(caller.name)
-    for name in _own_functions(module):
-        if name.startswith(HOOK_PREFIX) and name not in hooks:
+    for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
+        own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
+        if own and name.startswith(HOOK_PREFIX) and name not in hooks:
             raise HookFailed(f"'{name}' is not marked with @mpsprobe.hookimpl, so it would never be called")
     return tuple(sorted(hooks)), problems
 
 
 def _wrong_argument(module: object) -> str | None:
     """The first argument of a hook of ``module`` that the hook does not have, in fewer words than pluggy's."""
+    import inspect
+
     for name, function in vars(module).items() if isinstance(module, types.ModuleType) else ():
         specification = getattr(hookspecs, name, None)
         if specification is None or not hasattr(function, f"{hookspecs.PROJECT}_impl"):
             continue
-        known = _arguments(specification)
-        for argument in _arguments(function):
+        known, taken = (list(inspect.signature(one).parameters) for one in (specification, function))
+        for argument in taken:
             if argument not in known:
                 has = f"it has {', '.join(known)}" if known else "it has none"
                 return f"its hook {name} takes '{argument}', which is no argument of that hook: {has}"
     return None
-
-
-def _arguments(function: Any) -> list[str]:
-    import inspect
-
-    return list(inspect.signature(function).parameters)
-
-
-def _own_functions(module: object) -> list[str]:
-    """The functions that a plugin module defines itself; those that it imported may be anyone's."""
-    if not isinstance(module, types.ModuleType):
-        return []
-    functions = {name: value for name, value in vars(module).items() if isinstance(value, types.FunctionType)}
-    return [name for name, value in functions.items() if value.__module__ == module.__name__]
-
-
-def _did_you_mean(name: str, known: list[str]) -> str:
-    near = nearest(name, known, count=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None) -> NoReturn:

@@ -8,15 +8,14 @@ What such a file needs stands in its inline metadata (PEP 723), the same that ``
     # ///
 """
 
+# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH202, PTH208
+# Importing pathlib costs more than finding the plugins.
 from __future__ import annotations
 
-import importlib.util
-import itertools
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import UsageError
@@ -25,7 +24,7 @@ from mpsprobe.plugins.requirements import is_installed, specifier_of_ours
 from mpsprobe.suggestions import printable
 
 FOLDERS_VARIABLE = "MPSPROBE_PLUGINS_DIR"
-OPENING, CLOSING = "# /// script", "# ///"
+BLOCK = r"^# /// script *$\n(?P<content>(^#(| .*)$\n)*)^# /// *$"
 LARGEST_FILE = 10_000_000  # bytes; what is larger is no source file that someone wrote
 
 
@@ -44,68 +43,72 @@ def find_in_folders(folders: Iterable[str]) -> list[FoundPlugin]:
     answers = []
     for folder in dict.fromkeys(os.path.realpath(one) for one in folders):
         for path in _files(folder):
-            plugin = _found(path, found.get(path.stem))
-            found.setdefault(path.stem, plugin)
+            plugin = _found(path, found.get(os.path.basename(path)))
+            found.setdefault(os.path.basename(path), plugin)
             answers.append(plugin)
     return answers
 
 
-def _files(folder: str) -> Iterator[Path]:
+def _files(folder: str) -> Iterator[str]:
     try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208 - as in discovery
+        names = sorted(os.listdir(folder))
     except OSError as error:
         raise UsageError(
             f"the folder of plugins '{printable(folder)}' cannot be read: {error.strerror}",
             f"It was named by --plugins-dir or {FOLDERS_VARIABLE}.",
         ) from error
     for name in names:
-        path = Path(folder, name)
-        if name.endswith(".py") and not name.startswith(("_", ".")) and path.is_file():
+        path = os.path.join(folder, name)
+        if name.endswith(".py") and not name.startswith(("_", ".")) and os.path.isfile(path):
             yield path
 
 
-def _found(path: Path, other: FoundPlugin | None) -> FoundPlugin:
+def _found(path: str, other: FoundPlugin | None) -> FoundPlugin:
+    name = os.path.basename(path)
+    stem = name.removesuffix(".py")
     problem: str | None = None
     requires: tuple[str, ...] = ()
     if other is not None:
         problem = f"{other.file} has the same name"
-    elif "." in path.stem:
+    elif "." in stem:
         problem = "a '.' in its name makes it no module that could be imported"
-    elif taken := _taken(path):
+    elif taken := _taken(stem, path):
         problem = f"its name is that of {taken}: rename the file"
     else:
         try:
             requires = _requires(path)
         except (OSError, ValueError) as error:
             problem = f"it cannot be read: {' '.join(str(error).split())}"
-    return FoundPlugin(path.stem, path.name, "", path.stem, problem and printable(problem), requires, str(path))
+    return FoundPlugin(stem, name, "", stem, problem and printable(problem), requires, path)
 
 
-def _taken(path: Path) -> str | None:
+def _taken(stem: str, path: str) -> str | None:
     """What already answers to ``import STEM``; a file that hides a module would break whoever wants that one."""
-    loaded = sys.modules.get(path.stem)
-    if loaded is not None:
-        file = getattr(loaded, "__file__", None)
-        return None if file == str(path) else f"the module {file or path.stem}"
+    import importlib.util
+
+    if (loaded := sys.modules.get(stem)) is not None:
+        origin = getattr(loaded, "__file__", None)
+        return None if origin == path else f"the module {origin or stem}"
     try:
-        spec = importlib.util.find_spec(path.stem)
+        spec = importlib.util.find_spec(stem)
     except (ImportError, ValueError):
         return None
-    if spec is None or (spec.origin is not None and os.path.realpath(spec.origin) == str(path)):
+    if spec is None or (spec.origin is not None and os.path.realpath(spec.origin) == path):
         return None
-    return f"the module {spec.origin or path.stem}"
+    return f"the module {spec.origin or stem}"
 
 
-def _requires(path: Path) -> tuple[str, ...]:
+def _requires(path: str) -> tuple[str, ...]:
     """What the inline metadata asks of mpsprobe.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: it is too large or no text, its metadata is no TOML, or something else that it needs is not here.
     """
-    if path.stat().st_size > LARGEST_FILE:
+    if os.path.getsize(path) > LARGEST_FILE:
         raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
-    metadata = inline_metadata(path.read_text(encoding="utf-8"))
+    with open(path, encoding="utf-8") as file:
+        metadata = inline_metadata(file.read())
     dependencies = metadata.get("dependencies", [])
     if not isinstance(dependencies, list) or not all(isinstance(one, str) for one in dependencies):
         raise ValueError("the dependencies of its inline metadata should be a list of texts")
@@ -122,16 +125,13 @@ def inline_metadata(text: str) -> dict[str, Any]:
     Raises:
         ValueError: it is no TOML, or there are two.
     """
-    lines = text.splitlines()
-    starts = [number for number, line in enumerate(lines) if line.rstrip() == OPENING]
-    if len(starts) > 1:
+    blocks = list(re.finditer(BLOCK, text.replace("\r\n", "\n"), re.MULTILINE))
+    if len(blocks) > 1:
         raise ValueError("it has more than one block of inline metadata")
-    if not starts:
+    if not blocks:
+        if re.search(r"^# /// script\s*$", text, re.MULTILINE):
+            raise ValueError("its inline metadata is not closed by '# ///'")
         return {}
-    comments = list(itertools.takewhile(lambda line: line.startswith("#"), lines[starts[0] + 1 :]))
-    ends = [number for number, line in enumerate(comments) if line.rstrip() == CLOSING]
-    if not ends:
-        raise ValueError(f"its inline metadata is not closed by '{CLOSING}'")
     import tomllib
 
-    return tomllib.loads("\n".join(line[1:].removeprefix(" ") for line in comments[: ends[-1]]))
+    return tomllib.loads("\n".join(line[1:].removeprefix(" ") for line in blocks[0]["content"].splitlines()))

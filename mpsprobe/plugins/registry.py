@@ -6,22 +6,22 @@ fails, is told once on standard error and left out; the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.declarations import WorkloadDeclaration
+from mpsprobe.declarations import CommandDeclaration, Declaration, DoctorFinding, WorkloadDeclaration
 from mpsprobe.errors import (
     EVERYTHING,
     FOR_USERS,
     MissingPackage,
-    MpsprobeError,
     PluginError,
     UnknownName,
     UsageError,
     install_command,
 )
 from mpsprobe.plugins import loading
-from mpsprobe.plugins.catalogue import KINDS, checked, checked_doctor_findings
+from mpsprobe.plugins.catalogue import KINDS, Entry, checked
 from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
@@ -29,9 +29,7 @@ from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import (
-        CommandDeclaration,
         DeviceDeclaration,
-        DoctorFinding,
         ExporterDeclaration,
         KernelTablesDeclaration,
         ProbeDeclaration,
@@ -153,17 +151,13 @@ class Registry:
             MissingPackage: a distribution that it needs is not installed.
             PluginError: two plugins claim it, or its plugin broke a rule.
         """
-        from mpsprobe.protocols import Workload
-
         declaration, plugin = self.workload_and_owner(name)
+        what = f"the workload '{printable(name)}'"
         for requirement in declaration.requires:
             if not is_installed(requirement):
-                raise MissingPackage(f"the workload '{printable(name)}'", requirement)
-        what = f"the workload '{printable(name)}'"
-        made: Workload = self._made(
-            what, declaration.target, plugin, Workload, lambda factory: factory(declaration.name)
-        )
-        return made
+                raise MissingPackage(what, requirement)
+        workload: Workload = self._made(what, declaration, plugin, lambda factory: factory(declaration.name))
+        return workload
 
     def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
@@ -172,7 +166,9 @@ class Registry:
             entry = self._entry("workload", name)
             return entry.declaration, entry.plugin
         if name not in self._resolved:
-            self._resolved[name] = list(self._resolve_workload(name))
+            judge = partial(_resolution, hook="mpsprobe_resolve_workload")
+            found = self._collection.answers("mpsprobe_resolve_workload", judge, lets_out=True, name=name)
+            self._resolved[name] = [(answer, plugin) for plugin, answer in found if answer is not None]
         answers = self._resolved[name]
         if not answers:
             raise UnknownName("workload", name, catalogue.entries, self._hint("workload"))
@@ -183,10 +179,8 @@ class Registry:
 
     def scanner(self, name: str) -> Scanner:
         """The scanner called ``name``. Raises as ``workload``."""
-        from mpsprobe.protocols import Scanner
-
-        made: Scanner = self._object("scanner", name, Scanner)
-        return made
+        scanner: Scanner = self._object("scanner", name)
+        return scanner
 
     def scanner_for(self, framework: str) -> Scanner:
         """The scanner that reads workloads of ``framework``.
@@ -205,37 +199,27 @@ class Registry:
 
     def kernel_tables(self, backend: str) -> KernelTables:
         """The kernel tables of the backend of that name. Raises as ``workload``."""
-        from mpsprobe.protocols import KernelTables
-
-        made: KernelTables = self._object("backend", backend, KernelTables)
-        return made
+        tables: KernelTables = self._object("backend", backend)
+        return tables
 
     def device(self, name: str) -> Device:
         """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
-        from mpsprobe.protocols import Device
-
-        made: Device = self._object("device", name, Device)
-        return made
+        device: Device = self._object("device", name)
+        return device
 
     def probe(self, name: str) -> Probe:
         """The probe called ``name``. Raises as ``workload``."""
-        from mpsprobe.protocols import Probe
-
-        made: Probe = self._object("probe", name, Probe)
-        return made
+        probe: Probe = self._object("probe", name)
+        return probe
 
     def runner(self, name: str) -> Runner:
         """The runner called ``name``. Raises as ``workload``."""
-        from mpsprobe.protocols import Runner
-
-        made: Runner = self._object("runner", name, Runner)
-        return made
+        runner: Runner = self._object("runner", name)
+        return runner
 
     def exporter(self, name: str) -> Any:
         """The exporter called ``name``: an ``Exporter``, or a ``FolderExporter`` if declared so. Raises as always."""
-        from mpsprobe.protocols import Exporter, FolderExporter
-
-        return self._object("exporter", name, FolderExporter if self.exporter_declaration(name).folder else Exporter)
+        return self._object("exporter", name)
 
     def exporter_declaration(self, name: str) -> ExporterDeclaration:
         """What the exporter called ``name`` declared (extension, ``binary``, ``kinds``), without importing it."""
@@ -244,12 +228,7 @@ class Registry:
 
     def command(self, name: str) -> Any:
         """The ``click.Command`` called ``name``. Raises as ``workload``."""
-        import click
-
-        entry = self._entry("command", name)
-        return self._made(
-            f"the command '{name}'", entry.declaration.target, entry.plugin, click.Command, lambda one: one
-        )
+        return self._object("command", name)
 
     def listens(self, hook: str) -> bool:
         """Whether any plugin has ``hook``: what it would be told need not be made for nobody."""
@@ -270,29 +249,18 @@ class Registry:
 
     def announce(self, hook: str, **arguments: Any) -> None:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
-        for plugin in self.plugins():
-            if hook in plugin.hooks:
-                try:
-                    self._collection.ask(plugin, hook, **arguments)
-                except (loading.HookFailed, MpsprobeError) as error:
-                    self._collection.failed(plugin, loading.one_line(str(error)))
+        list(self._collection.answers(hook, lambda _: None, **arguments))
 
     def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
-        hook, found = "mpsprobe_doctor", []
-        for plugin in self.plugins():
-            if hook not in plugin.hooks:
-                continue
-            try:
-                answer = self._collection.ask(plugin, hook, environment=environment)
-                found += [(one, plugin) for one in checked_doctor_findings(answer, hook)]
-            except (loading.HookFailed, MpsprobeError) as error:
-                self._collection.failed(plugin, loading.one_line(str(error)))
-        return found
+        hook = "mpsprobe_doctor"
+        judge = partial(checked, hook=hook, expected=DoctorFinding)
+        found = self._collection.answers(hook, judge, environment=environment)
+        return [(one, plugin) for plugin, answers in found for one in answers]
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _entry(self, kind: str, name: str) -> Any:
+    def _entry(self, kind: str, name: str) -> Entry:
         catalogue = self._catalogue(kind)
         if name in catalogue.conflicts:
             owners = " and ".join(plugin.owner for plugin in catalogue.conflicts[name])
@@ -306,34 +274,39 @@ class Registry:
         there = OPEN_NAMES if kind == "workload" else f"There are: {', '.join(self._catalogue(kind).entries)}."
         return self.lacking(FIRST_PARTY[kind]) or there if kind in FIRST_PARTY else None
 
-    def _resolve_workload(self, name: str) -> Iterator[tuple[WorkloadDeclaration, Plugin]]:
-        """What the plugins with open name spaces say to ``name``."""
-        hook = "mpsprobe_resolve_workload"
-        for plugin in self.plugins():
-            if hook not in plugin.hooks:
-                continue
-            try:
-                answer = self._collection.ask(plugin, hook, name=name)
-                if answer is not None:
-                    yield checked([answer], hook, WorkloadDeclaration, open_names=True)[0], plugin
-            except loading.HookFailed as error:
-                self._collection.failed(plugin, str(error))
+    def _object(self, kind: str, name: str) -> Any:
+        declaration, plugin = self._entry(kind, name)
+        return self._made(f"the {kind} '{name}'", declaration, plugin, _instance)
 
-    def _object(self, kind: str, name: str, expected: type) -> Any:
-        entry = self._entry(kind, name)
-        return self._made(f"the {kind} '{name}'", entry.declaration.target, entry.plugin, expected, _instance)
-
-    def _made(self, what: str, target: str, plugin: Plugin, expected: type, make: Callable[[Any], Any]) -> Any:
-        """Resolve ``target`` and make the object; whatever fails is the plugin's and is told so."""
-        made = self._collection.made(what, plugin, target, make)
+    def _made(self, what: str, declaration: Declaration, plugin: Plugin, make: Callable[[Any], Any]) -> Any:
+        """The object behind ``declaration``; whatever fails is the plugin's and is told so."""
+        made, expected = self._collection.made(what, plugin, declaration.target, make), protocol_of(declaration)
         if not isinstance(made, expected):
             loading.refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
         return made
 
 
+def protocol_of(declaration: Declaration) -> type:
+    """What the object behind ``declaration`` has to be: the protocol that is called like it."""
+    if isinstance(declaration, CommandDeclaration):
+        import click
+
+        return click.Command
+    from mpsprobe import protocols
+
+    name = type(declaration).__name__.removesuffix("Declaration")
+    protocol: type = getattr(protocols, "FolderExporter" if getattr(declaration, "folder", False) else name)
+    return protocol
+
+
 def _instance(found: Any) -> Any:
     """A declaration's target may be a class, made without arguments, or a ready object."""
     return found() if isinstance(found, type) else found
+
+
+def _resolution(answer: Any, hook: str) -> WorkloadDeclaration | None:
+    """The answer of a plugin with an open name space: a workload, or ``None`` where the name is not its own."""
+    return None if answer is None else checked([answer], hook, WorkloadDeclaration, open_names=True)[0]
 
 
 def _switch_off() -> str:

@@ -1,15 +1,22 @@
-"""What a plugin says it needs, held against what is installed: ``mpsprobe>=0.2``, ``numpy>=2``."""
+"""What a plugin says it needs, compared with what is installed: ``mpsprobe>=0.2``, ``numpy>=2``.
+
+Simple forms are read here: importing ``packaging`` costs as much as all of ``mpsprobe --help``.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from mpsprobe import __version__
 
-PLAIN_VERSION = re.compile(r"\d+(\.\d+)*")
-PLAIN_CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")
+COMPARED = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+IN_NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 OURS = "mpsprobe"
 
 
@@ -44,35 +51,21 @@ def unmet(distribution: str) -> list[str]:
 
     from packaging.requirements import InvalidRequirement, Requirement
 
-    lacking = []
     try:
-        requirements = importlib.metadata.requires(distribution) or []
-    except (importlib.metadata.PackageNotFoundError, ValueError):
+        wanted = [Requirement(text) for text in importlib.metadata.requires(distribution) or []]
+    except (importlib.metadata.PackageNotFoundError, InvalidRequirement, ValueError):
         return []
-    for text in requirements:
-        try:
-            wanted = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
-            plain = f"{wanted.name}{wanted.specifier}"
-            if not is_installed(plain):
-                lacking.append(plain)
-    return lacking
+    here = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return [plain for one in here if not is_installed(plain := f"{one.name}{one.specifier}")]
 
 
 def specifier_of_ours(requirement: str) -> str | None:
-    """``>=0.2`` of ``mpsprobe[testing]>=0.2``; ``None`` for another distribution's, or one that does not apply here.
-
-    The simple forms are read here: importing ``packaging`` costs as much as all of ``mpsprobe --help``.
-    """
-    text, semicolon, marker = requirement.partition(";")
-    match = NAME.match(text.strip())
-    if match is None or match.group().lower().replace("_", "-") != OURS:
+    """``>=0.2`` of ``mpsprobe[all]>=0.2``; ``None`` for another distribution's, or one that does not apply here."""
+    text, semicolon, marker = map(str.strip, requirement.partition(";"))
+    rest = text.lstrip(IN_NAMES)
+    if text.removesuffix(rest).lower() != OURS or (semicolon and not _applies(marker)):
         return None
-    if semicolon and not _applies(marker):
-        return None
-    rest = text.strip()[match.end() :].strip()
+    rest = rest.strip()
     if rest.startswith("["):
         rest = rest.partition("]")[2].strip()
     return rest.removeprefix("(").removesuffix(")").strip() or None
@@ -84,16 +77,15 @@ def _applies(marker: str) -> bool:
     from packaging.markers import InvalidMarker, Marker
 
     try:
-        return Marker(marker.strip()).evaluate()
+        return Marker(marker).evaluate()
     except InvalidMarker:
         return False
 
 
 def _allows(specifier: str, version: str) -> bool:
-    clauses = [clause.strip() for clause in specifier.split(",") if clause.strip()]
-    plain = [PLAIN_CLAUSE.fullmatch(clause) for clause in clauses]
-    if PLAIN_VERSION.fullmatch(version) and all(plain):
-        return all(_holds(version, *match.groups()) for match in plain if match is not None)
+    clauses = [CLAUSE.fullmatch(clause.strip()) for clause in specifier.split(",") if clause.strip()]
+    if version.replace(".", "").isdecimal() and all(clauses):
+        return all(_holds(version, *clause.groups()) for clause in clauses if clause is not None)
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -102,16 +94,7 @@ def _allows(specifier: str, version: str) -> bool:
         return True
 
 
-def _holds(version: str, operator: str, bound: str) -> bool:
-    ours, theirs = ([int(part) for part in text.split(".")] for text in (version, bound))
-    longest = max(len(ours), len(theirs))
-    ours += [0] * (longest - len(ours))
-    theirs += [0] * (longest - len(theirs))
-    return {
-        ">=": ours >= theirs,
-        "<=": ours <= theirs,
-        "==": ours == theirs,
-        "!=": ours != theirs,
-        ">": ours > theirs,
-        "<": ours < theirs,
-    }[operator]
+def _holds(version: str, comparison: str, bound: str) -> bool:
+    parts = zip_longest(map(int, version.split(".")), map(int, bound.split(".")), fillvalue=0)
+    ours, theirs = zip(*parts, strict=True)
+    return bool(COMPARED[comparison](ours, theirs))

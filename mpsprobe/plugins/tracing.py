@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpsprobe.plugins.loading import Plugin
+from mpsprobe.plugins.containment import Outcome
+from mpsprobe.plugins.loading import Plugin, describe
 from mpsprobe.suggestions import printable
 
 TRACE_VARIABLE = "MPSPROBE_TRACE_PLUGINS"
@@ -37,11 +38,12 @@ class Trace:
             found = hooks if plugin.status == "ok" else f"{plugin.status}: {plugin.reason}"
             self._line(plugin, f"import {plugin.found.target}", found, took_ns)
 
-    def call(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], answer: Any, took_ns: int) -> None:
-        """A hook was called; ``answer`` is what came back, or what it raised."""
+    def call(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any], outcome: Outcome) -> None:
+        """A hook was called; ``outcome`` is what came of it."""
         if self._tell is not None:
             given = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
-            self._line(plugin, f"{hook}({given})", _shown(answer), took_ns)
+            answer = f"raised {describe(outcome.error)}" if outcome.error is not None else _shown(outcome.answer)
+            self._line(plugin, f"{hook}({given})", answer, outcome.took_ns)
 
     def resolved(self, plugin: Plugin, target: str, took_ns: int) -> None:
         """The heavy object behind ``target`` was made."""
@@ -63,7 +65,7 @@ def _shown(value: Any) -> str:
         return f"[{kind}{', '.join(names[:SHOWN_ITEMS])}{more}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(map(str, list(value)[:SHOWN_ITEMS]))}{', …' if len(value) > SHOWN_ITEMS else ''}}}"
-    return value if isinstance(value, str) and value.startswith("raised ") else _short(value)
+    return _short(value)
 
 
 def _short(value: Any) -> str:

@@ -56,8 +56,11 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
     [
         ("None", "returned a NoneType, not a list of DoctorFinding"),
         ("['x']", "returned a str in its list, not a DoctorFinding"),
-        ("[DoctorFinding('bad', 'x')]", "the level 'bad' is none of ok, note, warning, error"),
-        ("[DoctorFinding('ok', 5)]", "should be a text"),
+        (
+            "[DoctorFinding('bad', 'x')]",
+            "the level 'bad', which is none of ok, note, warning, error",
+        ),
+        ("[DoctorFinding('ok', 5)]", "a DoctorFinding has a int as its message, which should be str"),
         ("1 / 0", "ZeroDivisionError"),
     ],
 )

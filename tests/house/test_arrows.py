@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "declarations": {"errors"},
     "protocols": {"schemas"},
     "hookspecs": {"declarations"},
-    "output": {"errors", "suggestions"},
+    "streams": {"errors"},
+    "output": {"errors", "streams", "suggestions"},
     "progress": set(),
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
@@ -35,7 +36,8 @@ MAY_IMPORT = {
     "exporting": {"errors", "output", "plugins", "schemas", "suggestions"},
     "cli": {
         "", "commands", "declarations", "engine", "environment", "errors", "exporting", "flags", "importing", "options",
-        "output", "plugins", "presets", "progress", "protocols", "schemas", "settings", "suggestions", "userfile",
+        "output", "plugins", "presets", "progress", "protocols", "schemas", "settings", "streams", "suggestions",
+        "userfile",
     },
 }  # fmt: skip
 

@@ -60,10 +60,10 @@ def test_a_name_of_two_plugins_belongs_to_neither() -> None:
     assert list(catalogue.told()) == []
     catalogue.add(two, [_workload("a")])
     [told] = catalogue.told()
-    assert told.line == "the workload 'a' is declared by one 1.0 and two 1.0: it belongs to neither"
+    assert told == ("one 1.0 and two 1.0", "nobody has the workload 'a': declared by one 1.0 and two 1.0")
     catalogue.add(three, [_workload("a")])
     [told] = catalogue.told()
-    assert told.line.endswith("one 1.0 and two 1.0 and three 1.0: it belongs to none of them")
+    assert told[1].endswith("'a': declared by one 1.0 and two 1.0 and three 1.0")
     assert "also declared by two 1.0 and three 1.0" in one.problems[-1]
     assert list(catalogue.usable()) == ["b"]
     assert catalogue.conflicts == {"a": [one, two, three]}
@@ -76,7 +76,7 @@ def test_nobody_takes_a_command_away_from_the_core() -> None:
     catalogue.add(core, [_workload("plugins")])
     catalogue.add(taker, [_workload("plugins")])
     [told] = catalogue.told()
-    assert told.line == "taker 1.0 declares the command 'plugins', which mpsprobe itself has: its own is left out"
+    assert told[1] == "mpsprobe itself has the command 'plugins': what taker 1.0 declares is left out"
     assert taker.problems == ["it declares the command 'plugins', which mpsprobe itself has"]
     assert catalogue.entries["plugins"].plugin is core
     assert catalogue.conflicts == {}
@@ -88,10 +88,10 @@ def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
     catalogue.add(one, [_workload(f"n{number}") for number in range(7)])
     catalogue.add(two, [_workload(f"n{number}") for number in range(5)])
     catalogue.add(three, [_workload("n6")])
-    lines = [told.line for told in catalogue.told()]
+    lines = [line for _, line in catalogue.told()]
     assert lines == [
-        "the workloads 'n0', 'n1', 'n2' and 2 more are declared by one 1.0 and two 1.0: they belong to neither",
-        "the workload 'n6' is declared by one 1.0 and three 1.0: it belongs to neither",
+        "nobody has the workload 'n0', 'n1', 'n2' and 2 more: declared by one 1.0 and two 1.0",
+        "nobody has the workload 'n6': declared by one 1.0 and three 1.0",
     ]
 
 

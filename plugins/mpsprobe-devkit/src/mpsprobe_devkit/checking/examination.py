@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable
@@ -13,7 +14,6 @@ from typing import Any
 
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.plugin_files import folders_from_environment
-from mpsprobe.plugins.requirements import NAME
 from mpsprobe.suggestions import nearest
 from mpsprobe_devkit.checking.child.recording import HEAVY
 from mpsprobe_devkit.checking.endings import endings, printings
@@ -247,7 +247,7 @@ class _Check:
         """Whether an extra, or a workload's own ``requires``, brings ``package``: PIL is near to pillow."""
         metadata = self._subject.metadata
         texts = [*(metadata.optional if metadata else ()), *self._required]
-        names = [normalized(match.group()) for text in texts if (match := NAME.match(text.strip()))]
+        names = [normalized(match.group()) for text in texts if (match := re.match(r"\s*([\w.-]*\w)", text))]
         return bool(nearest(normalized(package), names))
 
     # -- time ------------------------------------------------------------------------------------------

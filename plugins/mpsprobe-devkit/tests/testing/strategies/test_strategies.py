@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from mpsprobe.declarations import Declaration, ExporterDeclaration
 from mpsprobe.plugins.catalogue import KINDS as DECLARED
-from mpsprobe.plugins.catalogue import NAME, checked
+from mpsprobe.plugins.catalogue import checked, is_name
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import Report, Trace, UnknownReport
 from mpsprobe.schemas.report import KINDS, parse_report
@@ -99,7 +99,7 @@ def test_an_exporter_has_an_extension_or_a_folder(exporter: ExporterDeclaration,
 
 @given(plugin_names(), operator_names(), releases(), texts())
 def test_names(name: str, operator: str, release: str, text: str) -> None:
-    assert NAME.fullmatch(name)
+    assert is_name(name)
     assert "::" in operator and release.count(".") == 2
     assert text.encode().decode() == text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mpsprobe.declarations import PHASES, DoctorFinding, WorkloadDeclaration
-from mpsprobe.plugins.catalogue import NAME
+from mpsprobe.plugins.catalogue import is_name
 from mpsprobe.suggestions import nearest
 from mpsprobe_devkit.checking.findings import Finding, a, finding
 from mpsprobe_devkit.checking.hooks import HookFunction
@@ -82,7 +82,7 @@ def _wrong(declaration: Any, kind: str, hook: HookFunction, *, open_names: bool 
     what = f"the {kind} '{name}'" if isinstance(name, str) else a(kind)
     fields = list(_wrong_fields(declaration, what, hook))
     yield from fields
-    if isinstance(name, str) and not open_names and not NAME.fullmatch(name):
+    if isinstance(name, str) and not open_names and not is_name(name):
         yield finding("bad-name", f"'{name}' is no name that {a(kind)} can have", hook.where)
     if isinstance(declaration.summary, str):
         yield from _wrong_summary(declaration.summary, what, hook)

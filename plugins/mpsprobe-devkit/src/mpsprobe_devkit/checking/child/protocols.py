@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from mpsprobe.plugins.registry import protocol_of
 from mpsprobe.suggestions import nearest
 from mpsprobe_devkit.checking.findings import a
 
@@ -18,25 +19,12 @@ OPTIONAL: dict[str, dict[str, tuple[str, ...]]] = {
 ATTRIBUTES: dict[str, type] = {"str": str, "bool": bool}
 
 
-def protocol_of(declaration: Any) -> type | None:
-    """The protocol of what ``declaration`` names, which is called like it; ``None`` where there is none."""
-    from mpsprobe import protocols
-
-    if getattr(declaration, "folder", False):
-        return protocols.FolderExporter
-    found = getattr(protocols, type(declaration).__name__.removesuffix("Declaration"), None)
-    return found if isinstance(found, type) and getattr(found, "_is_protocol", False) else None
-
-
 def differences(kind: str, declaration: Any, made: Any) -> list[str]:
     """What is wrong with ``made``, in words that follow "the exporter 'x'"."""
     if kind == "command":
-        import click
-
-        return [] if isinstance(made, click.Command) else [f"is {a(type(made).__name__)} instead of a click.Command"]
+        sound = isinstance(made, protocol_of(declaration))
+        return [] if sound else [f"is {a(type(made).__name__)} instead of a click.Command"]
     protocol = protocol_of(declaration)
-    if protocol is None:
-        return []
     found = [*_attributes(protocol, made), *_methods(protocol, made)]
     for name, arguments in OPTIONAL.get(kind, {}).items():
         method = getattr(made, name, None)

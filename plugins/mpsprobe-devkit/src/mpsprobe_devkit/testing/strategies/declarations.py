@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from hypothesis import strategies as st
 
 from mpsprobe.declarations import DTYPES, PHASES, Declaration, ExporterDeclaration, WorkloadDeclaration
+from mpsprobe.plugins.catalogue import KINDS as DECLARED
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas.report import KINDS
 from mpsprobe_devkit.testing.strategies.texts import texts
@@ -45,7 +46,8 @@ def exporter_declarations() -> st.SearchStrategy[ExporterDeclaration]:
 
 def declarations() -> st.SearchStrategy[Declaration]:
     """Any valid declaration, of any kind; its target need not resolve."""
-    return st.one_of([exporter_declarations(), *map(_declarations, set(get_args(Declaration)) - {ExporterDeclaration})])
+    kinds = [kind for _, kind in DECLARED.values() if kind is not ExporterDeclaration]
+    return st.one_of([exporter_declarations(), *map(_declarations, kinds)])
 
 
 def run_options(phases: tuple[str, ...] = PHASES) -> st.SearchStrategy[RunOptions]:
