@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.cli import processes
-from mpsprobe.cli.planning import Wishes
+from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe_devkit.testing import run_cli
 
 MODEL = """
@@ -56,7 +57,7 @@ def test_each_process_is_fresh_and_its_steps_are_told_apart(model: str, tmp_path
 
 def test_a_process_that_dies_is_told(model: str) -> None:
     with pytest.raises(MpsprobeError, match="process 1 of 2 ended with exit code 7 and no report"):
-        processes.measure(Wishes(workloads=[f"{model}:dies"], device="cpu", processes=2))
+        processes.measure(get_registry(), ProfileRequest((f"{model}:dies",), device="cpu", processes=2))
 
 
 def test_wrong_use_is_told_before_a_process_starts(model: str) -> None:
