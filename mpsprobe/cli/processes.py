@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,32 +77,25 @@ def _run(asked: bytes, path: Path, environment: dict[str, str]) -> tuple[int, bo
     """Exit code, and whether Ctrl-C came. The terminal sends it to the child as well, which then writes what it has."""
     # -P: no file of the current folder stands in for a module, as with the installed script.
     command = [sys.executable, "-P", "-m", "mpsprobe.cli.processes", str(path)]
-    child = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    try:
-        child.communicate(asked)
-        return child.returncode, False
-    except KeyboardInterrupt:
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
         try:
-            return child.wait(timeout=WAIT_S), True
-        except (KeyboardInterrupt, subprocess.TimeoutExpired):
-            return _stopped(child), True
-    except BaseException:
-        _stopped(child)
-        raise
-
-
-def _stopped(child: subprocess.Popen[bytes]) -> int:
-    child.kill()
-    return child.wait()
+            child.communicate(asked)
+            return child.returncode, False
+        except KeyboardInterrupt:
+            with suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+                return child.wait(timeout=WAIT_S), True
+            child.kill()
+            return child.wait(), True
+        except BaseException:
+            child.kill()
+            raise
 
 
 def _read(path: Path) -> ProfileReport | None:
     from mpsprobe.schemas.profile import ProfileReport
     from mpsprobe.schemas.report import read_report
 
-    if not path.is_file():
-        return None
-    report = read_report(path)
+    report = read_report(path) if path.is_file() else None
     return report if isinstance(report, ProfileReport) else None
 
 

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from mpsprobe.cli import processes
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import run_cli
 
 MODEL = """
@@ -53,6 +55,15 @@ def test_each_process_is_fresh_and_its_steps_are_told_apart(model: str, tmp_path
     assert [step["process"] for step in cell["steps"]] == [0, 0, 0, 1, 1, 1]
     assert len(cell["first_call_ns"]) == 2 and report["plan"]["processes"] == 2 and report["complete"]
     assert all(len(samples) == 10 for samples in cell["phase_samples_ns"].values())
+
+
+def test_a_request_arrives_as_it_was_sent() -> None:
+    options = RunOptions(dtype="float16", grad_accum=2, trust_remote_code=True)
+    request = ProfileRequest(
+        ("a", "b"), phase="both", batch_sizes=(1, 8), options=options, probes=("energy",), warmup=0, clock="device"
+    )
+    adapter = TypeAdapter(ProfileRequest)
+    assert adapter.validate_json(adapter.dump_json(request)) == request
 
 
 def test_a_process_that_dies_is_told(model: str) -> None:
