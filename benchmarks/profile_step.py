@@ -16,7 +16,8 @@ from collections.abc import Callable
 import torch
 from torch.utils._pytree import tree_map_only
 
-from mpsprobe.engine.session import Session, Settings
+from mpsprobe.engine.request import ProfileRequest
+from mpsprobe.engine.session import Session
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, Steps, TorchRun
 from mpsprobe.stepping import ADAMW, parameter_groups
@@ -101,19 +102,19 @@ class OnlySteps:
 def main() -> None:
     where, name, phase, batch, mode, warmup, count = sys.argv[1:]
     options = RunOptions(phase=phase, batch_size=int(batch))
-    settings = Settings(steps=int(count), warmup=int(warmup))
+    request = ProfileRequest(steps=int(count), warmup=int(warmup))
     wait = WAITS[where]
     if mode == "bare":
         step = by_hand(build(where, name, options), options)
-        for _ in range(settings.warmup or 0):
+        for _ in range(request.warmup or 0):
             step()
-        json.dump({"bare": [timed(step, wait) for _ in range(settings.steps)]}, sys.stdout)
+        json.dump({"bare": [timed(step, wait) for _ in range(request.steps)]}, sys.stdout)
         return
     registry = get_registry()
     device = registry.device(where)
     steps = device.open(registry.workload(name), options)
-    turns = Turns(by_hand(steps._run, options, steps._optimizer), wait, settings.steps)
-    measured = Session(device, [registry.probe("memory")]).measure(OnlySteps(steps), settings, turns)
+    turns = Turns(by_hand(steps._run, options, steps._optimizer), wait, request.steps)
+    measured = Session(device, [registry.probe("memory")]).measure(OnlySteps(steps), request, turns)
     assert measured.error is None and measured.found["memory"].peak_process_bytes, measured
     json.dump({"profiled": measured.durations_ns, "bare": turns.took}, sys.stdout)
 

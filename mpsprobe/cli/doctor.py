@@ -11,7 +11,7 @@ from click.formatting import wrap_text
 
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.environment import collect_environment
-from mpsprobe.errors import install_command
+from mpsprobe.errors import EVERYTHING
 from mpsprobe.output import write_stdout
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import printable
@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
     if format_name == "json":
         write_stdout(json.dumps({"kind": "doctor", "environment": environment, "findings": found}, indent=2))
     else:
-        write_stdout(_drawn(environment, found))
+        write_stdout(_drawn(environment, found, registry.lacking(EVERYTHING)))
     bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
     if any(one["level"] in bad for one in found):
         ctx.exit(FINDINGS)
@@ -65,7 +65,7 @@ def _findings(registry: Registry, environment: dict[str, Any]) -> list[dict[str,
     return sorted(found, key=lambda one: order.index(str(one["level"])))
 
 
-def _drawn(environment: dict[str, Any], found: list[dict[str, Any]]) -> str:
+def _drawn(environment: dict[str, Any], found: list[dict[str, Any]], lacking: str | None) -> str:
     versions = [(name.replace("_", " "), str(value)) for name, value in environment.items() if value is not None]
     lines = [aligned(versions), ""]
     width = min(shutil.get_terminal_size().columns, WIDEST)
@@ -75,6 +75,6 @@ def _drawn(environment: dict[str, Any], found: list[dict[str, Any]]) -> str:
         wrapped = "\n".join(wrap_text(text, width, BESIDE, BESIDE) for text in said)
         lines.append(click.style(one["level"].ljust(7), fg=colour) + wrapped[7:])
     if not found:
-        lines.append(f"No plugin that is installed looks at anything: {install_command('mpsprobe-devices')}")
+        lines.append(f"No plugin looks at anything. {lacking or ''}")
     text = "\n".join(lines)
     return click.unstyle(text) if terminal_width() is None else text

@@ -1,4 +1,4 @@
-"""``mpsprobe profile --workload NAME``."""
+"""``mpsprobe profile WORKLOAD``."""
 
 from __future__ import annotations
 
@@ -7,30 +7,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from mpsprobe import exporting
-from mpsprobe.cli.planning import AUTO, BOTH, PLAIN, Wishes, make_plan
+from mpsprobe.cli.planning import BOTH, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
-from mpsprobe.errors import MpsprobeError, install_command
+from mpsprobe.engine.request import Plan, ProfileRequest
+from mpsprobe.errors import MpsprobeError
 from mpsprobe.options import Named, Names, Positive, Several
-from mpsprobe.plugins.registry import get_registry
+from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
+from mpsprobe.protocols import RunOptions
 
 if TYPE_CHECKING:
-    from mpsprobe.engine.profiling import Plan
     from mpsprobe.plugins.registry import Registry
     from mpsprobe.schemas.profile import ProfileReport
 
-NO_SCANNER = f"which operators fall back on MPS was not predicted: {install_command('mpsprobe-coverage')}"
-PHASE_NAMES = (*PHASES, BOTH)
+OF_ALL_RUNS = ("dtype", "autocast", "grad_accum", "weights", "trust_remote_code")
 CLOCKS = ("host", "device")
 
 
 @click.command()
-@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What to run; may be given again.")
+@click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What else to run; may be given again.")
 @click.option("--preset", metavar="NAME|FILE", help="A well-known comparison (pytorch-mps-2022), or FILE.toml.")
 @click.option("--device", default=AUTO, show_default=True, metavar="NAME", help="Where; auto: the best.")
-@click.option("--phase", type=Named("phase", PHASE_NAMES), help="What to run [default: inference, or the preset's].")
+@click.option(
+    "--phase", type=Named("phase", (*PHASES, BOTH)), help="What to run [default: inference, or the preset's]."
+)
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--batch-size", "batch_sizes", type=Several(), metavar="N,…", help="Samples in a step; several: commas.")
@@ -50,8 +54,17 @@ CLOCKS = ("host", "device")
 @click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@click.pass_context
 def profile(
-    exports: tuple[str, ...], format_name: str | None, output: str | None, no_fallbacks: bool, **flags: Any
+    ctx: click.Context,
+    /,
+    names: tuple[str, ...],
+    workloads: tuple[str, ...],
+    exports: tuple[str, ...],
+    format_name: str | None,
+    output: str | None,
+    no_fallbacks: bool,
+    **flags: Any,
 ) -> None:
     """How long a step of a workload takes on MPS, CUDA or the CPU, with honest statistics.
 
@@ -59,19 +72,23 @@ def profile(
     timed, synchronised before and after. After Ctrl-C the report has what was measured.
 
     \b
-    mpsprobe profile --workload distilbert
-    mpsprobe profile --workload resnet50 --phase training --batch-size 8,16,32
-    mpsprobe profile --workload vgg16 --device mps --baseline cpu
-    mpsprobe profile --workload bert-base --probe all --export html --export tensorboard=runs
+    mpsprobe profile distilbert
+    mpsprobe profile resnet50 --phase training --batch-size 8,16,32
+    mpsprobe profile vgg16 --device mps --baseline cpu
+    mpsprobe profile bert-base --probe all --export html --export tensorboard=runs
     """
-    wishes = Wishes(**flags, fallbacks=not no_fallbacks)
+    if names and ctx.get_parameter_source("workloads") is not ParameterSource.COMMANDLINE:
+        workloads = ()  # of a variable or a file: what is typed goes before
+    options = RunOptions(**{name: flags.pop(name) for name in OF_ALL_RUNS})
+    request = ProfileRequest((*names, *workloads), options=options, fallbacks=not no_fallbacks, **flags)
     registry = get_registry()
     name = exporting.choose(registry, format_name, output)
-    targets = [_target(registry, text, wishes) for text in exports]
-    plan = make_plan(registry, wishes)  # also before other processes measure: wrong use is told once, here
-    named, phase = ",".join(plan.asked.workloads), ",".join(plan.asked.phases)
+    targets = [_target(registry, text, request) for text in exports]
+    plan = make_plan(registry, request)  # also before other processes measure: wrong use is an error once, here
+    named = ",".join(dict.fromkeys(run.workload.name for run in plan.runs))
+    phase = ",".join(dict.fromkeys(run.options.phase for run in plan.runs))
     registry.announce("mpsprobe_before_run", workload=named, phase=phase)
-    report = _measured(registry, wishes, plan)
+    report = _measured(registry, plan)
     if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
         registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
     try:
@@ -82,31 +99,26 @@ def profile(
     sys.exit(exit_code(report))
 
 
-def _measured(registry: Registry, wishes: Wishes, plan: Plan) -> ProfileReport:
+def _measured(registry: Registry, plan: Plan) -> ProfileReport:
     from mpsprobe.cli import processes
     from mpsprobe.engine.predicting import predict
     from mpsprobe.engine.profiling import profile as measure
 
     progress = make_progress()
-    report = measure(plan, progress) if wishes.processes == 1 else processes.measure(wishes, registry.blocked)
-    if not wishes.fallbacks or not report.complete:
+    several = plan.request.processes > 1
+    report = processes.measure(registry, plan.request) if several else measure(plan, progress)
+    if not plan.request.fallbacks or not report.complete:
         return report
-    frameworks = {one.workload.framework for one in plan.configurations}
-    try:
-        scanner = registry.scanner_for(frameworks.pop()) if len(frameworks) == 1 else None
-    except MpsprobeError:
-        scanner = None
-    if scanner is None:
-        return report.model_copy(update={"notes": [*report.notes, NO_SCANNER]})
-    return predict(report, plan.configurations, scanner, progress)
+    return predict(report, plan.runs, registry.scanner_for, progress)
 
 
-def _target(registry: Registry, text: str, wishes: Wishes) -> tuple[str, str]:
+def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str, str]:
     """Exporter and path of ``--export NAME[=PATH]``, checked before the long work."""
     name, _, path = text.partition("=")
     registry.exporter_declaration(name)
-    stem = Path(wishes.preset or next(iter(wishes.workloads), "profile")).name
-    path = path or exporting.default_path(registry, name, stem)
+    path = path or exporting.default_path(
+        registry, name, Path(request.preset or [*request.workloads, "profile"][0]).name
+    )
     exporting.check_target(registry, name, path)
     return name, path
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from mpsprobe.engine.comparing_parts import bounded, fallbacks, memory, operators, quotient
@@ -39,14 +38,7 @@ ONE_PROCESS = (
 UNEVEN = "one process on one side and several on the other: measure both with the same --processes"
 BELOW = "more than noise, but not beyond the threshold"
 _KEY = tuple(ConfigurationKey.model_fields)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tested:
-    """A quantity before the correction for many tests."""
-
-    quantity: ComparedQuantity
-    outcome: Outcome | None = None
+_Tested = tuple[ComparedQuantity, Outcome | None]  # before the correction for many tests
 
 
 def compare_profiles(
@@ -72,35 +64,32 @@ def compare_profiles(
             "A configuration is workload, phase, device, batch size, sequence length, dtype and autocast.",
         )
     tested = [list(_tested(before, after, threshold)) for before, after in paired]
-    family = [one for part in tested for one in part if one.outcome is not None]
-    outcomes = [one.outcome for one in family if one.outcome is not None]
-    corrected = adjust([one.p_value for one in outcomes], [one.smallest for one in outcomes])
-    settled = {
-        id(one): _settled(one, p_value, threshold, len(family)) for one, p_value in zip(family, corrected, strict=True)
-    }
+    family = [(quantity, outcome) for part in tested for quantity, outcome in part if outcome is not None]
+    corrected = adjust([one.p_value for _, one in family], [one.smallest for _, one in family])
+    p_values = iter(corrected)
     cells = []
     for (before, after), part in zip(paired, tested, strict=True):
-        quantities = [settled.get(id(one), one.quantity) for one in part]
+        quantities = [
+            _settled(quantity, outcome, next(p_values), threshold, len(family)) if outcome is not None else quantity
+            for quantity, outcome in part
+        ]
         cells.append(_cell(before, after, [*_with_throughput(quantities, before, after)]))
     tests = sum(p_value is not None for p_value in corrected)
-    notes = [ONE_PROCESS] if any(one.quantity.samples == "step" for one in family) else []
-    regressions = sum(_regressions(cell) for cell in cells)
     return ComparisonReport(
         compares="profile",
         old=side(old, sources[0]),
         new=side(new, sources[1]),
-        conditions=profile_conditions(old, new, [(before, after) for before, after in paired]),
+        conditions=profile_conditions(old, new, paired),
         method=ComparisonMethod(level=LEVEL, threshold=threshold, tests=tests, words=_words(threshold, tests)),
         cells=cells,
         unpaired=unpaired,
-        regressions=regressions,
-        notes=notes,
+        regressions=sum(_regressions(cell) for cell in cells),
+        notes=[ONE_PROCESS] if any(quantity.samples == "step" for quantity, _ in family) else [],
     )
 
 
 def _regressions(cell: ComparedCell) -> int:
-    found = [one.regression for one in cell.quantities] + [one.regression for one in cell.fallbacks]
-    return sum([cell.regression, *found])
+    return cell.regression + sum(one.regression for part in (cell.quantities, cell.fallbacks) for one in part)
 
 
 def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCell, ProfileCell]], list[UnpairedCell]]:
@@ -154,23 +143,25 @@ def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterat
     if olds and news:
         yield _compared("step", "step", olds, news)
     elif before.step is not None and after.step is not None:
-        yield _Tested(_untested("step", "step", before.step.median_ns, after.step.median_ns, "no steps in a report"))
+        yield _untested("step", "step", before.step.median_ns, after.step.median_ns, "no steps in a report")
     if before.first_call_ns and after.first_call_ns:
-        firsts = [[[bounded(one)] for one in cell.first_call_ns] for cell in (before, after)]
-        yield _compared("first_call", "first call", *firsts)
+        yield _compared(
+            "first_call",
+            "first call",
+            *([[bounded(one)] for one in cell.first_call_ns] for cell in (before, after)),
+        )
     for name, phase in before.phases.items():
         later = after.phases.get(name)
         if later is None:
             continue
-        parts = [_split(cell.phase_samples_ns.get(name, []), _processes(cell)) for cell in (before, after)]
+        parts = [_split(cell.phase_samples_ns.get(name, []), len(_by_process(cell)) or 1) for cell in (before, after)]
         if all(parts):
             yield _compared("phase", name, *parts)
         else:
-            yield _Tested(
-                _untested("phase", name, phase.median_ns, later.median_ns, "no samples for each process in a report")
-            )
+            why = "no samples for each process in a report"
+            yield _untested("phase", name, phase.median_ns, later.median_ns, why)
     for quantity in memory(before, after, threshold):
-        yield _Tested(quantity)
+        yield quantity, None
 
 
 def _by_process(cell: ProfileCell) -> list[list[float]]:
@@ -179,10 +170,6 @@ def _by_process(cell: ProfileCell) -> list[list[float]]:
     for step in cell.steps:
         found.setdefault(step.process, []).append(bounded(step.duration_ns))
     return list(found.values())
-
-
-def _processes(cell: ProfileCell) -> int:
-    return len(Counter(step.process for step in cell.steps)) or 1
 
 
 def _split(samples: Sequence[int], processes: int) -> list[list[float]]:
@@ -196,10 +183,12 @@ def _split(samples: Sequence[int], processes: int) -> list[list[float]]:
 def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[float]]) -> _Tested:
     """The quantity and its test: over processes where there are several on both sides, else over steps."""
     by_process = len(olds) > 1 and len(news) > 1
-    sides = [_medians(part) if by_process else [one for group in part for one in group] for part in (olds, news)]
-    first, second = sides
+    first, second = (
+        [median(group) for group in part] if by_process else [one for group in part for one in group]
+        for part in (olds, news)
+    )
     if min(*first, *second) <= 0:
-        return _Tested(_untested(kind, name, _middle(first), _middle(second), "a duration is not positive"))
+        return _untested(kind, name, median(first), median(second), "a duration is not positive")
     test: Callable[..., Outcome] = compare_processes if by_process else compare_steps
     outcome = test(first, second)
     measured = min(len(first), len(second)) > 1
@@ -220,29 +209,21 @@ def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[flo
         difference="too few samples",
     )
     if not by_process and len(olds) != len(news):
-        return _Tested(quantity.model_copy(update={"samples": None, "p_value": None, "test": None, "note": UNEVEN}))
-    return _Tested(quantity, outcome)
+        return quantity.model_copy(update={"samples": None, "p_value": None, "test": None, "note": UNEVEN}), None
+    return quantity, outcome
 
 
-def _medians(groups: Sequence[Sequence[float]]) -> list[float]:
-    return [_middle(group) for group in groups]
-
-
-def _middle(samples: Sequence[float]) -> float:
-    ordered = sorted(samples)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def _untested(kind: Any, name: str, old: float, new: float, note: str) -> ComparedQuantity:
+def _untested(kind: Any, name: str, old: float, new: float, note: str) -> _Tested:
+    ratio = quotient(old, new)
     return ComparedQuantity(
-        quantity=kind, name=name, unit="ns", old=bounded(old), new=bounded(new), ratio=quotient(old, new), note=note
-    )
+        quantity=kind, name=name, unit="ns", old=bounded(old), new=bounded(new), ratio=ratio, note=note
+    ), None
 
 
-def _settled(one: _Tested, p_value: float | None, threshold: float, tests: int) -> ComparedQuantity:
+def _settled(
+    quantity: ComparedQuantity, outcome: Outcome, p_value: float | None, threshold: float, tests: int
+) -> ComparedQuantity:
     """The quantity with what the corrected test says of it."""
-    quantity, outcome = one.quantity, one.outcome
-    assert outcome is not None
     if p_value is None:
         note = f"so few could not show a difference whatever they were; {_enough(quantity, tests)} on each side can"
         return quantity.model_copy(update={"note": note})

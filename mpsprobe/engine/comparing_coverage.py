@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
@@ -27,6 +27,7 @@ SEVERITY: dict[Verdict, int] = {
     "unsupported": 4,
 }
 _NOT_MET = "one of the runs stopped: operators after that are not compared"
+Change = Literal["worse", "new", "better", "gone"]
 Report = TypeVar("Report", CoverageReport, MatrixReport)
 
 
@@ -115,27 +116,22 @@ def _verdicts(
         old, new = olds.get(name), news.get(name)
         if old == new:
             same += 1
-        elif old is None and new is not None:
-            # After an early end of the old run nobody knows whether it is new.
-            if not old_ended or new != "native":
-                regression = new != "native"
-                found.append(
-                    ComparedVerdict(operator=name, release=release, new=new, change="new", regression=regression)
-                )
+            continue
+        change: Change
+        if old is None:
+            if old_ended and new == "native":  # after an early end of the old run nobody knows whether it is new
+                continue
+            change, regression = "new", new != "native"
         elif new is None:
-            if not new_ended:
-                found.append(ComparedVerdict(operator=name, release=release, old=old, change="gone"))
-        elif old is not None:
-            worse = SEVERITY[new] > SEVERITY[old]
-            change = ComparedVerdict(
-                operator=name,
-                release=release,
-                old=old,
-                new=new,
-                change="worse" if worse else "better",
-                regression=worse,
-            )
-            found.append(change)
+            if new_ended:
+                continue
+            change, regression = "gone", False
+        else:
+            regression = SEVERITY[new] > SEVERITY[old]
+            change = "worse" if regression else "better"
+        found.append(
+            ComparedVerdict(operator=name, release=release, old=old, new=new, change=change, regression=regression)
+        )
     order = {"worse": 0, "new": 1, "better": 2, "gone": 3}
     return sorted(found, key=lambda one: (not one.regression, order[one.change], one.operator)), same
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpsprobe.engine import statistics
-from mpsprobe.engine.session import duration_statistics, step_samples, throughput
+from mpsprobe.engine.session import step_samples, throughput
+from mpsprobe.engine.statistics import clustered_interval, duration_statistics
 from mpsprobe.schemas.profile import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, UnavailableProbe
 
 FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
@@ -28,7 +28,6 @@ def merge(reports: Sequence[ProfileReport]) -> ProfileReport:
         "cells": cells,
         "complete": all(report.complete for report in reports),
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
-        "plan": first.plan.model_copy(update={"processes": len(reports)}),
     }
     return first.model_copy(update=update)
 
@@ -72,7 +71,7 @@ def clustered_statistics(samples: Sequence[Sequence[int]]) -> DurationStatistics
     pooled = duration_statistics([spent for part in filled for spent in part])
     if pooled is None or len(filled) < 2:
         return pooled
-    low, high = statistics.clustered_interval(filled)
+    low, high = clustered_interval(filled)
     return pooled.model_copy(update={"low_ns": low, "high_ns": high})
 
 

@@ -5,9 +5,10 @@ It runs when all steps are measured: the virtual device changes the dispatcher o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
-from mpsprobe.engine.profiling import Configuration
+from mpsprobe.engine.request import Run
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Progress, Scanner
 from mpsprobe.schemas.coverage import CoverageReport, OperatorFinding
@@ -16,49 +17,63 @@ from mpsprobe.schemas.profile import FallbackCost, ProfileCell, ProfileReport
 LEAVES = ("missing", "fallback", "unsupported")  # the verdicts of operators that do not run on MPS
 RELEASE = "installed"
 NOT_PREDICTED = "which operators fall back on MPS was not predicted: {reason}"
-
+OTHER_SIZES = "'{workload}' ran with other sizes than it was asked for"
 STOPPED = "the prediction of fallbacks knows the operators before it stopped: {reason}"
+_Key = tuple[str, str, int | None, int | None]  # workload, phase, batch size and sequence length
 
 
 def predict(
-    report: ProfileReport, configurations: Sequence[Configuration], scanner: Scanner, progress: Progress
+    report: ProfileReport, runs: Sequence[Run], scanner_for: Callable[[str], Scanner], progress: Progress
 ) -> ProfileReport:
-    """``report`` with the predicted fallbacks of its cells, which are those of ``configurations``, in their order.
+    """``report``, whose cells come from ``runs``, with its predicted fallbacks; equal runs are scanned once.
 
     A prediction that fails is a note: what was measured stays.
+
+    Args:
+        scanner_for: the scanner that reads workloads of a framework.
     """
-    known: dict[object, CoverageReport | str] = {}
+    by_key: dict[_Key, Run] = {}
+    for one in runs:
+        by_key[one.workload.name, one.options.phase, one.options.batch_size, one.options.seq_len] = one
+    known: dict[_Key, CoverageReport | str] = {}
     cells, notes, table = [], list(report.notes), report.predicted_with
     progress.start(None, "predicting fallbacks")
     try:
-        for cell, one in zip(report.cells, configurations, strict=False):  # an interrupted report has fewer cells
-            key = (one.workload.name, one.options)
+        for cell in report.cells:
+            key = _key(cell, by_key)
             if key not in known:
-                known[key] = _scanned(one, scanner, progress)
+                run = by_key.get(key)
+                known[key] = _scanned(run, scanner_for, progress) if run else OTHER_SIZES.format(workload=cell.workload)
             found = known[key]
             if isinstance(found, str):
-                notes += [found] if found not in notes else []
+                notes.append(NOT_PREDICTED.format(reason=found))
                 cells.append(cell)
-            else:
-                table = table or found.target.table
-                if found.failure is not None:
-                    text = STOPPED.format(reason=f"{found.failure.error}: {found.failure.message}")
-                    notes += [text] if text not in notes else []
-                cells.append(_with_costs(cell, found.operators))
+                continue
+            table = table or found.target.table
+            if found.failure is not None:
+                notes.append(STOPPED.format(reason=f"{found.failure.error}: {found.failure.message}"))
+            cells.append(_with_costs(cell, found.operators))
     finally:
         progress.stop()
-    return report.model_copy(update={"cells": cells, "notes": notes, "predicted_with": table})
+    return report.model_copy(update={"cells": cells, "notes": list(dict.fromkeys(notes)), "predicted_with": table})
 
 
-def _scanned(one: Configuration, scanner: Scanner, progress: Progress) -> CoverageReport | str:
+def _key(cell: ProfileCell, runs: Mapping[_Key, Run]) -> _Key:
+    """That of the run that made ``cell``: a size that was not asked for is the workload's own, which the cell has."""
+    sizes = product((cell.batch_size, None), (cell.seq_len, None))
+    keys = [(cell.workload, cell.phase, batch_size, seq_len) for batch_size, seq_len in sizes]
+    return next((key for key in keys if key in runs), keys[0])
+
+
+def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress) -> CoverageReport | str:
     try:
-        found = scanner.scan(one.workload, one.options, [RELEASE], progress)
+        found = scanner_for(run.workload.framework).scan(run.workload, run.options, [RELEASE], progress)
     except MpsprobeError as error:
-        return NOT_PREDICTED.format(reason=error.message)
+        return f"{error.message}. {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
-        return NOT_PREDICTED.format(reason=f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
     if not isinstance(found, CoverageReport):
-        return NOT_PREDICTED.format(reason=f"the scanner returned a report of kind '{found.kind}'")
+        return f"the scanner returned a report of kind '{found.kind}'"
     return found
 
 

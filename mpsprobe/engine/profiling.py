@@ -1,58 +1,22 @@
-"""A profile: every configuration of a plan on every device, measured one after the other."""
+"""A profile: every run of a plan, measured one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-from mpsprobe.engine.session import (
-    Measured,
-    Session,
-    Settings,
-    duration_statistics,
-    step_samples,
-    throughput,
-    warmup_record,
-)
+from mpsprobe.engine.request import Plan, Run
+from mpsprobe.engine.session import Measured, Session, step_samples, throughput
+from mpsprobe.engine.statistics import duration_statistics
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, WorkloadError
-from mpsprobe.protocols import Device, Probe, Progress, Runner, RunOptions, Workload
+from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport
+from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
 from mpsprobe.schemas.workload import WorkloadInfo
 
 OUT_OF_MEMORY = "no memory left on the device"
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One thing to measure. ``runner`` ``None`` steps the workload plainly."""
-
-    workload: Workload
-    options: RunOptions
-    device: Device
-    runner: Runner | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to measure.
-
-    Attributes:
-        configurations: in the order in which they are measured.
-        asked: the same as the report tells it.
-        notes: what a reader of the report should know of the plan.
-    """
-
-    configurations: Sequence[Configuration]
-    asked: ProfilePlan
-    settings: Settings = field(default_factory=Settings)
-    probes: Sequence[Probe] = ()
-    notes: Sequence[str] = ()
-
-
 def profile(plan: Plan, progress: Progress) -> ProfileReport:
-    """Measure ``plan``. Ctrl-C ends it with what there is; a configuration that fails does not keep the others back.
+    """Measure ``plan``. Ctrl-C ends it with what there is; a run that fails does not keep the others back.
 
     Raises:
         MpsprobeError: a workload cannot be built as it was asked for.
@@ -61,9 +25,9 @@ def profile(plan: Plan, progress: Progress) -> ProfileReport:
     cells: list[ProfileCell] = []
     infos: list[WorkloadInfo] = []
     complete = True
-    for configuration in plan.configurations:
+    for run in plan.runs:
         try:
-            cell, info, interrupted = _measure(plan, configuration, progress)
+            cell, info, interrupted = _measure(plan, run, progress)
         except KeyboardInterrupt:
             if not cells:
                 raise
@@ -75,32 +39,52 @@ def profile(plan: Plan, progress: Progress) -> ProfileReport:
             complete = False
             break
     if not infos:
-        first = plan.configurations[0]
+        first = plan.runs[0]
         raise WorkloadError(
             f"'{first.workload.name}' does not fit into the memory of {first.device.name}",
             "Choose a smaller --batch-size, --seq-len or --dtype.",
         )
-    devices = {one.device.name: one.device for one in plan.configurations}
     return ProfileReport(
         workloads=_common(infos),
         environment=collect_environment(),
-        devices=[device.describe() for device in devices.values()],
-        plan=plan.asked,
+        devices=[device.describe() for device in {run.device.name: run.device for run in plan.runs}.values()],
+        plan=_recorded(plan),
         cells=cells,
         complete=complete,
         notes=list(plan.notes),
     )
 
 
-def _measure(
-    plan: Plan, configuration: Configuration, progress: Progress
-) -> tuple[ProfileCell, WorkloadInfo | None, bool]:
-    device, options, workload = configuration.device, configuration.options, configuration.workload
+def _recorded(plan: Plan) -> ProfilePlan:
+    """The plan as the report has it: written here, and read by nothing that measures."""
+    request, all_options = plan.request, [run.options for run in plan.runs]
+    devices = list(dict.fromkeys(run.device.name for run in plan.runs))
+    return ProfilePlan(
+        workloads=list(dict.fromkeys(run.workload.name for run in plan.runs)),
+        phases=list(dict.fromkeys(options.phase for options in all_options)),
+        preset=request.preset,
+        devices=devices,
+        batch_sizes=list(dict.fromkeys(options.batch_size for options in all_options)),
+        seq_lens=list(dict.fromkeys(options.seq_len for options in all_options)),
+        steps=request.steps,
+        warmup=request.warmup,
+        processes=request.processes,
+        clock=request.clock,
+        compile=request.compiled,
+        runner=request.runner,
+        baseline=devices[1] if len(devices) > 1 else None,
+        probes=[probe.name for probe in plan.probes],
+    )
+
+
+def _measure(plan: Plan, run: Run, progress: Progress) -> tuple[ProfileCell, WorkloadInfo | None, bool]:
+    """The cell, what was built if it was, and whether Ctrl-C came."""
+    device, options, workload, compiled = run.device, run.options, run.workload, plan.request.compiled
     try:
-        if configuration.runner is None:
-            steps = device.open(workload, options, compiled=plan.asked.compile)
+        if run.runner is None:
+            steps = device.open(workload, options, compiled=compiled)
         else:
-            steps = configuration.runner.open(workload, options, device, compiled=plan.asked.compile)
+            steps = run.runner.open(workload, options, device, compiled=compiled)
     except MpsprobeError:
         raise
     except Exception as error:
@@ -108,23 +92,10 @@ def _measure(
             raise WorkloadError(
                 f"'{workload.name}' cannot be built on {device.name}: {type(error).__name__}: {_first_line(error)}"
             ) from error
-        failure = RunFailure(phase="build", error=type(error).__name__, message=OUT_OF_MEMORY)
-        cell = ProfileCell.model_validate(
-            {
-                "workload": workload.name,
-                "phase": options.phase,
-                "device": device.name,
-                "batch_size": options.batch_size,
-                "seq_len": options.seq_len,
-                "dtype": options.dtype,
-                "autocast": options.autocast,
-                "failure": failure,
-            }
-        )
-        return cell, None, False
+        return _cell(device, workload.name, options, Measured(error=error, phase="build")), None, False
     try:
-        measured = Session(device, plan.probes).measure(steps, plan.settings, progress)
-        return _cell(device, steps.info, measured), steps.info, measured.interrupted
+        measured = Session(device, plan.probes).measure(steps, plan.request, progress)
+        return _cell(device, steps.info.name, steps.info, measured), steps.info, measured.interrupted
     finally:
         steps.close()
 
@@ -139,31 +110,30 @@ def _common(infos: list[WorkloadInfo]) -> list[WorkloadInfo]:
     return list(found.values())
 
 
-def _cell(device: Device, info: WorkloadInfo, measured: Measured) -> ProfileCell:
+def _cell(device: Device, workload: str, ran: RunOptions | WorkloadInfo, measured: Measured) -> ProfileCell:
+    """Whatever was measured of ``ran``: what was asked for, where it could not be built."""
     step = duration_statistics(measured.durations_ns)
     failure = None
     if measured.error is not None:
         text = OUT_OF_MEMORY if device.is_out_of_memory(measured.error) else _first_line(measured.error)
         failure = RunFailure(phase=measured.phase, error=type(measured.error).__name__, message=text)
     phases = {name: duration_statistics(durations) for name, durations in measured.phases_ns.items()}
+    warmup = Warmup(durations_ns=measured.warmup_ns, stable=measured.stable, rule=measured.rule)
+    same = {field: getattr(ran, field) for field in ("phase", "batch_size", "seq_len", "dtype", "autocast")}
     return ProfileCell(
-        workload=info.name,
-        phase=info.phase,
+        workload=workload,
         device=device.name,
-        batch_size=info.batch_size,
-        seq_len=info.seq_len,
-        dtype=info.dtype,
-        autocast=info.autocast,
         first_call_ns=[] if measured.first_call_ns is None else [measured.first_call_ns],
-        warmup=warmup_record(measured),
+        warmup=warmup if isinstance(ran, WorkloadInfo) else None,
         steps=step_samples(measured.durations_ns),
         step=step,
         phases={name: found for name, found in phases.items() if found is not None},
         phase_samples_ns=measured.phases_ns,
-        throughput=throughput(info, step),
+        throughput=throughput(ran, step) if isinstance(ran, WorkloadInfo) else [],
         unavailable=measured.unavailable,
         notes=measured.notes,
         failure=failure,
+        **same,
         **measured.found,
     )
 

@@ -1,4 +1,4 @@
-"""One configuration on one device: first call, warm-up, timed steps, phases, and the probes that slow steps down."""
+"""One run on one device: first call, warm-up, timed steps, phases, and the probes that slow steps down."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from mpsprobe.engine import statistics, warmup
+from mpsprobe.engine import warmup
+from mpsprobe.engine.request import ProfileRequest
+from mpsprobe.engine.statistics import outliers
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, Progress, Steps, Stopwatch
-from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe, Warmup
+from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe
 from mpsprobe.schemas.workload import WorkloadInfo
 
 PHASE_STEPS = 5
@@ -29,18 +32,6 @@ OWN_FIELDS = {
     *("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast", "first_call_ns", "warmup", "steps"),
     *("step", "phases", "phase_samples_ns", "throughput", "unavailable", "notes", "failure"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How long to measure: ``warmup`` ``None`` goes on until the steps are stable.
-
-    ``clock`` ``device`` times steps by the device's own clock, where it has one that can be trusted.
-    """
-
-    steps: int = 20
-    warmup: int | None = None
-    clock: Literal["host", "device"] = "host"
 
 
 @dataclass(slots=True)
@@ -80,24 +71,27 @@ class Session:
     ) -> None:
         self._device = device
         self._clock = clock
+        self._stopwatch: Stopwatch | None = None
         self._went_back = 0
         self._probes = list(probes)
 
-    def measure(self, steps: Steps, settings: Settings, progress: Progress) -> Measured:
-        """Measure ``steps``. Ctrl-C and errors end it early; they are told in what it returns."""
+    def measure(self, steps: Steps, request: ProfileRequest, progress: Progress) -> Measured:
+        """Measure ``steps`` as many times as ``request`` says, by its clock; what else it asks for is done before.
+
+        Ctrl-C and errors end it early; they are in what it returns.
+        """
         measured = Measured()
         usable = self._usable(measured)
-        total = None if settings.warmup is None else settings.warmup + settings.steps
+        total = None if request.warmup is None else request.warmup + request.steps
         progress.start(total, "first call")
         try:
-            self._stopwatch: Stopwatch | None = None  # the first call is compilation, on the host
-            measured.first_call_ns = self._timed(steps.step)
-            if settings.clock == "device":
+            measured.first_call_ns = self._timed(steps.step)  # compilation, on the host: by its clock
+            if request.clock == "device":
                 self._stopwatch = self._of_the_device(measured)
-            self._warm_up(steps, settings, measured, progress)
+            self._warm_up(steps, request.warmup, measured, progress)
             measured.phase = "steps"
             with self._probing([probe for probe in usable if not probe.disturbs], steps, measured) as sample:
-                self._steps(steps, settings, measured, progress, sample)
+                self._steps(steps, request.steps, measured, progress, sample)
             self._phases(steps, measured, progress)
             for probe in usable:
                 if probe.disturbs:
@@ -145,43 +139,38 @@ class Session:
         measured.notes.append(HOST_CLOCK.format(reason=reason) if reason is not None else DEVICE_CLOCK)
         return self._device.stopwatch() if reason is None else None  # type: ignore[attr-defined]
 
-    def _warm_up(self, steps: Steps, settings: Settings, measured: Measured, progress: Progress) -> None:
+    def _warm_up(self, steps: Steps, wanted: int | None, measured: Measured, progress: Progress) -> None:
         measured.phase = "warm-up"
         durations = measured.warmup_ns
-        if settings.warmup is not None:
-            measured.rule = f"{settings.warmup} steps, as asked"
-        while True:
-            if settings.warmup is None:
-                measured.stable = warmup.is_stable(durations)
-                done = measured.stable or warmup.is_enough(durations)
-            else:
-                done = len(durations) >= settings.warmup
-            if done:
-                break
+        if wanted is not None:
+            measured.rule = f"{wanted} steps, as asked"
+
+        def settled() -> bool:
+            return warmup.is_stable(durations) or warmup.is_enough(durations)
+
+        while not settled() if wanted is None else len(durations) < wanted:
             progress.advance(f"warm-up, step {len(durations) + 1}")
-            duration = self._timed(steps.step)
-            durations.append(duration if duration is not None else 0)
-        if settings.warmup is not None:
-            measured.stable = warmup.is_stable(durations)
+            durations.append(self._timed(steps.step) or 0)
+        measured.stable = warmup.is_stable(durations)
 
     def _steps(
         self,
         steps: Steps,
-        settings: Settings,
+        wanted: int,
         measured: Measured,
         progress: Progress,
         sample: Callable[[], None],
     ) -> None:
         shown = "steps"
-        progress.start(settings.steps, shown)
-        for _ in range(settings.steps):
+        progress.start(wanted, shown)
+        for _ in range(wanted):
             duration = self._timed(steps.step)
             if duration is not None:
                 measured.durations_ns.append(duration)
             sample()
             done = len(measured.durations_ns)
             if done and (done <= SHOWN_EACH or done % SHOWN_EACH == 0):
-                shown = f"steps, median {statistics.median(measured.durations_ns) / 1e6:.2f} ms"
+                shown = f"steps, median {median(measured.durations_ns) / 1e6:.2f} ms"
             progress.advance(shown)
 
     def _phases(self, steps: Steps, measured: Measured, progress: Progress) -> None:
@@ -274,30 +263,11 @@ def _sound(probe: Probe) -> dict[str, Any]:
 
 def step_samples(durations_ns: Sequence[int], process: int = 0) -> list[StepSample]:
     """Timed steps as the report has them, outliers marked."""
-    marks = statistics.outliers(durations_ns)
+    marks = outliers(durations_ns)
     return [
         StepSample(duration_ns=duration, process=process, outlier=mark)
         for duration, mark in zip(durations_ns, marks, strict=True)
     ]
-
-
-def duration_statistics(durations_ns: Sequence[int]) -> DurationStatistics | None:
-    """Durations in short; ``None`` where there are none."""
-    if not durations_ns:
-        return None
-    summary = statistics.summarise(durations_ns)
-    return DurationStatistics(
-        count=summary.count,
-        median_ns=summary.median,
-        low_ns=summary.low,
-        high_ns=summary.high,
-        confidence=statistics.CONFIDENCE,
-        spread=summary.spread,
-        minimum_ns=summary.minimum,
-        maximum_ns=summary.maximum,
-        mean_ns=summary.mean,
-        outliers=sum(statistics.outliers(durations_ns)),
-    )
 
 
 def throughput(info: WorkloadInfo, step: DurationStatistics | None) -> list[Throughput]:
@@ -305,20 +275,10 @@ def throughput(info: WorkloadInfo, step: DurationStatistics | None) -> list[Thro
     if step is None or step.low_ns <= 0 or info.batch_size is None:
         return []
     samples = info.batch_size * info.grad_accum
-    amounts = [("samples", samples)] + ([("tokens", samples * info.seq_len)] if info.seq_len else [])
-    return [
-        Throughput.model_validate(
-            {
-                "unit": unit,
-                "per_second": amount * 1e9 / step.median_ns,
-                "low": amount * 1e9 / step.high_ns,
-                "high": amount * 1e9 / step.low_ns,
-            }
-        )
-        for unit, amount in amounts
-    ]
+    found = [_rate("samples", samples, step)]
+    return [*found, _rate("tokens", samples * info.seq_len, step)] if info.seq_len else found
 
 
-def warmup_record(measured: Measured) -> Warmup:
-    """The warm-up as the report has it."""
-    return Warmup(durations_ns=measured.warmup_ns, stable=measured.stable, rule=measured.rule)
+def _rate(unit: Literal["samples", "tokens"], amount: int, step: DurationStatistics) -> Throughput:
+    inverse = [amount * 1e9 / spent for spent in (step.median_ns, step.high_ns, step.low_ns)]
+    return Throughput(unit=unit, per_second=inverse[0], low=inverse[1], high=inverse[2])

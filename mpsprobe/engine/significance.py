@@ -9,11 +9,11 @@ and many, they are compared by ranks, with the variance that their autocorrelati
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist, fmean, variance
+from statistics import NormalDist, fmean, median, variance
 
 from mpsprobe.engine import statistics
 
@@ -91,20 +91,24 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
     """
     if not old or not new or min(*old, *new) <= 0:
         raise ValueError("positive samples on each side")
-    plain = statistics.compare(old, new, seed)
+    before, after = median(old), median(new)
+    ratio = after / before
+    generator = random.Random(seed)
+    olds, news = (statistics.resampled_medians(part, generator) for part in (old, new))
+    ends = statistics.interval([second / first for first, second in zip(olds, news, strict=True)])
     n, m = len(old), len(new)
     growth = (_growth(old) / n + _growth(new) / m) / (1 / n + 1 / m)
-    p_value = max(plain.p_value, 1e-300)
+    p_value = max(statistics.mann_whitney(old, new), 1e-300)
     if growth > 1:
         normal = NormalDist()
         p_value = min(1.0, 2 * normal.cdf(normal.inv_cdf(p_value / 2) / math.sqrt(growth)))
-    ends = (plain.ratio * (end / plain.ratio) ** math.sqrt(growth) for end in (plain.low, plain.high))
+    low, high = (ratio * (end / ratio) ** math.sqrt(growth) for end in ends)
     return Outcome(
-        old=statistics.median(old),
-        new=statistics.median(new),
-        ratio=plain.ratio,
-        low=next(ends),
-        high=next(ends),
+        old=before,
+        new=after,
+        ratio=ratio,
+        low=low,
+        high=high,
         p_value=p_value,
         smallest=smallest_rank_p(n, m) if min(n, m) >= FEWEST_STEPS else 1.0,
         test="Mann-Whitney",
@@ -183,9 +187,8 @@ def smallest_rank_p(n: int, m: int) -> float:
 def _growth(samples: Sequence[float]) -> float:
     """By how much the correlation of neighbours makes the variance of a median or rank sum grow; at least 1."""
     count = len(samples)
-    ordered = sorted(samples)
     # Equal samples share a rank: in the order of their places they would look like a trend.
-    ranks = [(bisect_left(ordered, one) + bisect_right(ordered, one) - count) / 2 for one in samples]
+    ranks = [rank - (count + 1) / 2 for rank in statistics.ranks(samples)]
     spread = math.fsum(one * one for one in ranks)
     if not spread:
         return 1.0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from mpsprobe.engine.statistics import median
+from statistics import median
 
 WINDOW = 5  # steps that are looked at together
 CLOSE = 0.02  # how far the medians of two windows in a row may lie apart, as a share

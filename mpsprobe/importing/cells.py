@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from mpsprobe.engine.session import duration_statistics, step_samples
+from mpsprobe.engine.session import step_samples
+from mpsprobe.engine.statistics import duration_statistics
 from mpsprobe.importing import curves
 from mpsprobe.importing.columns import COPY, FALLBACK, KERNEL, MODULE, PHASE, STEP, Columns, cleaned
 from mpsprobe.importing.timeline import make_trace

@@ -55,6 +55,9 @@ FIRST_PARTY = {
     "runner": "mpsprobe-hf",
 }
 """Which of our distributions has things of a kind, for errors that say what to install."""
+AUTO, ALL, NONE, PLAIN = "auto", "all", "none", "plain"
+WORDS = {"device": (AUTO,), "probe": (ALL, NONE), "runner": (PLAIN,)}
+"""What a user may say instead of a name of a kind."""
 
 
 class Registry:
@@ -171,7 +174,7 @@ class Registry:
             self._resolved[name] = [(answer, plugin) for plugin, answer in found if answer is not None]
         answers = self._resolved[name]
         if not answers:
-            raise UnknownName("workload", name, catalogue.entries, self._hint("workload"))
+            raise UnknownName("workload", name, catalogue.entries, self.hint("workload"))
         if len(answers) > 1:
             owners = " and ".join(plugin.owner for _, plugin in answers)
             raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
@@ -195,7 +198,7 @@ class Registry:
         shown = printable(framework)
         if able:
             raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", _switch_off())
-        raise UsageError(f"no installed scanner reads '{shown}' workloads", self._hint("scanner"))
+        raise UsageError(f"no installed scanner reads '{shown}' workloads", self.hint("scanner"))
 
     def kernel_tables(self, backend: str) -> KernelTables:
         """The kernel tables of the backend of that name. Raises as ``workload``."""
@@ -247,6 +250,11 @@ class Registry:
                 return f"{plugin.owner} is installed but {plugin.status}: {plugin.reason}"
         return None if set(found) == wanted else f"More of them come with plugins: {install_command(distribution)}"
 
+    def hint(self, kind: str) -> str | None:
+        """What to do where nobody has a name of ``kind``: which plugin of ours is not there, or which names are."""
+        there = OPEN_NAMES if kind == "workload" else f"There are: {', '.join(self._names(kind))}."
+        return self.lacking(FIRST_PARTY[kind]) or there if kind in FIRST_PARTY else None
+
     def announce(self, hook: str, **arguments: Any) -> None:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
         list(self._collection.answers(hook, lambda _: None, **arguments))
@@ -266,13 +274,11 @@ class Registry:
             owners = " and ".join(plugin.owner for plugin in catalogue.conflicts[name])
             raise PluginError(f"the {kind} '{name}' is declared by {owners}", _switch_off())
         if name not in catalogue.entries:
-            raise UnknownName(kind, name, catalogue.entries, self._hint(kind))
+            raise UnknownName(kind, name, self._names(kind), self.hint(kind))
         return catalogue.entries[name]
 
-    def _hint(self, kind: str) -> str | None:
-        """What to do about an unknown name: which first-party plugin is not there, or where the names are."""
-        there = OPEN_NAMES if kind == "workload" else f"There are: {', '.join(self._catalogue(kind).entries)}."
-        return self.lacking(FIRST_PARTY[kind]) or there if kind in FIRST_PARTY else None
+    def _names(self, kind: str) -> list[str]:
+        return [*self._catalogue(kind).entries, *WORDS.get(kind, ())]
 
     def _object(self, kind: str, name: str) -> Any:
         declaration, plugin = self._entry(kind, name)

@@ -14,8 +14,6 @@ from mpsprobe.schemas.workload import WorkloadInfo
 
 MemorySource = Literal["allocator", "sampled"]
 """Who tells a peak: the allocator, which misses none, or the largest of samples."""
-PLAIN = "plain"
-"""The runner that is mpsprobe's own loop."""
 
 
 class DeviceInfo(Record):
@@ -67,7 +65,7 @@ class ProfilePlan(Record):
     processes: int = Field(default=1, ge=1)
     clock: Literal["host", "device"] = "host"
     compile: bool = False
-    runner: str = PLAIN
+    runner: str = "plain"
     baseline: str | None = None
     probes: list[str] = []
 

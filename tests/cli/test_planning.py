@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.cli.planning import Wishes, choose_probes, make_plan
+from mpsprobe.cli.planning import choose_probes, make_plan
+from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.plugins.registry import Registry
+from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import install_plugin
 from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
 
@@ -60,16 +62,16 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     return Registry(strict=True, blocked=["devices", "hf", "coverage", "exporters"])
 
 
-def _cells(registry: Registry, **wishes: Any) -> list[tuple[Any, ...]]:
-    plan = make_plan(registry, Wishes(**{"workloads": ["one"], **wishes}))
+def _cells(registry: Registry, **asked: Any) -> list[tuple[Any, ...]]:
+    plan = make_plan(registry, ProfileRequest(**{"workloads": ("one",), **asked}))
     return [
         (one.workload.name, one.options.phase, one.device.name, one.options.seq_len, one.options.batch_size)
-        for one in plan.configurations
+        for one in plan.runs
     ]
 
 
 def test_sizes_grow_within_a_device_phase_and_workload(registry: Registry) -> None:
-    found = _cells(registry, workloads=["one", "two", "one"], phase="both", baseline="cpu", batch_sizes=(1, 8))
+    found = _cells(registry, workloads=("one", "two", "one"), phase="both", baseline="cpu", batch_sizes=(1, 8))
     assert found == [
         (workload, phase, device, None, batch)
         for workload in ("one", "two")
@@ -80,16 +82,17 @@ def test_sizes_grow_within_a_device_phase_and_workload(registry: Registry) -> No
 
 
 def test_passes_are_accumulated_in_training_only(registry: Registry) -> None:
-    plan = make_plan(registry, Wishes(["one"], phase="both", grad_accum=4))
-    assert [one.options.grad_accum for one in plan.configurations] == [1, 4]
+    plan = make_plan(registry, ProfileRequest(("one",), phase="both", options=RunOptions(grad_accum=4)))
+    assert [one.options.grad_accum for one in plan.runs] == [1, 4]
     with pytest.raises(UsageError, match="--phase training only"):
-        make_plan(registry, Wishes(["one"], grad_accum=4))
+        make_plan(registry, ProfileRequest(("one",), options=RunOptions(grad_accum=4)))
 
 
-def test_the_plan_tells_what_was_asked(registry: Registry) -> None:
-    asked = make_plan(registry, Wishes(["one"], clock="device", warmup=3, seq_lens=(5,), processes=2)).asked
-    assert (asked.clock, asked.warmup, asked.seq_lens, asked.processes) == ("device", 3, [5], 2)
-    assert asked.probes == ["quick"] and asked.devices == ["gpu"] and asked.runner == "plain"
+def test_what_all_runs_share_reaches_each(registry: Registry) -> None:
+    request = ProfileRequest(("one", "two"), options=RunOptions(dtype="float16", weights=True), seq_lens=(5,))
+    plan = make_plan(registry, request)
+    assert plan.request is request and [probe.name for probe in plan.probes] == ["quick"]
+    assert [run.options for run in plan.runs] == [RunOptions(dtype="float16", weights=True, seq_len=5)] * 2
 
 
 def test_probes_by_name_all_and_none(registry: Registry) -> None:
@@ -103,15 +106,15 @@ def test_probes_by_name_all_and_none(registry: Registry) -> None:
 
 
 def test_a_runner_is_asked_about_devices_and_phases(registry: Registry) -> None:
-    plan = make_plan(registry, Wishes(["one"], phase="training", runner="loop"))
-    assert [one.runner.name for one in plan.configurations if one.runner is not None] == ["loop"]
-    for wishes, says in (
-        (Wishes(["one"], runner="loop"), "--runner loop does not run inference"),
-        (Wishes(["one"], phase="training", runner="loop", device="cpu"), "on cpu here: it knows no cpu"),
-        (Wishes(["one"], phase="training", runner="lop"), "did you mean 'loop'"),
+    plan = make_plan(registry, ProfileRequest(("one",), phase="training", runner="loop"))
+    assert [one.runner.name for one in plan.runs if one.runner is not None] == ["loop"]
+    for request, says in (
+        (ProfileRequest(("one",), runner="loop"), "--runner loop does not run inference"),
+        (ProfileRequest(("one",), phase="training", runner="loop", device="cpu"), "on cpu here: it knows no cpu"),
+        (ProfileRequest(("one",), phase="training", runner="lop"), "did you mean 'loop'"),
     ):
         with pytest.raises(MpsprobeError) as caught:
-            make_plan(registry, wishes)
+            make_plan(registry, request)
         assert says in caught.value.message
 
 
@@ -128,15 +131,31 @@ def test_flags_go_before_a_preset(registry: Registry, tmp_path: Path) -> None:
     ]
     changed = _cells(registry, **preset, phase="inference", batch_sizes=(2,), device="cpu")
     assert changed == [("two", "inference", "cpu", None, 2), ("one", "inference", "cpu", 9, 2)]
-    plan = make_plan(registry, Wishes(**preset, device="cpu"))
-    assert plan.notes[0] == "a note" and "it was measured alone" in plan.notes[1] and plan.asked.baseline is None
+    plan = make_plan(registry, ProfileRequest(**preset, device="cpu"))
+    assert plan.notes[0] == "a note" and "it was measured alone" in plan.notes[1]
+
+
+def test_what_is_not_there_says_why(registry: Registry) -> None:
+    bare = Registry(strict=True, blocked=["*"])
+    for request in (
+        ProfileRequest(("one",)),
+        ProfileRequest(("one",), device="gpu"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            make_plan(bare, request)
+        assert "is installed but blocked: switched off by -p" in (caught.value.hint or "")
+    with pytest.raises(UsageError) as caught:
+        make_plan(registry, ProfileRequest(("one",), phase="training", runner="trainer"))
+    assert "mpsprobe-hf" in (caught.value.hint or "") and "blocked" in (caught.value.hint or "")
+    with pytest.raises(UsageError, match="did you mean 'auto'"):
+        make_plan(registry, ProfileRequest(("one",), device="atuo"))
 
 
 def test_something_has_to_be_run(registry: Registry) -> None:
     with pytest.raises(UsageError, match="what should be run"):
-        make_plan(registry, Wishes())
+        make_plan(registry, ProfileRequest())
     with pytest.raises(UsageError, match="names the workloads itself"):
-        make_plan(registry, Wishes(["one"], preset="pytorch-mps-2022"))
+        make_plan(registry, ProfileRequest(("one",), preset="pytorch-mps-2022"))
 
 
 def test_the_fakes_are_what_they_stand_for() -> None:

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from mpsprobe.cli import processes
-from mpsprobe.cli.planning import Wishes
+from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import run_cli
 
 MODEL = """
@@ -54,9 +57,18 @@ def test_each_process_is_fresh_and_its_steps_are_told_apart(model: str, tmp_path
     assert all(len(samples) == 10 for samples in cell["phase_samples_ns"].values())
 
 
+def test_a_request_arrives_as_it_was_sent() -> None:
+    options = RunOptions(dtype="float16", grad_accum=2, trust_remote_code=True)
+    request = ProfileRequest(
+        ("a", "b"), phase="both", batch_sizes=(1, 8), options=options, probes=("energy",), warmup=0, clock="device"
+    )
+    adapter = TypeAdapter(ProfileRequest)
+    assert adapter.validate_json(adapter.dump_json(request)) == request
+
+
 def test_a_process_that_dies_is_told(model: str) -> None:
     with pytest.raises(MpsprobeError, match="process 1 of 2 ended with exit code 7 and no report"):
-        processes.measure(Wishes(workloads=[f"{model}:dies"], device="cpu", processes=2))
+        processes.measure(get_registry(), ProfileRequest((f"{model}:dies",), device="cpu", processes=2))
 
 
 def test_wrong_use_is_told_before_a_process_starts(model: str) -> None:

@@ -14,6 +14,8 @@ import torch
 
 def make():
     return torch.nn.Linear(4, 2), (torch.ones(3, 4),)
+
+other = make
 """
 
 
@@ -26,7 +28,7 @@ def model(tmp_path: Path) -> str:
 
 def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
     output = tmp_path / "report.json"
-    ran = run_cli("profile", "--workload", model, "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
+    ran = run_cli("profile", model, "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
     assert ran.code == 0, ran.stderr
     report = json.loads(output.read_text(encoding="utf-8"))
     assert report["kind"] == "profile" and report["complete"]
@@ -34,6 +36,30 @@ def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
     assert len(cell["steps"]) == 3 and len(cell["warmup"]["durations_ns"]) == 1 and cell["first_call_ns"][0] > 0
     exported = run_cli("export", output, "--to", "table")
     assert exported.code == 0 and "takes" in exported.stdout and "cpu" in exported.stdout
+
+
+QUICK = ("--device", "cpu", "--steps", "1", "--warmup", "0", "--probe", "none", "--no-fallbacks", "--format", "json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (("MODEL:make",), {}),
+        (("MODEL:make", "MODEL:other"), {}),
+        (("MODEL:make", "--workload", "MODEL:other", "--workload", "MODEL:make"), {}),
+        (("MODEL:make",), {"MPSPROBE_PROFILE_WORKLOAD": "nobody"}),
+    ],
+)
+def test_names_and_flags_are_joined(model: str, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
+    named = [one.replace("MODEL:make", model).replace("MODEL", model.removesuffix(":make")) for one in arguments]
+    report = run_cli("profile", *named, *QUICK, variables=variables).json()
+    assert report["plan"]["workloads"] == list(dict.fromkeys(one for one in named if one != "--workload"))
+
+
+@pytest.mark.parametrize("names", [("MODEL",), ("--workload", "MODEL")])
+def test_a_preset_names_the_workloads_itself(model: str, names: tuple[str, ...]) -> None:
+    ran = run_cli("profile", *(one.replace("MODEL", model) for one in names), "--preset", "pytorch-mps-2022")
+    assert ran.code == 2 and "--preset names the workloads itself" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -50,16 +76,16 @@ def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use_says_what_to_do(model: str, arguments: list[str], says: str) -> None:
-    ran = run_cli("profile", "--workload", model, *arguments, process=False)
+    ran = run_cli("profile", model, *arguments, process=False)
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 
 def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
-    ran = run_cli("profile", "--workload", model, "--device", "mps", process=False)
+    ran = run_cli("profile", model, "--device", "mps", process=False)
     if ran.code:  # on a Mac it is there
         assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr
 
 
-def test_without_a_plugin_for_devices_it_says_what_to_install(model: str) -> None:
-    ran = run_cli("-p", "no:devices", "profile", "--workload", model, process=False)
-    assert ran.code == 2 and 'pip install "mpsprobe[all]"' in ran.stderr
+def test_without_a_plugin_for_devices_it_says_why(model: str) -> None:
+    ran = run_cli("-p", "no:*", "-p", "no:devices", "profile", model, process=False)
+    assert ran.code == 2 and "is installed but blocked: switched off by -p" in ran.stderr

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 from mpsprobe.engine.merging import clustered_statistics, merge
-from mpsprobe.engine.session import duration_statistics
-from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval
+from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval, duration_statistics
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report
 
@@ -21,7 +20,7 @@ def test_steps_of_every_process_are_kept_apart() -> None:
     assert cell.step is not None and cell.step.count == 10
     assert (cell.step.low_ns, cell.step.high_ns) == (1_000_000, 2_020_000)
     assert cell.first_call_ns == [9_000_000, 8_000_000, 18_000_000, 16_000_000]
-    assert merged.plan.processes == 2 and merged.complete
+    assert merged.complete and merged.plan == REPORT.plan
     rate = cell.throughput[0]
     assert rate.per_second == 2 * 1e9 / cell.step.median_ns
 

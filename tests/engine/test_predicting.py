@@ -5,28 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpsprobe.engine.predicting import predict
-from mpsprobe.engine.profiling import Configuration
-from mpsprobe.errors import WorkloadError
+from mpsprobe.engine.request import Run
+from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import FallbackCost, ProfileReport, Report, RunFailure
 from mpsprobe_devkit.testing import sample_cell, sample_coverage_report, sample_profile_report
 from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
 
-PLAN = [Configuration(FakeWorkload(), RunOptions(batch_size=size), FakeDevice()) for size in (1, 1, 2)]
+CELLS = [sample_cell(name, batch_size=size) for size in (4, 2) for name in "ab"]  # 4 is the workload's own
+RUNS = [
+    Run(FakeWorkload(CELLS[0].workload), RunOptions(phase=CELLS[0].phase, batch_size=size), FakeDevice(name))
+    for size in (None, 2)
+    for name in "ab"
+]
 COVERAGE = sample_coverage_report().model_copy(update={"failure": None})
-BARE = sample_profile_report().model_copy(update={"cells": [sample_cell()] * 3, "predicted_with": None, "notes": []})
+BARE = sample_profile_report().model_copy(update={"cells": CELLS, "predicted_with": None, "notes": []})
 
 
 class _Scanner:
-    """Returns or raises ``answer``, and counts."""
+    """Returns or raises ``answer``, and keeps the batch sizes that it was asked for."""
 
     def __init__(self, answer: Report | Exception) -> None:
-        self.answer, self.asked = answer, 0
+        self.answer = answer
+        self.asked: list[int | None] = []
 
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
     ) -> Report:
-        self.asked += 1
+        self.asked.append(options.batch_size)
         assert list(torch_releases) == ["installed"]
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -34,7 +40,7 @@ class _Scanner:
 
 
 def _predicted(answer: Report | Exception, report: ProfileReport = BARE) -> ProfileReport:
-    return predict(report, PLAN, _Scanner(answer), FakeProgress())
+    return predict(report, RUNS, lambda _: _Scanner(answer), FakeProgress())
 
 
 def test_operators_that_leave_mps_are_costs_of_each_cell() -> None:
@@ -51,10 +57,24 @@ def test_operators_that_leave_mps_are_costs_of_each_cell() -> None:
     assert report.predicted_with == coverage.target.table
 
 
-def test_equal_configurations_are_predicted_once() -> None:
+def test_equal_runs_are_predicted_once_whatever_their_order() -> None:
     scanner = _Scanner(COVERAGE)
-    predict(BARE, PLAN, scanner, FakeProgress())
-    assert scanner.asked == 2  # two batch sizes; the devices differ, the prediction does not
+    report = BARE.model_copy(update={"cells": CELLS[::-1]})
+    predict(report, RUNS, lambda _: scanner, FakeProgress())
+    assert scanner.asked == [2, None]  # two batch sizes; the devices differ, the prediction does not
+
+
+def test_a_cell_of_no_run_is_a_note() -> None:
+    report = _predicted(COVERAGE, BARE.model_copy(update={"cells": [CELLS[0].model_copy(update={"workload": "no"})]}))
+    assert report.cells[0].fallbacks == [] and "'no' ran with other sizes" in report.notes[0]
+
+
+def test_a_scanner_that_is_not_there_says_what_to_do() -> None:
+    def scanner_for(framework: str) -> _Scanner:
+        raise UsageError(f"no installed scanner reads '{framework}' workloads", "Install one.")
+
+    [note] = predict(BARE, RUNS, scanner_for, FakeProgress()).notes
+    assert note.endswith("not predicted: no installed scanner reads 'fake' workloads. Install one.")
 
 
 def test_what_was_observed_stays_and_learns_the_release() -> None:
@@ -62,7 +82,7 @@ def test_what_was_observed_stays_and_learns_the_release() -> None:
     name = next(one.operator for one in coverage.operators if one.verdict == "fallback" and one.native_since)
     seen = FallbackCost(operator=name, calls=7, method="observed", verdict="missing", duration_ns=5, bytes=6)
     other = FallbackCost(operator="aten::zzz", calls=1, method="observed", verdict="fallback")
-    cell = sample_cell().model_copy(update={"fallbacks": [seen, other]})
+    cell = CELLS[0].model_copy(update={"fallbacks": [seen, other]})
     found = _predicted(coverage, BARE.model_copy(update={"cells": [cell]})).cells[0].fallbacks
     assert [cost.operator for cost in found].count(name) == 1
     assert (found[0].method, found[0].calls, found[0].duration_ns) == ("observed", 7, 5)

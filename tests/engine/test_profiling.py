@@ -7,12 +7,12 @@ from itertools import product
 
 import pytest
 
-from mpsprobe.engine.profiling import OUT_OF_MEMORY, Configuration, Plan, profile
-from mpsprobe.engine.session import Settings
+from mpsprobe.engine.profiling import OUT_OF_MEMORY, profile
+from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import Device, RunOptions, Steps, Workload
 from mpsprobe.schemas.profile import ProfilePlan
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, FakeWorkload
 
 MS = 1_000_000
 
@@ -20,16 +20,11 @@ MS = 1_000_000
 def _plan(
     *devices: Device, batch_sizes: Sequence[int | None] = (None,), seq_lens: Sequence[int | None] = (None,)
 ) -> Plan:
-    return Plan(
-        configurations=[
-            Configuration(FakeWorkload(), RunOptions(batch_size=batch_size, seq_len=seq_len), device)
-            for device, seq_len, batch_size in product(devices, seq_lens, batch_sizes)
-        ],
-        asked=ProfilePlan(
-            devices=[one.name for one in devices], batch_sizes=list(batch_sizes), seq_lens=list(seq_lens), steps=3
-        ),
-        settings=Settings(steps=3, warmup=1),
-    )
+    runs = [
+        Run(FakeWorkload(), RunOptions(batch_size=batch_size, seq_len=seq_len), device)
+        for device, seq_len, batch_size in product(devices, seq_lens, batch_sizes)
+    ]
+    return Plan(ProfileRequest(steps=3, warmup=1), runs)
 
 
 class _Full(FakeDevice):
@@ -48,6 +43,34 @@ def test_every_configuration_is_measured_and_given_back() -> None:
     assert all(steps.closed for steps in device.opened) and report.complete
     assert (report.workloads[0].batch_size, report.workloads[0].seq_len) == (None, None)
     assert report.plan.steps == 3 and report.plan.devices == ["fake"]
+
+
+def test_the_report_has_what_was_asked_for() -> None:
+    request = ProfileRequest(
+        preset="p", steps=3, warmup=1, clock="device", processes=2, compiled=True, runner="loop", probes=("all",)
+    )
+    runs = [
+        Run(FakeWorkload("a"), RunOptions(phase=phase, batch_size=size), FakeDevice(name))
+        for phase in ("training", "inference")
+        for name in ("x", "y")
+        for size in (None, 2)
+    ]
+    assert profile(Plan(request, runs, [FakeProbe("quick")]), FakeProgress()).plan == ProfilePlan(
+        workloads=["a"],
+        phases=["training", "inference"],
+        preset="p",
+        devices=["x", "y"],
+        batch_sizes=[None, 2],
+        seq_lens=[None],
+        steps=3,
+        warmup=1,
+        processes=2,
+        clock="device",
+        compile=True,
+        runner="loop",
+        baseline="y",
+        probes=["quick"],
+    )
 
 
 def test_one_configuration_keeps_its_sizes_in_the_workload() -> None:

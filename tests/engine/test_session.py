@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from mpsprobe.engine import session as engine
-from mpsprobe.engine.session import Measured, Session, Settings
+from mpsprobe.engine.request import ProfileRequest
+from mpsprobe.engine.session import Measured, Session
+from mpsprobe.engine.statistics import duration_statistics
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
 from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeSteps
@@ -16,12 +18,12 @@ MS = 1_000_000
 
 
 def _measure(
-    *durations: int | BaseException, settings: Settings | None = None, probes: tuple[Probe, ...] = ()
+    *durations: int | BaseException, request: ProfileRequest | None = None, probes: tuple[Probe, ...] = ()
 ) -> tuple[Measured, FakeSteps]:
     clock = FakeClock()
     steps = FakeSteps(clock, durations, {"forward": 0.25, "backward": 0.75})
     made = Session(FakeDevice(clock=clock), probes, clock)
-    return made.measure(steps, settings or Settings(steps=10), FakeProgress()), steps
+    return made.measure(steps, request or ProfileRequest(steps=10), FakeProgress()), steps
 
 
 def test_the_first_call_stands_apart_and_warm_up_goes_on_until_stable() -> None:
@@ -33,7 +35,7 @@ def test_the_first_call_stands_apart_and_warm_up_goes_on_until_stable() -> None:
 
 
 def test_a_warm_up_of_n_steps_has_n_steps() -> None:
-    measured, steps = _measure(9 * MS, 5 * MS, 1 * MS, settings=Settings(steps=3, warmup=2))
+    measured, steps = _measure(9 * MS, 5 * MS, 1 * MS, request=ProfileRequest(steps=3, warmup=2))
     assert measured.warmup_ns == [5 * MS, 1 * MS] and not measured.stable
     assert measured.durations_ns == [1 * MS] * 3
     assert steps.taken == 1 + 2 + 3 + engine.PHASE_STEPS
@@ -42,37 +44,37 @@ def test_a_warm_up_of_n_steps_has_n_steps() -> None:
 def test_a_warm_up_that_never_settles_ends() -> None:
     wild = [n * MS for _ in range(40) for n in (10, 30, 50, 80, 120)]
     growing = [duration * (1 + index // 5) for index, duration in enumerate(wild)]
-    measured, _ = _measure(*growing, settings=Settings(steps=1))
+    measured, _ = _measure(*growing, request=ProfileRequest(steps=1))
     assert not measured.stable and len(measured.durations_ns) == 1
 
 
 def test_phases_come_from_steps_of_their_own() -> None:
-    measured, _ = _measure(4 * MS, settings=Settings(steps=2, warmup=0))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0))
     assert measured.phases_ns == {"forward": [1 * MS] * engine.PHASE_STEPS, "backward": [3 * MS] * engine.PHASE_STEPS}
     assert measured.durations_ns == [4 * MS] * 2
 
 
 def test_ctrl_c_keeps_what_was_measured() -> None:
-    measured, _ = _measure(*[4 * MS] * 5, KeyboardInterrupt(), settings=Settings(steps=10, warmup=1))
+    measured, _ = _measure(*[4 * MS] * 5, KeyboardInterrupt(), request=ProfileRequest(steps=10, warmup=1))
     assert measured.interrupted and measured.phase == "steps"
     assert measured.durations_ns == [4 * MS] * 3 and measured.first_call_ns == 4 * MS
 
 
 def test_a_step_that_raises_keeps_what_was_measured() -> None:
-    measured, _ = _measure(*[4 * MS] * 5, MemoryError("too large"), settings=Settings(steps=10, warmup=1))
+    measured, _ = _measure(*[4 * MS] * 5, MemoryError("too large"), request=ProfileRequest(steps=10, warmup=1))
     assert isinstance(measured.error, MemoryError) and measured.phase == "steps"
     assert measured.durations_ns == [4 * MS] * 3
 
 
 def test_a_clock_that_goes_back_costs_its_step_only() -> None:
-    measured, _ = _measure(*[4 * MS] * 3, -2 * MS, 4 * MS, settings=Settings(steps=4, warmup=1))
+    measured, _ = _measure(*[4 * MS] * 3, -2 * MS, 4 * MS, request=ProfileRequest(steps=4, warmup=1))
     assert measured.durations_ns == [4 * MS] * 3
     assert measured.notes == [engine.CLOCK_WENT_BACK.format(count=1)]
 
 
 def test_probes_see_the_timed_steps_and_those_that_disturb_get_their_own() -> None:
     calm, heavy = FakeProbe("calm"), FakeProbe("heavy", disturbs=True)
-    measured, _ = _measure(4 * MS, settings=Settings(steps=6, warmup=0), probes=(calm, heavy))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=6, warmup=0), probes=(calm, heavy))
     readings = {reading.probe: reading.values for reading in measured.found["readings"]}
     assert readings == {"calm": {"steps": 6.0}, "heavy": {"steps": float(engine.DISTURBED_STEPS)}}
 
@@ -80,26 +82,26 @@ def test_probes_see_the_timed_steps_and_those_that_disturb_get_their_own() -> No
 @pytest.mark.parametrize("method", ["start", "sample", "stop"])
 def test_a_probe_that_fails_costs_nothing_else(method: str) -> None:
     good, bad = FakeProbe("good"), FakeProbe("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, settings=Settings(steps=3, warmup=0), probes=(bad, good))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
     assert [(one.probe, f"no {method} today" in one.reason) for one in measured.unavailable] == [("bad", True)]
     assert [reading.probe for reading in measured.found["readings"]] == ["good"]
     assert measured.durations_ns == [4 * MS] * 3 and measured.error is None
 
 
 def test_a_probe_that_cannot_measure_is_told_with_its_reason() -> None:
-    measured, _ = _measure(4 * MS, settings=Settings(steps=1, warmup=0), probes=(FakeProbe(reason="no sensor"),))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=1, warmup=0), probes=(FakeProbe(reason="no sensor"),))
     assert [(one.probe, one.reason) for one in measured.unavailable] == [("fake", "no sensor")]
     assert measured.found == {}
 
 
 def test_throughput_counts_samples_and_tokens() -> None:
     info = FakeSteps(FakeClock()).info.model_copy(update={"grad_accum": 2})
-    step = engine.duration_statistics([20 * MS] * 8)
+    step = duration_statistics([20 * MS] * 8)
     amounts = {one.unit: one.per_second for one in engine.throughput(info, step)}
     assert amounts == pytest.approx({"samples": 4 * 2 / 0.02, "tokens": 4 * 8 * 2 / 0.02})
     assert engine.throughput(info.model_copy(update={"batch_size": None}), step) == []
-    assert engine.throughput(info, engine.duration_statistics([0] * 8)) == []
-    assert engine.duration_statistics([]) is None
+    assert engine.throughput(info, duration_statistics([0] * 8)) == []
+    assert duration_statistics([]) is None
 
 
 def test_outliers_are_marked_and_kept() -> None:
@@ -137,9 +139,9 @@ class _Clocked(FakeDevice):
 
 
 def _by_the_device(device: FakeDevice, *, steps: int = 3, warmup: int = 1) -> Measured:
-    settings = Settings(steps=steps, warmup=warmup, clock="device")
+    request = ProfileRequest(steps=steps, warmup=warmup, clock="device")
     made = FakeSteps(device.clock, [9 * MS])
-    return Session(device, (), device.clock).measure(made, settings, FakeProgress())
+    return Session(device, (), device.clock).measure(made, request, FakeProgress())
 
 
 def test_steps_by_the_clock_of_the_device() -> None:
@@ -197,7 +199,7 @@ class _Giving(FakeProbe):
 def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -> None:
     bad, good = _Giving("giving"), FakeProbe("good")
     bad.gives = gives
-    measured, _ = _measure(4 * MS, settings=Settings(steps=3, warmup=0), probes=(bad, good))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
     assert [(one.probe, says in one.reason) for one in measured.unavailable] == [("giving", True)], measured.unavailable
     assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
 
@@ -205,7 +207,7 @@ def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -
 @pytest.mark.parametrize("method", ["start", "sample", "stop"])
 def test_a_probe_that_fails_is_stopped_once(method: str) -> None:
     bad = _Giving("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, settings=Settings(steps=3, warmup=0), probes=(bad,))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad,))
     assert bad.stopped == 1 and [one.probe for one in measured.unavailable] == ["bad"]
 
 
@@ -214,5 +216,5 @@ def test_a_probe_may_give_its_reason_itself() -> None:
         def sample(self) -> None:
             raise MpsprobeError("the sensor went to sleep", "Wake it.")
 
-    measured, _ = _measure(4 * MS, settings=Settings(steps=2, warmup=0), probes=(Refusing(),))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0), probes=(Refusing(),))
     assert [one.reason for one in measured.unavailable] == ["the sensor went to sleep"]

@@ -10,6 +10,7 @@ from scipy import stats
 
 from mpsprobe.engine.significance import (
     FEWEST_STEPS,
+    LEVEL,
     adjust,
     compare_processes,
     compare_steps,
@@ -73,6 +74,40 @@ def test_equal_steps_are_no_trend() -> None:
     # Without ties counted as one rank, the second half of either would look like a climb.
     assert compare_steps(new, [103.0] * 30).p_value == 1.0
     assert compare_steps(old, new).p_value < 0.001
+
+
+def _differs(old: list[float], new: list[float]) -> bool:
+    outcome = compare_steps(old, new)
+    return outcome.p_value < LEVEL and not outcome.low <= 1 <= outcome.high
+
+
+def test_a_difference_is_told_from_noise() -> None:
+    generator = random.Random(5)
+    old = [generator.lognormvariate(0, 0.02) for _ in range(40)]
+    same = [generator.lognormvariate(0, 0.02) for _ in range(40)]
+    slower = [1.1 * generator.lognormvariate(0, 0.02) for _ in range(40)]
+    assert not _differs(old, same) and _differs(old, slower)
+    outcome = compare_steps(old, slower)
+    assert 1.07 < outcome.low < outcome.ratio < outcome.high < 1.13
+
+
+def test_few_samples_never_differ() -> None:
+    assert not _differs([100.0, 101.0], [150.0, 151.0])
+
+
+def test_false_alarms_are_as_rare_as_the_level_says() -> None:
+    generator = random.Random(9)
+    alarms = 0
+    for _ in range(60):
+        one = [generator.lognormvariate(0, 0.05) for _ in range(20)]
+        other = [generator.lognormvariate(0, 0.05) for _ in range(20)]
+        alarms += _differs(one, other)
+    assert alarms <= 8  # 3 expected; more than 8 of 60 has a probability below 1 %
+
+
+def test_durations_have_to_be_positive() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        compare_steps([0.0, 0.0], [1.0])
 
 
 def test_too_few_steps_can_show_nothing() -> None:

@@ -8,7 +8,8 @@ import psutil
 import pytest
 import torch
 
-from mpsprobe.engine.session import Session, Settings
+from mpsprobe.engine.request import ProfileRequest
+from mpsprobe.engine.session import Session
 from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
@@ -76,8 +77,8 @@ def test_steps_by_events_agree_with_the_hosts_clock() -> None:
     found = {}
     for clock in ("host", "device"):
         steps = device.open(_Products(), RunOptions())
-        settings = Settings(steps=20, warmup=10, clock=clock)
-        measured = Session(device, []).measure(steps, settings, FakeProgress())
+        request = ProfileRequest(steps=20, warmup=10, clock=clock)
+        measured = Session(device, []).measure(steps, request, FakeProgress())
         steps.close()
         assert measured.error is None and len(measured.durations_ns) == 20, measured.notes
         found[clock] = statistics.median(measured.durations_ns)

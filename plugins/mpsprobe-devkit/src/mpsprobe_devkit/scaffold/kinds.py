@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 summary="something that runs the steps of a workload",
                 writes="steps on one thread of the processor",
                 declarations=("DeviceDeclaration",),
-                use="mpsprobe profile --workload WORKLOAD --device {short}",
+                use="mpsprobe profile WORKLOAD --device {short}",
                 dependencies=(TORCH,),
             ),
             Kind(
@@ -54,7 +54,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 summary="something that measures while steps run",
                 writes="pauses of Python's garbage collector while steps run",
                 declarations=("ProbeDeclaration",),
-                use="mpsprobe profile --workload WORKLOAD --probe {short}",
+                use="mpsprobe profile WORKLOAD --probe {short}",
             ),
             Kind(
                 name="scanner",

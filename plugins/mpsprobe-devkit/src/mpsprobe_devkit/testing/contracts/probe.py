@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpsprobe.declarations import ProbeDeclaration
-from mpsprobe.engine.session import Session, Settings
+from mpsprobe.engine.request import ProfileRequest
+from mpsprobe.engine.session import Session
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, RunOptions, Steps, Workload
 from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, told
@@ -124,7 +125,7 @@ def fills_fields_of_the_report(subject: ProbeSubject) -> None:
     clock = itertools.count(0, TICK_NS)
     with subject.opened(device) as steps:
         session = Session(device, [probe], clock=lambda: next(clock))
-        measured = session.measure(steps, Settings(steps=STEPS, warmup=1), FakeProgress())
+        measured = session.measure(steps, ProfileRequest(steps=STEPS, warmup=1), FakeProgress())
     if measured.error is not None:
         raise Broken(f"with it running, a step raised {told(measured.error)}") from measured.error
     for one in measured.unavailable:

@@ -1,0 +1,56 @@
+"""What decides: a report is written and not obeyed, and the core knows no plugin's commands."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from mpsprobe.plugins.discovery import CORE
+from mpsprobe.plugins.registry import Registry
+from mpsprobe.schemas import ProfilePlan
+from tests.house.tree import ROOT, parsed, python_files, shown
+
+CORE_FILES = python_files(ROOT / "mpsprobe")
+MEASURES = [path for path in CORE_FILES if path.parent.name in ("cli", "engine")]
+COMPARES = ROOT / "mpsprobe" / "engine" / "conditions.py"  # two reports and nothing else are its input
+
+
+def _reads_a_reports_plan(path: Path) -> list[str]:
+    """Where a field of some object's ``plan`` is read: ``report.plan.compile``."""
+    return [
+        f"{shown(path)}:{node.lineno}"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "plan"
+    ]
+
+
+@pytest.mark.parametrize("path", [path for path in MEASURES if path != COMPARES], ids=shown)
+def test_no_reports_plan_steers_a_measurement(path: Path) -> None:
+    assert not _reads_a_reports_plan(path)
+
+
+def test_the_plan_of_a_report_is_written_at_one_place() -> None:
+    calls = [
+        shown(path)
+        for path in MEASURES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == ProfilePlan.__name__
+    ]
+    assert len(calls) == 1, calls
+
+
+def test_the_core_has_no_table_of_plugins_commands() -> None:
+    """``coverage`` is also a kind of report, which the core may name."""
+    registry = Registry(strict=True)
+    owners = {name: registry.owner("command", name) for name in registry.commands()}
+    theirs = {name for name, owner in owners.items() if owner is not None and owner.found != CORE} - {"coverage"}
+    assert {"kernels", "plugins check"} <= theirs
+    named = [
+        f"{shown(path)}:{node.lineno}: {node.value}"
+        for path in CORE_FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in theirs
+    ]
+    assert not named
