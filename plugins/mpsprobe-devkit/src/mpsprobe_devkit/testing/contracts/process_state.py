@@ -109,7 +109,8 @@ def put_back(before: Mapping[str, Any], changed: list[str]) -> None:
     if torch is not None:
         ways |= {
             "torch's default dtype": torch.set_default_dtype,
-            "torch's default device": torch.set_default_device,
+            # Naming the CPU would leave a mode behind that nobody had asked for.
+            "torch's default device": lambda one: torch.set_default_device(None if one.type == "cpu" else one),
             "torch's grad mode": torch.set_grad_enabled,
             "torch's number of threads": torch.set_num_threads,
             "torch's deterministic algorithms": torch.use_deterministic_algorithms,
