@@ -26,6 +26,12 @@ settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow ones begin first, so that none is left over at the end; the others stay in the order that was drawn."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on ``sys.path`` for ``install_plugin``; modules imported from it are forgotten afterwards."""

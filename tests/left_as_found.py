@@ -23,8 +23,10 @@ from mpsprobe.plugins.process_state import VARIABLE, changed, process_state, put
 State = dict[str, Any]
 BEFORE = pytest.StashKey[Mapping[str, Any]]()
 FAKED = pytest.StashKey[list[str]]()
-OF_NOBODYS_TEST = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR")
-"""Variables that pytest sets in each phase, and torch when a part of it is imported."""
+FOR_GOOD = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "KINETO_LOG_LEVEL")
+"""Of pytest, which changes it in each phase, of a part of torch when it is imported, and of the first profile."""
+USERS_FILE = "mpsprobe_user_"
+"""What the module of a ``file.py:function`` is called, which stays until there is another one."""
 ANSWERS_WHETHER = re.compile(r"(is|has)_|.*available")
 _ABSENT = object()
 
@@ -64,9 +66,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 def _state() -> State:
     state = process_state(random_numbers=False)
-    for name in OF_NOBODYS_TEST:
+    for name in FOR_GOOD:
         state.pop(VARIABLE + name, None)
     del state["the warnings filter"]  # pytest puts it back after each test
+    state["sys.path"] = [one for one in state["sys.path"] if not one.endswith("_vendor")]  # setuptools brings its own
+    enabled, threshold, callbacks = state["garbage collection"]
+    foreign = [one for one in callbacks if not one.__module__.startswith("hypothesis.")]  # with its first example
+    state["garbage collection"] = enabled, threshold, foreign
     return state
 
 
@@ -82,7 +88,8 @@ def _not_as(before: State, modules: Mapping[str, Any], temporary: Path) -> list[
     strange = _made_up(modules) + [
         name
         for name in sys.modules.keys() - modules.keys()
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(temporary))
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(temporary))
+        and not name.startswith(USERS_FILE)
     ]
     for name in strange:
         sys.modules.pop(name, None)
@@ -103,6 +110,7 @@ def _replaced(before: Mapping[str, Any]) -> list[str]:
         name
         for name, module in before.items()
         if (now := sys.modules.get(name, _ABSENT)) is not module
+        and not name.startswith(USERS_FILE)
         and not (_is_of_another_library(now) and now.__file__ == getattr(module, "__file__", None))
     ]
 

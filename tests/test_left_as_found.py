@@ -12,7 +12,7 @@ from tests.house.tree import ROOT
 
 LEAVING = """
 import colorsys, importlib, logging, os, signal, sys, types
-import torch, transformers
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 class Through(TorchDispatchMode):
@@ -43,14 +43,14 @@ def test_temporary_module(tmp_path, monkeypatch):
     importlib.import_module("short_lived")
 
 def test_remembered(monkeypatch):
-    from transformers.utils import import_utils
-    import_utils.is_librosa_available.cache_clear()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: types.SimpleNamespace(loader=None))
-    assert import_utils.is_librosa_available()
+    real = torch._C._mps_is_available()
+    torch.backends.mps.is_available.cache_clear()
+    monkeypatch.setattr("torch._C._mps_is_available", lambda: not real)
+    torch.backends.mps.is_available()
 
 def test_imported_beside_a_fake(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchaudio", types.ModuleType("torchaudio"))
-    import transformers.models.vit.modeling_vit
+    import snowballstemmer
 
 def test_put_back(monkeypatch, tmp_path):
     monkeypatch.setenv("LEFT", "1")
@@ -88,7 +88,7 @@ SAID = {
     "test_made_up_module": "sys.modules['pynvml']",
     "test_barred_module": "sys.modules['torchaudio']",
     "test_temporary_module": "sys.modules['short_lived']",
-    "test_remembered": "is_librosa_available(), which remembers True",
+    "test_remembered": "torch.backends.mps.is_available(), which remembers",
     "test_imported_beside_a_fake": "imported while torchaudio was made up",
     "test_the_last_of_the_file": "Fixtures of this file do not leave as it was: the handler of SIGTERM",
     "test_last": "Fixtures of this file do not leave as it was: torch's default dtype",

@@ -55,10 +55,9 @@ class Loop:
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    install_plugin(tmp_path, "fake", BODY)
-    (tmp_path / "made_up.py").write_text(HEAVY, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def registry(plugin_folder: Path) -> Registry:
+    install_plugin(plugin_folder, "fake", BODY)
+    (plugin_folder / "made_up.py").write_text(HEAVY, encoding="utf-8")
     return Registry(strict=True, blocked=["devices", "hf", "coverage", "exporters"])
 
 

@@ -51,8 +51,9 @@ def play(story: list[Block], folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """For a fork there must be no threads, which OpenMP would start; two of them would make no step faster here."""
-    return {**command_environment(), "COLUMNS": COLUMNS, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
+    """A fork must have no threads, which OpenMP would start; the tests of a page run in its order."""
+    own = {"COLUMNS": COLUMNS, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "-p no:randomly"}
+    return {**command_environment(), **own}
 
 
 def _run(block: Block, folder: Path) -> None:

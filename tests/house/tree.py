@@ -41,18 +41,23 @@ def imported(path: Path, package: str) -> Iterator[str]:
 
     ``from package import name`` gives ``package.name`` where that is a module, else ``package``.
     """
+    yield from (name for name in _all_imported(path) if name == package or name.startswith(package + "."))
+
+
+@functools.cache
+def _all_imported(path: Path) -> list[str]:
+    names = []
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{shown(path)}:{node.lineno} imports relatively"
             base = node.module or ""
-            names = [f"{base}.{alias.name}" if _is_module(base, alias.name) else base for alias in node.names]
-        else:
-            continue
-        yield from (name for name in names if name == package or name.startswith(package + "."))
+            names += [f"{base}.{alias.name}" if _is_module(base, alias.name) else base for alias in node.names]
+    return names
 
 
+@functools.cache
 def _is_module(base: str, name: str) -> bool:
     roots = [ROOT, *(plugin / "src" for plugin in PLUGINS)]
     inside = Path(*base.split("."))

@@ -21,7 +21,7 @@ from mpsprobe_hf.workload import IMPORT_NAMES, NamedWorkload, named
 CASES = [(name, phase) for name, entry in entries().items() for phase in entry.phases]
 
 SECONDS_TO_BUILD = 5.0
-"""On meta; the largest needs a tenth of this. Imports are not counted."""
+"""Of this thread on a processor, on meta; the largest needs a tenth of this. Imports are not counted."""
 
 NEEDS_DATA = {
     ("mixtral-8x7b", "inference"): "grouped_mm on meta takes bfloat16 only",
@@ -61,9 +61,9 @@ def test_builds_and_runs_on_meta(name: str, phase: str) -> None:
         return
     if entry.library == "transformers":
         workload_module.load_classes(entry, architecture)
-    started = time.monotonic()
+    started = time.thread_time()
     run = build_on_meta(named(name), phase=phase)
-    assert time.monotonic() - started < SECONDS_TO_BUILD
+    assert time.thread_time() - started < SECONDS_TO_BUILD
     assert parameters(run.model) == architecture.parameters
     # Some small vectors are made by torch.Tensor(n), which no device context reaches.
     assert sum(one.numel() for one in run.model.parameters() if not one.is_meta) < 10_000

@@ -159,6 +159,7 @@ def test_own_code_is_refused_unless_allowed(tmp_path: Path) -> None:
 
 def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     own = folder(tmp_path / "own", OWN_CODE)
     (own / "mine.py").write_text(
         "import torch\nfrom transformers import BertConfig, BertModel\n"
@@ -168,6 +169,8 @@ def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     run = build_on_meta(load(str(own)), trust_remote_code=True)
     assert run.architecture == "MyModel"
+    for name in [one for one in sys.modules if one.startswith("transformers_modules")]:
+        del sys.modules[name]
 
 
 def test_sizes_and_description(tmp_path: Path) -> None:

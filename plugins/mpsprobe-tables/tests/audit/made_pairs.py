@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpsprobe_coverage.kernels.expectations import Expectations
+from mpsprobe_coverage.kernels.expectations import Expectations, load_expectations
 from mpsprobe_tables.audit.device import Seen
 from mpsprobe_tables.audit.running import Pair, Raised, Ran
 
@@ -30,9 +30,7 @@ def pair(entry: str, *calls: Seen, dtype: str = "float32", raised: tuple[Raised,
 def expectations(
     listed: dict[str, dict[str, Any]] | None = None, gradient: dict[str, dict[str, Any]] | None = None
 ) -> Expectations:
-    """What ``RELEASE`` is made to expect: list → entry → dtypes (None for all); every entry of torch is there."""
-    from mpsprobe_tables.audit.entries import entries
-
+    """What ``RELEASE`` is made to expect: list → entry → dtypes (None for all); all of its entries are there."""
     lists, gradient_lists = listed or {}, gradient or {}
     kinds = {f"forward {name}": "skip" if "SKIP" in name else "fail" for name in lists}
     kinds |= {f"gradient {name}": "skip" if "SKIP" in name else "fail" for name in gradient_lists}
@@ -49,7 +47,7 @@ def expectations(
         claimed={},
         claimed_backward={},
         decorators={},
-        entries=frozenset(entries()),
+        entries=load_expectations(RELEASE).entries,
         elsewhere=frozenset(),
         unread=(),
     )

@@ -56,10 +56,8 @@ def test_in_this_process_and_in_others() -> None:
     assert (steps.total, steps.steps) == (2, ["OpInfo entries, float32"] * 2)
 
 
-def test_an_entry_that_ends_its_process_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = tmp_path / "crashing"
-    folder.mkdir()
-    (folder / "crashing_work.py").write_text(
+def test_an_entry_that_ends_its_process_is_found(monkeypatch: pytest.MonkeyPatch, plugin_folder: Path) -> None:
+    (plugin_folder / "crashing_work.py").write_text(
         "import os\n"
         "from mpsprobe_tables.audit.running import Pair\n"
         "def work(task):\n"
@@ -68,7 +66,6 @@ def test_an_entry_that_ends_its_process_is_found(monkeypatch: pytest.MonkeyPatch
         "    return [Pair(key, task.dtype) for key in task.keys]\n",
         encoding="utf-8",
     )
-    monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(workers, "work", __import__("crashing_work").work)
     tasks = [
         Task("float32", ("one", "bad", "two"), (RELEASE,), ("none",)),

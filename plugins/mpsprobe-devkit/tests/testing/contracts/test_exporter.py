@@ -303,7 +303,7 @@ class Badge:
 ELSEWHERE = {
     "value = 1": set(),
     "value = sorted({one.operator for one in report.operators})": set(),
-    "value = list({one.operator for one in report.operators})": {"is_the_same_in_another_process"},
+    "value = list({f'{one} {n}' for one in report.operators for n in range(50)})": {"is_the_same_in_another_process"},
     "import datetime; value = str(datetime.date.today())": {"is_the_same_in_another_process"},
     "import time; value = time.strftime('%d')": {"is_the_same_in_another_process"},
     "import os; value = os.getcwd()": {"is_the_same_in_another_process"},
