@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
 
 from mpsprobe.engine.session import duration_statistics, step_samples
 from mpsprobe.importing import curves
@@ -31,9 +31,10 @@ BACKWARD = ("autograd::engine::", "Optimizer.step")  # what only a training step
 Phase = Literal["inference", "training"]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a file that mpsprobe wrote says of a cell; ``None`` for what it does not say."""
+class Facts(BaseModel):
+    """What a file that mpsprobe wrote says of a cell; ``None`` for what it does not say, or nobody would believe."""
+
+    model_config = ConfigDict(strict=True)
 
     workload: str | None = None
     phase: Phase | None = None
@@ -42,22 +43,15 @@ class Facts:
     seq_len: int | None = None
     dtype: str | None = None
     autocast: str | None = None
-    timed: int | None = None
+    timed: int | None = Field(default=None, alias="timed_process")
 
+    @field_validator("*", mode="wrap")
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Facts:
-        """``told`` as far as it can be believed."""
-        phase = told.get("phase")
-        return cls(
-            workload=_text(told, "workload"),
-            phase=phase if phase in ("inference", "training") else None,
-            device=_text(told, "device"),
-            batch_size=_number(told, "batch_size"),
-            seq_len=_number(told, "seq_len"),
-            dtype=_text(told, "dtype"),
-            autocast=_text(told, "autocast"),
-            timed=_number(told, "timed_process"),
-        )
+    def _believed(cls, told: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(cleaned(told) if isinstance(told, str) else told)
+        except ValidationError:
+            return None
 
 
 def make_cell(
@@ -113,14 +107,6 @@ def make_cell(
         notes=["the trace does not tell how many parameters it has"],
     )
     return cell, info
-
-
-def _text(told: Mapping[str, Any], key: str) -> str | None:
-    return cleaned(told[key]) if isinstance(told.get(key), str) else None
-
-
-def _number(told: Mapping[str, Any], key: str) -> int | None:
-    return told[key] if type(told.get(key)) is int else None
 
 
 def _timed(reader: Reader, facts: Facts) -> list[StepSample]:
