@@ -58,7 +58,7 @@ class Collection:
         self._strict = strict
         self._tell = tell
         self._told: set[str] = set()
-        self._trace = Trace.wanted(tell)
+        self._trace = Trace(tell)
         self._manager = loading.new_manager()
         self._plugins: list[Plugin] | None = None
         self._loading = False
