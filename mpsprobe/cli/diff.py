@@ -68,14 +68,11 @@ def compare(old: Report, new: Report, sources: tuple[str, str], threshold: float
         return compare_coverage(old, new, sources)
     if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
         return compare_matrices(old, new, sources)
-    kinds = [
-        f"{printable(source)} is a '{printable(one.kind)}'" for source, one in zip(sources, (old, new), strict=True)
-    ]
+    first, second = printable(old.kind), printable(new.kind)
     if old.kind == new.kind:
-        raise ReportError(
-            f"reports of the kind '{printable(old.kind)}' cannot be compared", "Upgrade mpsprobe and its plugins."
-        )
+        raise ReportError(f"reports of the kind '{first}' cannot be compared", "Upgrade mpsprobe and its plugins.")
+    one, other = map(printable, sources)
     raise ReportError(
-        f"the reports are of different kinds: {' and '.join(kinds)}",
+        f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'",
         "Compare two profiles, two coverage reports or two matrices (coverage --torch all).",
     )

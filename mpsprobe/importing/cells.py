@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
@@ -175,31 +176,27 @@ def _weight(one: OperatorTime) -> tuple[int, int]:
 
 
 def _fallbacks(columns: Columns, steps: int) -> list[FallbackCost]:
-    if FALLBACK not in columns.kind:
-        return []
     names, details = columns.names.values(), columns.details.values()
-    sums: dict[int, list[int]] = {}
-    verdicts: dict[int, str] = {}
+    found: dict[int, list[tuple[int, Mapping[str, str]]]] = {}
     for index, kind in enumerate(columns.kind):
         if kind == FALLBACK:
-            name, known = columns.name[index], columns.detail_of(index, details)
-            size = known.get("bytes", "")
-            one = sums.setdefault(name, [0, 0, 0])
-            one[0] += 1
-            one[1] += columns.duration_ns[index]
-            one[2] += int(size) if size.isdecimal() and len(size) < 19 else 0
-            verdicts.setdefault(name, known.get("verdict", "fallback"))
+            call = columns.duration_ns[index], columns.detail_of(index, details)
+            found.setdefault(columns.name[index], []).append(call)
     return [
         FallbackCost(
             operator=str(names[name]),
-            calls=max(1, calls // steps),
+            calls=max(1, len(calls) // steps),
             method="observed",
-            verdict=verdicts[name],
-            duration_ns=spent // steps,
-            bytes=size // steps or None,
+            verdict=calls[0][1].get("verdict", "fallback"),
+            duration_ns=sum(spent for spent, _ in calls) // steps,
+            bytes=sum(_size(known.get("bytes", "")) for _, known in calls) // steps or None,
         )
-        for name, (calls, spent, size) in sums.items()
+        for name, calls in found.items()
     ]
+
+
+def _size(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
 def _memory(columns: Columns, cpu: bool) -> MemoryUse | None:
