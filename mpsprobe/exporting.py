@@ -84,9 +84,9 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
     if path is None and draw is not None:
         deliver(_whole(registry, name, lambda: draw(report)), None)
     elif stream is not None:
-        deliver(_guarded(registry, name, lambda: _pieces(stream(report))), path)
+        deliver(_guarded(registry, name, lambda: map(as_bytes, stream(report))), path)
     else:
-        deliver(_whole(registry, name, lambda: _quietly(exporter, report)), path)
+        deliver(render(registry, name, report), path)
     return path
 
 
@@ -95,13 +95,12 @@ def render(registry: Registry, name: str, report: Report) -> str | bytes:
     exporter = registry.exporter(name)
     if registry.exporter_declaration(name).folder:
         raise UsageError(f"the exporter '{name}' writes a folder")
-    return _whole(registry, name, lambda: _quietly(exporter, report))
 
+    def quietly() -> Any:
+        with contained():  # what it prints does not get into the output
+            return exporter.render(report)
 
-def _quietly(exporter: Any, report: Report) -> Any:
-    """What it renders; what it prints beside that does not get into the output."""
-    with contained():
-        return exporter.render(report)
+    return _whole(registry, name, quietly)
 
 
 def default_path(registry: Registry, name: str, stem: str) -> str:
@@ -136,11 +135,7 @@ def _guarded(registry: Registry, name: str, make: Callable[[], Iterable[Any]]) -
 
 def _files(registry: Registry, name: str, exporter: Any, report: Report) -> Iterator[tuple[str, Iterator[bytes]]]:
     for path, content in _guarded(registry, name, lambda: exporter.files(report)):
-        yield path, _guarded(registry, name, partial(_pieces, content))
-
-
-def _pieces(content: Iterable[str | bytes]) -> Iterator[bytes]:
-    yield from map(as_bytes, content)
+        yield path, _guarded(registry, name, partial(map, as_bytes, content))
 
 
 def _blame(registry: Registry, name: str, problem: str, cause: Exception | None) -> NoReturn:

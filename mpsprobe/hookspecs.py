@@ -17,17 +17,7 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mpsprobe.declarations import (
-        CommandDeclaration,
-        DeviceDeclaration,
-        DoctorFinding,
-        ExporterDeclaration,
-        KernelTablesDeclaration,
-        ProbeDeclaration,
-        RunnerDeclaration,
-        ScannerDeclaration,
-        WorkloadDeclaration,
-    )
+    from mpsprobe import declarations as declared
 
 F = TypeVar("F", bound=Callable[..., Any])
 PROJECT = "mpsprobe"
@@ -49,12 +39,12 @@ def deprecated(*, since: str, use: str, removed_in: str) -> Callable[[F], F]:
 
 
 @hookspec
-def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
+def mpsprobe_workloads() -> Iterable[declared.WorkloadDeclaration]:
     """Named workloads. Called when a workload is looked up or listed."""
 
 
 @hookspec
-def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
+def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
     """A workload for a name of an open name space (a Hub id, a folder, ``file.py:function``).
 
     Called once for each name that no plugin declared, with the name as the user typed it. Return
@@ -64,42 +54,42 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
 
 
 @hookspec
-def mpsprobe_devices() -> Iterable[DeviceDeclaration]:
+def mpsprobe_devices() -> Iterable[declared.DeviceDeclaration]:
     """Devices. Called when a device is chosen or listed."""
 
 
 @hookspec
-def mpsprobe_probes() -> Iterable[ProbeDeclaration]:
+def mpsprobe_probes() -> Iterable[declared.ProbeDeclaration]:
     """Probes. Called when a profile is planned or probes are listed."""
 
 
 @hookspec
-def mpsprobe_runners() -> Iterable[RunnerDeclaration]:
+def mpsprobe_runners() -> Iterable[declared.RunnerDeclaration]:
     """Libraries' own training loops. Called when a profile is asked for with ``--runner``."""
 
 
 @hookspec
-def mpsprobe_scanners() -> Iterable[ScannerDeclaration]:
+def mpsprobe_scanners() -> Iterable[declared.ScannerDeclaration]:
     """Scanners. Called when a coverage report is planned."""
 
 
 @hookspec
-def mpsprobe_kernel_tables() -> Iterable[KernelTablesDeclaration]:
+def mpsprobe_kernel_tables() -> Iterable[declared.KernelTablesDeclaration]:
     """Kernel tables of backends. Called when a backend is chosen (``coverage --backend``) or listed."""
 
 
 @hookspec
-def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
+def mpsprobe_exporters() -> Iterable[declared.ExporterDeclaration]:
     """Exporters. Called when an output format is chosen or listed."""
 
 
 @hookspec
-def mpsprobe_commands() -> Iterable[CommandDeclaration]:
+def mpsprobe_commands() -> Iterable[declared.CommandDeclaration]:
     """Commands of the CLI. Called at start-up, for ``--help`` and for any command that core lacks."""
 
 
 @hookspec
-def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[DoctorFinding]:
+def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[declared.DoctorFinding]:
     """Findings for ``mpsprobe doctor``, about ``environment`` (the fields of ``schemas.Environment``)."""
 
 

@@ -56,8 +56,7 @@ class Positive(click.ParamType):
         except ValueError:
             number = self._lowest - 1
         if not self._lowest <= number <= LARGEST:
-            option = param.opts[0] if param is not None and param.opts else "the value"
-            raise UsageError(f"{option} takes a whole number from {self._lowest}, not '{str(value)[:40]}'")
+            raise UsageError(f"{_flag(param)} takes a whole number from {self._lowest}, not '{str(value)[:40]}'")
         return number
 
 
@@ -72,10 +71,9 @@ class Several(click.ParamType):
         Raises:
             UsageError: there is none, or one that ``Positive`` refuses.
         """
-        parts = value if isinstance(value, (tuple, list)) else [part for part in str(value).split(",") if part.strip()]
-        numbers = tuple(Positive().convert(str(part).strip(), param, ctx) for part in parts)
+        numbers = [Positive().convert(part, param, ctx) for part in _parts(value)]
         if not numbers:
-            raise UsageError(f"{param.opts[0] if param is not None else 'the option'} needs a number")
+            raise UsageError(f"{_flag(param)} needs a number")
         return tuple(dict.fromkeys(numbers))
 
 
@@ -90,10 +88,9 @@ class Names(click.ParamType):
         Raises:
             UsageError: there is none.
         """
-        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
-        names = tuple(dict.fromkeys(str(part).strip() for part in parts if str(part).strip()))
+        names = tuple(dict.fromkeys(_parts(value)))
         if not names:
-            raise UsageError(f"{param.opts[0] if param is not None else 'the option'} needs a name")
+            raise UsageError(f"{_flag(param)} needs a name")
         return names
 
 
@@ -113,6 +110,15 @@ class Percent(click.ParamType):
         except ValueError:
             number = -1.0
         if not 0 <= number <= MOST_PERCENT:
-            option = param.opts[0] if param is not None and param.opts else "the value"
-            raise UsageError(f"{option} takes a percentage from 0 on, not '{str(value)[:40]}'")
+            raise UsageError(f"{_flag(param)} takes a percentage from 0 on, not '{str(value)[:40]}'")
         return number / 100
+
+
+def _flag(param: click.Parameter | None) -> str:
+    return param.opts[0] if param is not None and param.opts else "the value"
+
+
+def _parts(value: Any) -> list[str]:
+    """What stands between commas; a default is a list already."""
+    parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
+    return [text for part in parts if (text := str(part).strip())]

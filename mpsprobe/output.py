@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import shutil
 import sys
@@ -33,7 +32,6 @@ def check_writable(path: str | Path) -> None:
         descriptor, name = tempfile.mkstemp(prefix=".mpsprobe-", dir=target.parent)
         os.close(descriptor)
         Path(name).unlink()
-    _refuse_read_only(target)
 
 
 def write_atomically(path: str | Path, data: str | bytes) -> None:
@@ -123,6 +121,8 @@ def _final_target(path: str | Path) -> Path:
             raise OutputError(f"cannot write to '{shown}': it is not a regular file", "Use '-' for standard output.")
         if not target.parent.is_dir():
             raise OutputError(f"cannot write to '{shown}': its folder does not exist", "Make the folder first.")
+        if target.exists() and not os.access(target, os.W_OK):  # its folder would allow to replace it
+            raise OutputError(f"cannot write to '{shown}': it is write-protected", "Choose another path.")
     except (OSError, ValueError) as error:  # a name too long, a loop of links, a null character
         raise OutputError(f"cannot write to '{shown}': {_reason(error)}") from error
     return target
@@ -132,7 +132,6 @@ def _final_target(path: str | Path) -> Path:
 def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """A stream whose content takes the place of ``path`` if all goes well; else nothing happened."""
     target = _final_target(path)
-    _refuse_read_only(target)
     with _told(target):
         descriptor, name = tempfile.mkstemp(prefix=".mpsprobe-", dir=target.parent)
         temporary = Path(name)
@@ -168,23 +167,16 @@ def _write_files(staging: Path, files: Iterable[tuple[str, Iterable[bytes]]]) ->
 
 def _move_to_free_name(made: Path, parent: Path) -> Path:
     """``made`` under its own name in ``parent``, or with the first number that is free."""
-    for number in itertools.count(1):
-        target = parent / (made.name if number == 1 else f"{made.name}-{number}")
-        if not target.exists():
-            made.rename(target)
-            return target
-    raise AssertionError("numbers do not end")
+    target, number = parent / made.name, 1
+    while target.exists():
+        number += 1
+        target = parent / f"{made.name}-{number}"
+    return made.rename(target)
 
 
 def as_bytes(data: str | bytes) -> bytes:
     """``data`` as it is written: UTF-8, with escapes for what that cannot hold."""
     return data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-
-
-def _refuse_read_only(target: Path) -> None:
-    """A file that is write-protected is not replaced, though its folder would allow it."""
-    if target.exists() and not os.access(target, os.W_OK):
-        raise OutputError(f"cannot write to '{printable(str(target))}': it is write-protected", "Choose another path.")
 
 
 def _permissions(target: Path) -> int:

@@ -153,12 +153,8 @@ class UserWorkload:
         if not (isinstance(made, tuple) and len(made) == 2 and _is_module(made[0])):
             raise WorkloadError(f"'{printable(self.name)}' returned {_shape_of(made)}", RETURNS)
         model, inputs = made
-        args: tuple[Any, ...]
-        kwargs: dict[str, Any]
-        if isinstance(inputs, Mapping):
-            args, kwargs = (), dict(inputs)
-        else:
-            args, kwargs = (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+        kwargs = dict(inputs) if isinstance(inputs, Mapping) else {}
+        args = () if isinstance(inputs, Mapping) else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         cast = None if "dtype" in arguments else CASTS.get(options.dtype)
         if cast is not None:
             model = getattr(model, cast)()

@@ -41,9 +41,11 @@ def diff(
     """
     if old == new == "-":
         raise UsageError("standard input holds one report only", "Name a file for the other one.")
+    from mpsprobe.schemas.report import read_report
+
     registry = get_registry()
     name = exporting.choose(registry, format_name, output)
-    report = compare(_read(old), _read(new), (old, new), threshold)
+    report = compare(read_report(old), read_report(new), (old, new), threshold)
     exporting.write(registry, name, report, output)
     if fail_on == REGRESSION and report.regressions:
         sys.exit(1)
@@ -66,24 +68,11 @@ def compare(old: Report, new: Report, sources: tuple[str, str], threshold: float
         return compare_coverage(old, new, sources)
     if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
         return compare_matrices(old, new, sources)
-    kinds = [
-        f"{printable(source)} is a '{printable(one.kind)}'" for source, one in zip(sources, (old, new), strict=True)
-    ]
+    first, second = printable(old.kind), printable(new.kind)
     if old.kind == new.kind:
-        raise ReportError(
-            f"reports of the kind '{printable(old.kind)}' cannot be compared", "Upgrade mpsprobe and its plugins."
-        )
+        raise ReportError(f"reports of the kind '{first}' cannot be compared", "Upgrade mpsprobe and its plugins.")
+    one, other = map(printable, sources)
     raise ReportError(
-        f"the reports are of different kinds: {' and '.join(kinds)}",
+        f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'",
         "Compare two profiles, two coverage reports or two matrices (coverage --torch all).",
     )
-
-
-def _read(source: str) -> Report:
-    from mpsprobe.schemas.report import parse_report, read_report
-
-    if source == "-":
-        return parse_report(sys.stdin.buffer.read(), "standard input")
-    from pathlib import Path
-
-    return read_report(Path(source))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from mpsprobe import exporting
@@ -25,14 +23,8 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
         raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
     exporting.check_target(registry, name, output if to_file else None)  # told before the report is read
 
-    from mpsprobe.schemas.report import parse_report, read_report
+    from mpsprobe.schemas.report import read_report
 
-    if report == "-":
-        parsed = parse_report(sys.stdin.buffer.read(), "standard input")
-    else:
-        from pathlib import Path
-
-        parsed = read_report(Path(report))
-    written = exporting.write(registry, name, parsed, output)
+    written = exporting.write(registry, name, read_report(report), output)
     if written is not None and registry.exporter_declaration(name).folder:
         click.echo(f"wrote {written}", err=True)  # its name may have got a number

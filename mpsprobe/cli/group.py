@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 from mpsprobe import __version__
@@ -57,20 +60,16 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     return set(names)
 
 
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """A callback that keeps a switch for ``registry_of``."""
+    return lambda ctx, _, value: ctx.meta.__setitem__(key, value)
+
+
 def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
     for value in values:
-        prefix, _colon, name = value.partition(":")
-        if prefix != "no" or not name:
+        if not value.startswith("no:") or value == "no:":
             raise click.BadParameter(f"'{printable(value)}' is not of the form no:NAME", param_hint="-p")
-        ctx.meta.setdefault(BLOCKED, set()).add(name)
-
-
-def _remember_strict(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    ctx.meta[STRICT] = value
-
-
-def _remember_folders(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
-    ctx.meta[FOLDERS] = values
+    ctx.meta[BLOCKED] = {value.removeprefix("no:") for value in values}
 
 
 def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
@@ -101,7 +100,7 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     envvar="MPSPROBE_STRICT_PLUGINS",
     is_eager=True,
     expose_value=False,
-    callback=_remember_strict,
+    callback=_remember(STRICT),
     help="A plugin that fails ends the command instead of being left out.",
 )
 @click.option(
@@ -112,7 +111,7 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     envvar=FOLDERS_VARIABLE,
     is_eager=True,
     expose_value=False,
-    callback=_remember_folders,
+    callback=_remember(FOLDERS),
     help="Each .py file of DIR is a plugin too; may be repeated.",
 )
 @click.option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -34,7 +33,11 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
 
 def terminal_width() -> int | None:
     """Columns of the terminal that standard output goes to; ``None`` where it goes to a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def format_option() -> click.Option:

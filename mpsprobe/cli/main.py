@@ -47,8 +47,9 @@ def _end_now_if_stuck(code: int) -> None:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from mpsprobe.cli.group import debug_wanted, main_group
+    from mpsprobe.cli.group import main_group
     from mpsprobe.errors import MpsprobeError
+    from mpsprobe.plugins.loading import describe
     from mpsprobe.plugins.registry import use_registry
     from mpsprobe.settings import read_settings
     from mpsprobe.streams import is_reader_gone
@@ -78,37 +79,26 @@ def _run(arguments: list[str]) -> int:
             click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
         return FAILED
     except MpsprobeError as error:
-        if debug_wanted():
-            _show_traceback()
         _explain(error.message, error.hint)
         return error.exit_code
     except Exception as error:  # the last place where it can be told in a sentence
         if isinstance(error, OSError) and is_reader_gone(error):
             raise
-        return _unexpected(error)
+        _explain(f"unexpected {describe(error)}", "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.")
+        return FAILED
     return 0
-
-
-def _unexpected(error: Exception) -> int:
-    from mpsprobe.cli.group import debug_wanted
-    from mpsprobe.plugins.loading import describe
-
-    if debug_wanted():
-        _show_traceback()
-    _explain(f"unexpected {describe(error)}", "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.")
-    return FAILED
 
 
 def _explain(message: str, hint: str | None) -> None:
     import click
 
+    from mpsprobe.cli.group import debug_wanted
+
+    if debug_wanted() and sys.exc_info()[0] is not None:
+        import traceback
+
+        traceback.print_exc()
     click.echo(f"Error: {message}" + (f"\n{hint}" if hint else ""), err=True)
-
-
-def _show_traceback() -> None:
-    import traceback
-
-    traceback.print_exc()
 
 
 def _make_printable() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
 
 from mpsprobe.engine.session import step_samples
 from mpsprobe.engine.statistics import duration_statistics
@@ -32,9 +33,10 @@ BACKWARD = ("autograd::engine::", "Optimizer.step")  # what only a training step
 Phase = Literal["inference", "training"]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a file that mpsprobe wrote says of a cell; ``None`` for what it does not say."""
+class Facts(BaseModel):
+    """What a file that mpsprobe wrote says of a cell; ``None`` for what it does not say, or nobody would believe."""
+
+    model_config = ConfigDict(strict=True)
 
     workload: str | None = None
     phase: Phase | None = None
@@ -43,22 +45,15 @@ class Facts:
     seq_len: int | None = None
     dtype: str | None = None
     autocast: str | None = None
-    timed: int | None = None
+    timed: int | None = Field(default=None, alias="timed_process")
 
+    @field_validator("*", mode="wrap")
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Facts:
-        """``told`` as far as it can be believed."""
-        phase = told.get("phase")
-        return cls(
-            workload=_text(told, "workload"),
-            phase=phase if phase in ("inference", "training") else None,
-            device=_text(told, "device"),
-            batch_size=_number(told, "batch_size"),
-            seq_len=_number(told, "seq_len"),
-            dtype=_text(told, "dtype"),
-            autocast=_text(told, "autocast"),
-            timed=_number(told, "timed_process"),
-        )
+    def _believed(cls, told: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(cleaned(told) if isinstance(told, str) else told)
+        except ValidationError:
+            return None
 
 
 def make_cell(
@@ -114,14 +109,6 @@ def make_cell(
         notes=["the trace does not tell how many parameters it has"],
     )
     return cell, info
-
-
-def _text(told: Mapping[str, Any], key: str) -> str | None:
-    return cleaned(told[key]) if isinstance(told.get(key), str) else None
-
-
-def _number(told: Mapping[str, Any], key: str) -> int | None:
-    return told[key] if type(told.get(key)) is int else None
 
 
 def _timed(reader: Reader, facts: Facts) -> list[StepSample]:
@@ -190,31 +177,27 @@ def _weight(one: OperatorTime) -> tuple[int, int]:
 
 
 def _fallbacks(columns: Columns, steps: int) -> list[FallbackCost]:
-    if FALLBACK not in columns.kind:
-        return []
     names, details = columns.names.values(), columns.details.values()
-    sums: dict[int, list[int]] = {}
-    verdicts: dict[int, str] = {}
+    found: dict[int, list[tuple[int, Mapping[str, str]]]] = {}
     for index, kind in enumerate(columns.kind):
         if kind == FALLBACK:
-            name, known = columns.name[index], columns.detail_of(index, details)
-            size = known.get("bytes", "")
-            one = sums.setdefault(name, [0, 0, 0])
-            one[0] += 1
-            one[1] += columns.duration_ns[index]
-            one[2] += int(size) if size.isdecimal() and len(size) < 19 else 0
-            verdicts.setdefault(name, known.get("verdict", "fallback"))
+            call = columns.duration_ns[index], columns.detail_of(index, details)
+            found.setdefault(columns.name[index], []).append(call)
     return [
         FallbackCost(
             operator=str(names[name]),
-            calls=max(1, calls // steps),
+            calls=max(1, len(calls) // steps),
             method="observed",
-            verdict=verdicts[name],
-            duration_ns=spent // steps,
-            bytes=size // steps or None,
+            verdict=calls[0][1].get("verdict", "fallback"),
+            duration_ns=sum(spent for spent, _ in calls) // steps,
+            bytes=sum(_size(known.get("bytes", "")) for _, known in calls) // steps or None,
         )
-        for name, (calls, spent, size) in sums.items()
+        for name, calls in found.items()
     ]
+
+
+def _size(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
 def _memory(columns: Columns, cpu: bool) -> MemoryUse | None:

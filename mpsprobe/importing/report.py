@@ -84,7 +84,7 @@ class _Parts:
         by_process: dict[object, tuple[Facts, Columns]] = {}
         for one in told if isinstance(told, list) else []:
             if isinstance(one, dict):
-                cell = (Facts.of(one), Columns(self._limit))
+                cell = (Facts.model_validate(one), Columns(self._limit))
                 self._cells.append(cell)
                 numbers = one.get("processes")
                 by_process |= {

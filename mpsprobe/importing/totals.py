@@ -77,6 +77,11 @@ class _Frame:
         self.only: _Frame | None = None  # its last child
         self.total: Total | None = None
 
+    def charge(self, spent: int) -> None:
+        """What it started took ``spent`` ns on the device."""
+        self.device_ns += spent
+        self.self_device_ns += spent
+
 
 def add_up(columns: Columns) -> Totals:
     """The totals of every host thread."""
@@ -130,11 +135,8 @@ def _walk(
             _describe(frame.total, columns, index, frame.module)
             if by_external and columns.external[index]:
                 spent = by_external.pop(columns.external[index], 0)
-                frame.device_ns += spent
-                frame.self_device_ns += spent
-                if frame.module is not None:
-                    frame.module.device_ns += spent
-                    frame.module.self_device_ns += spent
+                for one in filter(None, (frame, frame.module)):
+                    one.charge(spent)
         elif kind == MODULE:
             known = columns.detail_of(index, details)
             path = known.get("module", ""), known.get("type", ""), known.get("phase", "forward")
@@ -160,11 +162,9 @@ def _launched(launch: _Frame, spent: int, totals: Totals) -> None:
     if owner is None or owner.kind not in _NAMED:
         totals.unowned_ns += spent
     else:
-        owner.device_ns += spent
-        owner.self_device_ns += spent
+        owner.charge(spent)
     if launch.module is not None:
-        launch.module.device_ns += spent
-        launch.module.self_device_ns += spent
+        launch.module.charge(spent)
 
 
 def _close(frame: _Frame) -> None:

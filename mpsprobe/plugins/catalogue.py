@@ -6,30 +6,20 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mpsprobe.declarations import (
-    CommandDeclaration,
-    Declaration,
-    DeviceDeclaration,
-    DoctorFinding,
-    ExporterDeclaration,
-    KernelTablesDeclaration,
-    ProbeDeclaration,
-    RunnerDeclaration,
-    ScannerDeclaration,
-    WorkloadDeclaration,
-)
+from mpsprobe import declarations as declared
+from mpsprobe.declarations import CommandDeclaration, Declaration, DoctorFinding
 from mpsprobe.plugins.discovery import CORE, FoundPlugin
 from mpsprobe.plugins.loading import HookFailed, Plugin
 from mpsprobe.suggestions import printable
 
 KINDS: Mapping[str, tuple[str, type[Any]]] = {
-    "workload": ("mpsprobe_workloads", WorkloadDeclaration),
-    "scanner": ("mpsprobe_scanners", ScannerDeclaration),
-    "backend": ("mpsprobe_kernel_tables", KernelTablesDeclaration),
-    "exporter": ("mpsprobe_exporters", ExporterDeclaration),
-    "device": ("mpsprobe_devices", DeviceDeclaration),
-    "probe": ("mpsprobe_probes", ProbeDeclaration),
-    "runner": ("mpsprobe_runners", RunnerDeclaration),
+    "workload": ("mpsprobe_workloads", declared.WorkloadDeclaration),
+    "scanner": ("mpsprobe_scanners", declared.ScannerDeclaration),
+    "backend": ("mpsprobe_kernel_tables", declared.KernelTablesDeclaration),
+    "exporter": ("mpsprobe_exporters", declared.ExporterDeclaration),
+    "device": ("mpsprobe_devices", declared.DeviceDeclaration),
+    "probe": ("mpsprobe_probes", declared.ProbeDeclaration),
+    "runner": ("mpsprobe_runners", declared.RunnerDeclaration),
     "command": ("mpsprobe_commands", CommandDeclaration),
 }
 LEVELS = ("ok", "note", "warning", "error")

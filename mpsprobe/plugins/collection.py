@@ -34,15 +34,7 @@ def blocked_by_environment() -> set[str]:
 
 
 class Collection:
-    """Plugins with their state.
-
-    Args:
-        found: the plugins to load; ``None`` for the installed ones.
-        folders: more of them, a file each.
-        blocked: names of entry points or distributions that are not imported; ``*`` is every one but the core.
-        strict: a plugin that fails is a ``PluginError`` instead of a line.
-        tell: takes each such line.
-    """
+    """Plugins with their state. Made of what a ``Registry`` is made of."""
 
     def __init__(
         self,
@@ -58,7 +50,7 @@ class Collection:
         self._strict = strict
         self._tell = tell
         self._told: set[str] = set()
-        self._trace = Trace.wanted(tell)
+        self._trace = Trace(tell)
         self._manager = loading.new_manager()
         self._plugins: list[Plugin] | None = None
         self._loading = False
@@ -141,9 +133,8 @@ class Collection:
     # -- inside ----------------------------------------------------------------------------------
 
     def _left_out(self, plugin: Plugin, reason: str) -> None:
-        line = f"plugin '{printable(plugin.found.name)}' of {printable(plugin.owner)} is left out: {reason}"
-        about = f"{plugin.owner}:{plugin.found.name}"
-        self._say(about, line, "Without --strict-plugins the command goes on without it.")
+        name = _called(plugin)
+        self._say(name, f"{name} is left out: {reason}", "Without --strict-plugins the command goes on without it.")
 
     def _say(self, about: str, line: str, hint: str) -> None:
         """Tell ``line``, once for each thing that it is about."""
@@ -159,17 +150,13 @@ class Collection:
         for plugin, took_ns in loading.load_each(self._manager, wanted):
             loaded[plugin.found] = plugin
             self._trace.loaded(plugin, took_ns)
-            self._tell_of(plugin)
+            if plugin.status == "failed":
+                self.failed(plugin, plugin.reason or "")
+            elif plugin.status == "incompatible":
+                self._left_out(plugin, plugin.reason or "")
+            elif plugin.problems:  # it goes on, with hooks that are deprecated
+                self._tell(f"{_called(plugin)}: {'; '.join(plugin.problems)}")
         return [loaded.get(one) or Plugin(one, "blocked", SWITCHED_OFF) for one in found]
-
-    def _tell_of(self, plugin: Plugin) -> None:
-        if plugin.status == "failed":
-            self.failed(plugin, plugin.reason or "")
-        elif plugin.status == "incompatible":
-            self._left_out(plugin, plugin.reason or "")
-        elif plugin.problems:  # it goes on, with hooks that are deprecated
-            name, owner = printable(plugin.found.name), printable(plugin.owner)
-            self._tell(f"plugin '{name}' of {owner}: {'; '.join(plugin.problems)}")
 
     def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
         """A misspelt ``-p no:NAME`` would load just what the user wanted to keep out."""
@@ -178,3 +165,7 @@ class Collection:
         known = {"*"} | {one.name for one in found} | {one.distribution for one in found}
         for name in sorted(self.blocked - known):
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
+
+
+def _called(plugin: Plugin) -> str:
+    return f"plugin '{printable(plugin.found.name)}' of {printable(plugin.owner)}"

@@ -57,22 +57,6 @@ class Outcome:
     error: BaseException | None = None
     took_ns: int = 0
 
-    def result(self) -> Any:
-        """The answer; raises the error if there is one."""
-        if self.error is not None:
-            raise self.error
-        return self.answer
-
-
-def within_limit(function: Callable[[], Any], seconds: float) -> Any:
-    """What ``function`` returns, contained and within ``seconds``; raises what it raises, ``SystemExit`` included.
-
-    Raises:
-        Hangs: it did not end in time, or left a thread behind.
-        KeyboardInterrupt: Ctrl-C, while waiting for it.
-    """
-    return each_within_limit([function], seconds)[0].result()
-
 
 def each_within_limit(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Outcome]:
     """What comes of each function, one after the other, each contained and with a limit of its own.

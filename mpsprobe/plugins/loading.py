@@ -85,7 +85,7 @@ def load_each(manager: pluggy.PluginManager, found: Sequence[FoundPlugin]) -> li
     refused = {one: plugin for one in found if (plugin := _refused(one)) is not None}
     wanted = [one for one in found if one not in refused]
     outcomes = dict(
-        zip(wanted, each_within_limit([partial(_module, one) for one in wanted], time_limit()), strict=True)
+        zip(wanted, each_within_limit([partial(imported, one) for one in wanted], time_limit()), strict=True)
     )
     return [
         (_registered(manager, one, outcomes[one]), outcomes[one].took_ns) if one in outcomes else (refused[one], 0)
@@ -122,25 +122,24 @@ def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outc
     return Plugin(found, hooks=hooks, problems=problems)
 
 
-def _module(found: FoundPlugin) -> Any:
-    if found.file is not None:
-        return _from_file(found.target, found.file)
-    return resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
+def imported(found: FoundPlugin) -> Any:
+    """What the entry point names; raises whatever its import raises.
 
+    A single file becomes the module that its declarations' targets (``name:attribute``) name.
+    """
+    if found.file is None:
+        return resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
+    from importlib.util import module_from_spec, spec_from_file_location
 
-def _from_file(name: str, file: str) -> types.ModuleType:
-    """The module of a single file, under ``name``, so that its declarations' targets (``name:attribute``) resolve."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = spec_from_file_location(found.target, found.file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+        raise ImportError(f"{found.file} is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[found.target] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        del sys.modules[found.target]
         raise
     return module
 

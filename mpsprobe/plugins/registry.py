@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.declarations import CommandDeclaration, Declaration, DoctorFinding, WorkloadDeclaration
+from mpsprobe.declarations import (
+    CommandDeclaration,
+    Declaration,
+    DeviceDeclaration,
+    DoctorFinding,
+    ExporterDeclaration,
+    KernelTablesDeclaration,
+    ProbeDeclaration,
+    RunnerDeclaration,
+    ScannerDeclaration,
+    WorkloadDeclaration,
+)
 from mpsprobe.errors import (
     EVERYTHING,
     FOR_USERS,
@@ -28,14 +39,6 @@ from mpsprobe.plugins.requirements import is_installed
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
-    from mpsprobe.declarations import (
-        DeviceDeclaration,
-        ExporterDeclaration,
-        KernelTablesDeclaration,
-        ProbeDeclaration,
-        RunnerDeclaration,
-        ScannerDeclaration,
-    )
     from mpsprobe.plugins.discovery import FoundPlugin
     from mpsprobe.plugins.loading import Plugin
     from mpsprobe.protocols import Device, KernelTables, Probe, Runner, Scanner, Workload

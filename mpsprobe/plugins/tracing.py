@@ -17,19 +17,14 @@ SHOWN_CHARACTERS = 160  # of anything else
 
 
 class Trace:
-    """Tells what is asked of plugins; one that is off does nothing.
+    """Tells what is asked of plugins, if ``MPSPROBE_TRACE_PLUGINS`` says so.
 
     Args:
-        tell: takes each line, or ``None`` for none.
+        tell: takes each line.
     """
 
-    def __init__(self, tell: Callable[[str], None] | None) -> None:
-        self._tell = tell
-
-    @classmethod
-    def wanted(cls, tell: Callable[[str], None]) -> Trace:
-        """One that tells if ``MPSPROBE_TRACE_PLUGINS`` says so."""
-        return cls(None if os.environ.get(TRACE_VARIABLE, "").strip().lower() in OFF else tell)
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = None if os.environ.get(TRACE_VARIABLE, "").strip().lower() in OFF else tell
 
     def loaded(self, plugin: Plugin, took_ns: int) -> None:
         """``plugin`` was imported, or not, which took ``took_ns``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -65,14 +66,16 @@ def parse_report(text: str | bytes, source: str = "report") -> Report:
         raise ReportError(f"{source} is damaged at '{printable(where)}': {first['msg']}", "Make it anew.") from error
 
 
-def read_report(path: Path) -> Report:
-    """The report in the file ``path``.
+def read_report(path: str | Path) -> Report:
+    """The report in the file ``path``; on standard input for ``-``.
 
     Raises:
         ReportError: it cannot be read, or is not a report.
     """
+    if path == "-":
+        return parse_report(sys.stdin.buffer.read(), "standard input")
     try:
-        text = path.read_bytes()
+        text = Path(path).read_bytes()
     except OSError as error:
         raise ReportError(f"cannot read {printable(str(path))}: {error.strerror}") from error
     return parse_report(text, printable(str(path)))

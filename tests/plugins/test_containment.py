@@ -14,9 +14,16 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.plugins.containment import TIMEOUT_VARIABLE, Hangs, contained, time_limit, within_limit
+from mpsprobe.plugins.containment import TIMEOUT_VARIABLE, Hangs, contained, each_within_limit, time_limit
 
 SHORT = 0.3  # seconds
+
+
+def within_limit(function: Callable[[], Any], seconds: float) -> Any:
+    [outcome] = each_within_limit([function], seconds)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.answer
 
 
 def _sleep() -> None:
@@ -93,7 +100,7 @@ def start(daemon=None): threading.Thread(target=wait, daemon=daemon).start()
 
 
 HANG = "[bool(one.error) for one in containment.each_within_limit([wait, spin, int, wait, int], 0.3)]"
-INHERITED = "containment.within_limit(start, 30), containment.keeps_alive()"
+INHERITED = "containment.each_within_limit([start], 30)[0].error, containment.keeps_alive()"
 WAITED_FOR = "containment.each_within_limit([lambda: start(False)], 30)[0].error, containment.keeps_alive()"
 LEFT = "(Hangs('it left a thread running; one that waits should be a daemon'), True)"
 
@@ -111,7 +118,7 @@ def test_the_process_ends_whatever_is_left(code: str, expected: str) -> None:
 
 def test_ctrl_c_ends_the_waiting() -> None:
     send = "threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()"
-    ended = _python(f"{ENDING}{send}\ncontainment.within_limit(wait, 600)")
+    ended = _python(f"{ENDING}{send}\ncontainment.each_within_limit([wait], 600)")
     assert ended.stderr.strip().endswith("KeyboardInterrupt")
 
 
@@ -130,9 +137,9 @@ def test_the_limit_is_a_number_of_seconds(text: str, seconds: float, monkeypatch
 
 def test_a_deleted_working_folder_and_a_closed_output_are_no_obstacle(tmp_path: Path) -> None:
     code = (
-        "import os, sys, pathlib; from mpsprobe.plugins.containment import within_limit\n"
+        "import os, sys, pathlib; from mpsprobe.plugins.containment import each_within_limit\n"
         "here = pathlib.Path(sys.argv[1]); os.chdir(here); here.rmdir(); os.close(1)\n"
-        "assert within_limit(lambda: 5, 30) == 5"
+        "assert each_within_limit([lambda: 5], 30)[0].answer == 5"
     )
     gone = tmp_path / "gone"
     gone.mkdir()

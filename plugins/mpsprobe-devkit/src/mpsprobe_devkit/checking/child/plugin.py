@@ -15,10 +15,9 @@ from mpsprobe import hookspecs  # noqa: F401
 from mpsprobe.errors import MpsprobeError, PluginError
 from mpsprobe.plugins.catalogue import KINDS, checked
 from mpsprobe.plugins.discovery import FoundPlugin
-from mpsprobe.plugins.loading import MOST_ANSWERS, HookFailed, load, new_manager
+from mpsprobe.plugins.loading import MOST_ANSWERS, HookFailed, imported, load, new_manager
 from mpsprobe.plugins.process_state import changed, process_state, threads
 from mpsprobe_devkit.checking.child.declared import judged_declarations, judged_doctor_findings, judged_resolution
-from mpsprobe_devkit.checking.child.entering import enter, found_plugin
 from mpsprobe_devkit.checking.child.nearby import nearest_attributes, nearest_modules
 from mpsprobe_devkit.checking.child.recording import Recorder
 from mpsprobe_devkit.checking.child.telling import Teller
@@ -34,7 +33,7 @@ OPEN_NAMES = ("hf:bert", "organisation/repository", "./folder", "model.py:make",
 
 def run(request: dict[str, Any], teller: Teller) -> None:
     """Tell the findings, and ``declared`` with the fields of each declaration that is right."""
-    found = found_plugin(request["found"])
+    found = FoundPlugin(**request["found"] | {"requires": ()})
     recorder = Recorder(teller)
     sys.meta_path.insert(0, recorder)
     with teller.step("import") as wanted:
@@ -60,7 +59,7 @@ def _imported(found: FoundPlugin, teller: Teller, recorder: Recorder) -> Any:
     before, running, waited_for = process_state(random_numbers=False), threads(daemon=True), threads(daemon=False)
     plugin = None
     try:
-        plugin = enter(found)
+        plugin = imported(found)
     except SystemExit as error:
         message = f"importing {found.target} calls exit ({error.code!r})"
         teller.found("import-exits", message, teller.place_of_error(error))

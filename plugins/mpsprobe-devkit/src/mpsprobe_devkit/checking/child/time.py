@@ -10,20 +10,21 @@ from typing import Any
 import click  # noqa: F401 - every command has imported it before a plugin is loaded
 
 import mpsprobe.plugins.registry  # noqa: F401 - as click
-from mpsprobe_devkit.checking.child.entering import enter, found_plugin
+from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe.plugins.loading import imported
 from mpsprobe_devkit.checking.child.telling import Teller
 
 
 def run(request: dict[str, Any], teller: Teller) -> None:
     """Tell ``import_ns`` of the plugin in ``request``; with ``record`` what the packages cost that it imports."""
-    found = found_plugin(request["found"])
+    found = FoundPlugin(**request["found"] | {"requires": ()})
     costs: dict[str, float] = {}
     if request.get("record"):
         _record(costs, set(request["packages"]))
     with teller.step("import") as wanted:
         if wanted:
             begin = time.perf_counter_ns()
-            enter(found)
+            imported(found)
             teller.tell(import_ns=time.perf_counter_ns() - begin)
     teller.tell(costs=costs)
 
