@@ -24,4 +24,9 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             target="mpsprobe_tables.commands.learn:learn",
             summary="Find anew what the lists of PyTorch's tests say that kernels refuse.",
         ),
+        CommandDeclaration(
+            name="kernels update",
+            target="mpsprobe_tables.commands.update:update",
+            summary="Bring in the releases on the package index that have no table.",
+        ),
     ]

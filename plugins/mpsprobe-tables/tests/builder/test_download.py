@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.errors import TableError
-from mpsprobe_tables.builder.download import download
+from mpsprobe_tables.builder.download import download, offered
 
 PIP = """
 import json, os, pathlib, sys
@@ -17,6 +17,9 @@ log = pathlib.Path(os.environ["FAKE_PIP_LOG"])
 calls = json.loads(log.read_text()) if log.exists() else []
 log.write_text(json.dumps([*calls, arguments]))
 answer = os.environ["FAKE_PIP"]
+if arguments[0] == "index" and answer == "found":
+    print("torch (9.0.0)\\nAvailable versions: 9.0.0, 2.13.0+cpu, 2.13.0, 2.9.1\\n  LATEST:    9.0.0")
+    sys.exit(0)
 if answer == "found" or arguments[arguments.index("--python-version") + 1] == answer:
     folder = pathlib.Path(arguments[arguments.index("--dest") + 1])
     (folder / "torch-9.0.0-cp311-cp311-macosx_14_0_arm64.whl").write_text("wheel")
@@ -69,7 +72,7 @@ def test_an_unknown_release_is_looked_for_with_every_tag(
     monkeypatch.setenv("FAKE_PIP", "3.12")
     assert download("torch", "9.0.0", tmp_path).name == "torch-9.0.0-cp311-cp311-macosx_14_0_arm64.whl"
     tried = [_value(call, "--python-version") for call in json.loads(calls.read_text())]
-    assert list(dict.fromkeys(tried)) == ["3.11", "3.10", "3.12"]
+    assert list(dict.fromkeys(tried)) == ["3.11", "3.12"]
 
 
 def test_an_index_without_the_wheel_is_told(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +88,18 @@ def test_a_pip_that_fails_is_asked_once(calls: Path, tmp_path: Path, monkeypatch
         download("torch", "9.0.0", tmp_path)
     assert "\x1b" not in caught.value.message
     assert len(json.loads(calls.read_text())) == 1
+
+
+def test_the_releases_that_the_index_has(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PIP", "found")
+    assert offered("torch") == ["2.9.1", "2.13.0", "9.0.0"]
+    [call] = json.loads(calls.read_text())
+    assert (call[:2], call[-1]) == (["index", "--disable-pip-version-check"], "torch")
+    assert "--quiet" not in call  # pip then lists nothing
+
+
+@pytest.mark.parametrize("answer", ["nothing", "broken"])
+def test_an_index_that_lists_nothing_is_told(calls: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setenv("FAKE_PIP", answer)
+    with pytest.raises(TableError, match="could not list the releases of torch: ERROR"):
+        offered("torch")

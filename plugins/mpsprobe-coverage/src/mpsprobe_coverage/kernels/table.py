@@ -72,7 +72,7 @@ class KernelTable:
         requires_torch: which torch releases a torchvision release says it works with (``==2.13.0``); empty for torch.
         labels: operator → what is known of it: ``defined``, dispatch keys, ``MPS:fallback``, ``MPS:error``,
             ``MPS:python``. The sets below are views of it.
-        markers: facts that are no registrations (``builder/markers.py`` and ``foreach_mps``, ``fused_mps``).
+        markers: facts that are no registrations (``kernels/markers.py`` and ``foreach_mps``, ``fused_mps``).
         backend: what PyTorch calls the backend, and what it does without a kernel.
         whole: an operator without a label of the backend has no kernel there. False where that is not known.
         source: what the table of a plugin was read from, in words.

@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from packaging.version import Version
+
 from mpsprobe.errors import TableError
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.kernels.releases import library_releases
 from mpsprobe_coverage.kernels.store import load_table
 
-PLATFORMS = ("macosx_14_0_arm64", "macosx_12_0_arm64", "macosx_11_0_arm64")  # those of all releases to 2.15 and 0.29
-PYTHONS = ("3.11", "3.10", "3.12", "3.13")  # 1.12 and 1.13 have no wheel for 3.11
-QUIET = ("--disable-pip-version-check", "--no-input", "--quiet")
-ONLY_THIS = ("--no-deps", "--only-binary=:all:")
+ANY_MACOS = "macosx_99_0_arm64"  # pip takes it for a Mac that every wheel for an older macOS fits
+PYTHONS = tuple(f"3.{minor}" for minor in range(11, 20))  # the wheels of a release differ in nothing that is read
+QUIET = ("--disable-pip-version-check", "--no-input")
+ONLY_THIS = ("--quiet", "--no-deps", "--only-binary=:all:")
 NOT_FOUND = "No matching distribution found"
 
 
@@ -32,14 +34,7 @@ def download(library: str, release: str, folder: Path) -> Path:
     answer = ""
     for platform, python in _tags(library, release):
         where = ["--platform", platform, "--python-version", python, "--dest", str(folder)]
-        finished = subprocess.run(
-            [sys.executable, "-m", "pip", "download", *QUIET, *ONLY_THIS, *where, f"{library}=={release}"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        finished = _pip("download", *ONLY_THIS, *where, f"{library}=={release}")
         found = sorted(folder.glob("*.whl"))
         if finished.returncode == 0 and found:
             return found[0]
@@ -51,11 +46,42 @@ def download(library: str, release: str, folder: Path) -> Path:
             f"the package index has no macOS arm64 wheel of {library} {release}",
             "If you have the wheel: mpsprobe kernels build --wheel FILE",
         )
-    last = answer.splitlines()[-1] if answer else "it said nothing"
     raise TableError(
-        f"pip could not download {library} {release}: {printable(last)}",
+        f"pip could not download {library} {release}: {printable(_last_line(answer))}",
         "Download the wheel yourself, then: mpsprobe kernels build --wheel FILE",
     )
+
+
+def offered(library: str) -> list[str]:
+    """The releases of which the index has a macOS arm64 wheel, oldest first; no release candidates.
+
+    Raises:
+        TableError: pip is missing, cannot reach its index, or answers in another form.
+    """
+    where = ["--platform", ANY_MACOS, "--python-version", PYTHONS[0]]
+    finished = _pip("index", "versions", "--only-binary=:all:", *where, library)
+    match = re.search(r"^Available versions: (.+)$", finished.stdout, re.MULTILINE)
+    if finished.returncode or match is None:
+        raise TableError(
+            f"pip could not list the releases of {library}: {printable(_last_line(finished.stderr))}",
+            "Say which releases to build: mpsprobe kernels build VERSION",
+        )
+    return sorted({Version(text).public for text in match[1].split(", ")}, key=Version)
+
+
+def _pip(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pip", command, *QUIET, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _last_line(answer: str) -> str:
+    return answer.strip().splitlines()[-1] if answer.strip() else "it said nothing"
 
 
 def _tags(library: str, release: str) -> Iterator[tuple[str, str]]:
@@ -67,5 +93,4 @@ def _tags(library: str, release: str) -> Iterator[tuple[str, str]]:
             yield match[2], f"3.{match[1]}" if match[1] else PYTHONS[0]
             return
     for python in PYTHONS:
-        for platform in PLATFORMS:
-            yield platform, python
+        yield ANY_MACOS, python

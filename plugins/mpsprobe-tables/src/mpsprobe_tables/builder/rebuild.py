@@ -28,6 +28,7 @@ from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.download import download
 from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
 from mpsprobe_tables.builder.facts import read_facts
+from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.wheel import Wheel
 
 SHOWN_DIFFERENCES = 20
@@ -77,7 +78,7 @@ class Rebuilt:
         table: its kernel table.
         facts: what the library shows of single kernels; ``None`` for another library than torch.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
-        messages: sentences in the library that speak of MPS.
+        messages: sentences in the library that speak of MPS; none of what PyTorch asserts about itself.
         files: the data files; that of the table first.
     """
 
@@ -183,10 +184,14 @@ def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
             if has_expectations(wheel):
                 expected = read_expectations(wheel)
                 files.append(expectations.add(wheel.release, expected))
-            messages = frozenset(text for text in wheel.binary.strings_containing("MPS") if SENTENCE.search(text))
-            built.append(Rebuilt(table, made, expected, messages, tuple(files)))
+            built.append(Rebuilt(table, made, expected, _messages(wheel.binary), tuple(files)))
     progress.stop()
     return built
+
+
+def _messages(library: MachO) -> frozenset[str]:
+    found = (text for part in ("MPS", "mps") for text in library.strings_containing(part))
+    return frozenset(text for text in found if SENTENCE.search(text) and "INTERNAL ASSERT" not in text)
 
 
 def table_changes(old: KernelTable, new: KernelTable) -> Iterator[str]:

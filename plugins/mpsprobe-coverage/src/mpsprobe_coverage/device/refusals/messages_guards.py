@@ -78,7 +78,7 @@ class Guard:
     """One check of a kernel.
 
     Attributes:
-        marker: which message it raises with (``builder/markers.py``); the guard is there in the releases whose library
+        marker: which message it raises with (``kernels/markers.py``); the guard is there in the releases whose library
             has that message.
         operators: names without overload: every overload that has a kernel is meant, and the in-place operator with
             the same name and an underscore. Or names with an overload: that one is meant.
