@@ -39,7 +39,7 @@ Use = tuple[Sequence[str], str]
 STEPS = ("--steps", "3", "--warmup", "1", "-o", "out")
 USER: tuple[Use, ...] = (
     (("coverage", "bert-base"), "bert-base (BertModel"),
-    (("profile", "--workload", "distilbert"), "A step of distilbert takes"),
+    (("profile", "distilbert"), "A step of distilbert takes"),
 )
 USES: dict[str, Use] = {
     "mpsprobe-badge": (("export", "given.json", "-o", "out.svg"), "stopped in backward"),

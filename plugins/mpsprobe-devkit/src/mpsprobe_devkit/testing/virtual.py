@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, runtime_checkable
 
-from mpsprobe.errors import MissingPackage, UnknownName, UsageError
+from mpsprobe.errors import MissingPackage, UnknownName, UsageError, install_command
 from mpsprobe.plugins.registry import Registry, get_registry
 
 FRAMEWORK = "torch"
@@ -91,7 +91,7 @@ def open_virtual_device(
     open_device = getattr(plugins.scanner_for(FRAMEWORK), "open_device", None)
     if open_device is None:
         raise UsageError(
-            "the installed scanner of torch opens no device for tests", f"Install its like: pip install {DISTRIBUTION}"
+            "the installed scanner of torch opens no device for tests", f"Install its like: {install_command(DISTRIBUTION)}"
         )
     opened: OpenDevice = open_device(torch_release, backend=backend)
     return opened

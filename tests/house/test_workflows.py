@@ -1,0 +1,129 @@
+"""The workflows and pre-commit: actions are pinned, rights are read-only, and they check what .ci/run checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.house.tree import ROOT, files, shown
+
+OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WORKFLOWS = [path for path in files() if ".github/workflows" in shown(path).replace("dot-", ".")]
+ACTION = re.compile(r"uses: ([\w.-]+/[\w./-]+)@(.*)")
+PIN = re.compile(r"[0-9a-f]{40} # v\d+\.\d+\.\d+")
+SUPPORTED = tomllib.loads((ROOT / "tests" / "supported.toml").read_text(encoding="utf-8"))
+
+
+def _read(path: Path) -> dict[Any, Any]:
+    """A workflow; its key "on" is True for YAML."""
+    found: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _runs(job: dict[str, Any]) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+CI = _read(ROOT / ".github" / "workflows" / "ci.yml")
+RELEASE = _read(ROOT / ".github" / "workflows" / "release.yml")
+
+
+def test_an_action_is_one_commit_everywhere() -> None:
+    assert set(OURS) < set(WORKFLOWS)  # the example's and the scaffold's too
+    pins: dict[str, set[str]] = {}
+    for path in WORKFLOWS:
+        for name, pin in ACTION.findall(path.read_text(encoding="utf-8")):
+            assert PIN.fullmatch(pin), f"{shown(path)}: {name}@{pin} is not a commit with its version"
+            pins.setdefault(name, set()).add(pin)
+    assert {"actions/checkout", "actions/setup-python"} < set(pins)
+    assert not {name: found for name, found in pins.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=shown)
+def test_a_workflow_may_only_read(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    workflow = _read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "secrets" not in text and "pull_request_target" not in text
+    for name, job in workflow["jobs"].items():
+        writes = {right for right, kind in job.get("permissions", {}).items() if kind == "write"}
+        assert writes == ({"attestations", "id-token"} if (path.stem, name) == ("release", "publish") else set())
+        if "steps" in job:
+            assert job["timeout-minutes"] <= 60
+    assert text.count("persist-credentials: false") == text.count("actions/checkout@")
+
+
+def test_ci_runs_the_script_with_every_supported_python() -> None:
+    assert {"push", "pull_request"} < set(CI[True])
+    job = CI["jobs"]["everything"]
+    assert _runs(job) == [".ci/run"]
+    assert job["strategy"]["matrix"] == {"python": "${{ fromJSON(needs.supported.outputs.python) }}"}
+
+
+def test_ci_takes_the_versions_from_where_they_are_stated(tmp_path: Path) -> None:
+    [script] = _runs(CI["jobs"]["supported"])
+    target = tmp_path / "output"
+    variables = os.environ | {"GITHUB_OUTPUT": str(target)}
+    subprocess.run(["bash", "-ec", script], cwd=ROOT, env=variables, check=True)
+    printed = dict(line.split("=", 1) for line in target.read_text(encoding="utf-8").splitlines())
+    assert json.loads(printed["python"]) == SUPPORTED["python"]["versions"]
+    hosts = [{name: SUPPORTED[name][age] for name in ("torch", "transformers")} for age in ("oldest", "newest")]
+    assert json.loads(printed["hosts"]) == hosts
+    job = CI["jobs"]["hosts"]
+    assert job["strategy"]["matrix"] == {"host": "${{ fromJSON(needs.supported.outputs.hosts) }}"}
+    assert "torch==${{ matrix.host.torch }} transformers==${{ matrix.host.transformers }}" in _runs(job)[1]
+
+
+@pytest.mark.parametrize("name", ["hosts", "elsewhere"])
+def test_ci_runs_every_test_elsewhere(name: str) -> None:
+    runs = _runs(CI["jobs"][name])
+    assert runs[0] == "python -m pip install -r requirements-test.txt"
+    assert runs[-1] == "python -m pytest -n auto"
+
+
+def test_ci_has_a_mac_and_windows() -> None:
+    systems = CI["jobs"]["elsewhere"]["strategy"]["matrix"]["os"]
+    assert [system.partition("-")[0] for system in systems] == ["macos", "windows"]
+
+
+def test_a_tag_publishes_what_passed() -> None:
+    assert RELEASE[True] == {"push": {"tags": ["v*"]}}
+    jobs = RELEASE["jobs"]
+    assert jobs["checks"]["uses"] == "./.github/workflows/ci.yml" and "workflow_call" in CI[True]
+    assert ".ci/build dist" in _runs(jobs["build"])
+    assert jobs["publish"]["needs"] == ["checks", "build"]
+    assert jobs["publish"]["environment"] == "release"
+    used = [step["uses"].partition("@")[0] for step in jobs["publish"]["steps"]]
+    assert used[1:] == ["actions/attest-build-provenance", "pypa/gh-action-pypi-publish"]
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v0.1.0", 0), ("v0.1.1", 1), ("v0.1", 1)])
+def test_the_tag_is_the_version(tmp_path: Path, tag: str, code: int) -> None:
+    (tmp_path / "dist").mkdir()
+    for name in ("mpsprobe-0.1.0.tar.gz", "mpsprobe-0.1.0-py3-none-any.whl"):
+        (tmp_path / "dist" / name).touch()
+    script = _runs(RELEASE["jobs"]["build"])[-1]
+    ended = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, env=os.environ | {"GITHUB_REF_NAME": tag}, check=False
+    )
+    assert ended.returncode == code
+
+
+def test_pre_commit_runs_the_tools_of_the_environment() -> None:
+    [repository] = _read(ROOT / ".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local"
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system"
+        command = hook["entry"].removesuffix(" --force-exclude")
+        assert f"\n{command}" in script
+        assert f"\n{command.split()[2]}==" in pinned
