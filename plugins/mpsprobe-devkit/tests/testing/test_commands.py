@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from mpsprobe_devkit.testing import CommandResult, run_cli
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
+
+DECLARES = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import CommandDeclaration
+
+@hookimpl
+def mpsprobe_commands():
+    return [CommandDeclaration("tell", "telling_command:command", "Tells what it was given.")]
+"""
+BODY = """
+import os, sys
+import click
+
+@click.command()
+@click.option("--word")
+def command(word):
+    os.environ["TOLD"] = "left"
+    sys.path.append("left")
+    print(word, sys.stdin.read(), os.getcwd(), os.environ["TELL"], os.environ.get("MPSPROBE_X"), sys.argv[1:])
+    sys.stderr.buffer.write("zwölf\\r\\n".encode())
+    os.chdir("..")
+    raise SystemExit(3)
+"""
+
+
+def test_in_this_process_a_command_says_what_it_says_in_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_plugin(tmp_path, "telling", DECLARES, modules={"telling_command.py": BODY})
+    monkeypatch.setenv("MPSPROBE_X", "not passed on")
+    apart, here = (
+        run_cli(
+            *("tell", "--word", "the word"),
+            cwd=tmp_path,
+            stdin="from a pipe",
+            variables={"TELL": "given"},
+            plugin_folders=[tmp_path],
+            process=process,
+        )
+        for process in (True, False)
+    )
+    assert here == apart
+    assert (here.code, here.stderr) == (3, "zwölf\n")
+    words = f"the word from a pipe {tmp_path.resolve()} given None ['tell', '--word', 'the word']\n"
+    assert here.stdout == words
+    assert "telling_command" not in sys.modules and "left" not in sys.path
+    assert not {"TELL", "TOLD"} & set(os.environ) and Path.cwd() != tmp_path.parent
 
 
 def test_the_command_is_installed() -> None:
