@@ -5,45 +5,23 @@ from __future__ import annotations
 from mpsprobe import hookimpl
 from mpsprobe.declarations import CommandDeclaration, WorkloadDeclaration
 
+COMMANDS = {
+    "diff:diff": "What became slower or worse from one report to another, and whether by more than noise.",
+    "doctor:doctor": "What is wrong with this machine's set-up for MPS, and what to do.",
+    "export:export": "Turn a report into another format; needs neither torch nor the plugin that measured.",
+    "import_trace:import_trace": "Make a report of a trace that torch.profiler wrote, on any device.",
+    "plugins:plugins": "Which plugins are installed, what they contribute, and what is wrong with them.",
+    "profile:profile": "How long a step of a workload takes on MPS, CUDA or the CPU, and what it costs.",
+    "workloads:workloads": "Which models can be named, and what each one is.",
+}
+"""Where each command is in ``mpsprobe.cli``, and its line of ``--help``."""
+
 
 @hookimpl
 def mpsprobe_commands() -> list[CommandDeclaration]:
     return [
-        CommandDeclaration(
-            name="diff",
-            target="mpsprobe.cli.diff:diff",
-            summary="What became slower or worse from one report to another, and whether by more than noise.",
-        ),
-        CommandDeclaration(
-            name="doctor",
-            target="mpsprobe.cli.doctor:doctor",
-            summary="What is wrong with this machine's set-up for MPS, and what to do.",
-        ),
-        CommandDeclaration(
-            name="export",
-            target="mpsprobe.cli.export:export",
-            summary="Turn a report into another format; needs neither torch nor the plugin that measured.",
-        ),
-        CommandDeclaration(
-            name="import",
-            target="mpsprobe.cli.import_trace:import_trace",
-            summary="Make a report of a trace that torch.profiler wrote, on any device.",
-        ),
-        CommandDeclaration(
-            name="plugins",
-            target="mpsprobe.cli.plugins:plugins",
-            summary="Which plugins are installed, what they contribute, and what is wrong with them.",
-        ),
-        CommandDeclaration(
-            name="profile",
-            target="mpsprobe.cli.profile:profile",
-            summary="How long a step of a workload takes on MPS, CUDA or the CPU, and what it costs.",
-        ),
-        CommandDeclaration(
-            name="workloads",
-            target="mpsprobe.cli.workloads:workloads",
-            summary="Which models can be named, and what each one is.",
-        ),
+        CommandDeclaration(target.partition(":")[0].removesuffix("_trace"), f"mpsprobe.cli.{target}", summary)
+        for target, summary in COMMANDS.items()
     ]
 
 

@@ -130,21 +130,21 @@ def _durations(columns: Columns, kind: int, name: int | None = None) -> list[int
 
 
 def _phases(columns: Columns) -> dict[str, DurationStatistics]:
-    names = columns.names.values()
+    names = list(columns.names)
     numbers = dict.fromkeys(columns.name[index] for index, kind in enumerate(columns.kind) if kind == PHASE)
     found = {str(names[number]): duration_statistics(_durations(columns, PHASE, number)) for number in numbers}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def _trains(columns: Columns) -> bool:
-    return any(str(name).startswith(BACKWARD) or name == "backward" for name in columns.names.values())
+    return any(str(name).startswith(BACKWARD) or name == "backward" for name in columns.names)
 
 
 def _operators(columns: Columns, totals: Totals, on_device: bool) -> list[OperatorTime]:
-    names, details = columns.names.values(), columns.details.values()
+    names, details = list(columns.names), list(columns.details)
     found = []
     for number, total in totals.operators.items():
-        shapes = (dict(details[detail]).get("shapes") for detail, _ in total.shapes.most_common())  # type: ignore[call-overload]
+        shapes = (dict(details[detail]).get("shapes") for detail, _ in total.shapes.most_common())
         found.append(
             OperatorTime(
                 operator=str(names[number]),
@@ -177,7 +177,7 @@ def _weight(one: OperatorTime) -> tuple[int, int]:
 
 
 def _fallbacks(columns: Columns, steps: int) -> list[FallbackCost]:
-    names, details = columns.names.values(), columns.details.values()
+    names, details = list(columns.names), list(columns.details)
     found: dict[int, list[tuple[int, Mapping[str, str]]]] = {}
     for index, kind in enumerate(columns.kind):
         if kind == FALLBACK:

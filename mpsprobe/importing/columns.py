@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 # What an event is; the order is that of ``schemas.trace.Category``, and what is only told apart here follows.
 KINDS = ("step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other", "annotation")
@@ -14,19 +15,12 @@ LONGEST_NAME = 10_000  # characters
 Detail = tuple[tuple[str, str], ...]
 
 
-class Table:
-    """Numbers for strings (or other values), in the order in which they first came."""
+class Numbers(dict[Any, int]):
+    """Numbers for values, in the order in which they first came."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[object, int] = {}
-
-    def number(self, value: object) -> int:
-        """The number of ``value``, a new one if it is new."""
-        return self._numbers.setdefault(value, len(self._numbers))
-
-    def values(self) -> list[object]:
-        """All of them by their number."""
-        return list(self._numbers)
+    def __missing__(self, value: Any) -> int:
+        self[value] = new = len(self)
+        return new
 
 
 @dataclass(slots=True)
@@ -61,7 +55,7 @@ class Columns:
         self.detail, self.flow, self.external = array("q"), array("q"), array("q")
         self.start_ns, self.duration_ns = array("q"), array("q")
         self.kept = bytearray()
-        self.names, self.details = Table(), Table()
+        self.names, self.details = Numbers(), Numbers()
         self.tracks: list[TrackInfo] = []
         self.counters: dict[str, CounterInfo] = {}
         self.frames = 0
@@ -101,9 +95,9 @@ class Columns:
         self._kept += keep
         self.tracks[number].events.append(len(self.kind))
         self.kind.append(kind)
-        self.name.append(self.names.number(name))
+        self.name.append(self.names[name])
         self.track.append(number)
-        self.detail.append(self.details.number(detail) if detail and (keep or kind == MODULE) else -1)
+        self.detail.append(self.details[detail] if detail and (keep or kind == MODULE) else -1)
         self.flow.append(flow)
         self.external.append(external)
         self.start_ns.append(times[0])
@@ -127,10 +121,10 @@ class Columns:
             order.sort(key=start.__getitem__)
         return order
 
-    def detail_of(self, index: int, details: list[object]) -> Mapping[str, str]:
-        """The detail of an event; ``details`` is ``self.details.values()``."""
+    def detail_of(self, index: int, details: list[Any]) -> Mapping[str, str]:
+        """The detail of an event; ``details`` is ``list(self.details)``."""
         found = details[self.detail[index]] if self.detail[index] >= 0 else ()
-        return dict(found)  # type: ignore[call-overload, no-any-return]
+        return dict(found)
 
 
 def cleaned(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from mpsprobe.importing.columns import Columns
 from mpsprobe.schemas.profile import MemoryCurve
 
@@ -28,15 +30,10 @@ def drawn(allocated: Points, reserved: Points | None, base_ns: int) -> MemoryCur
     after = [(at - base_ns, value) for at, value in allocated if at >= base_ns]
     width = max(1, -(-len(after) // MOST_POINTS))
     points = [max(after[at : at + width], key=lambda one: one[1]) for at in range(0, len(after), width)]
-    held: list[int] = []
-    position = 0
-    for at, _ in points if reserved else []:
-        assert reserved is not None
-        while position < len(reserved) - 1 and reserved[position + 1][0] - base_ns <= at:
-            position += 1
-        held.append(round(reserved[position][1]))
+    known = [at for at, _ in reserved or ()]
+    last = [max(bisect_right(known, at + base_ns) - 1, 0) for at, _ in points]
     return MemoryCurve(
         times_ns=[at for at, _ in points],
         allocated_bytes=[round(value) for _, value in points],
-        reserved_bytes=held,
+        reserved_bytes=[round(reserved[index][1]) for index in last] if reserved else [],
     )

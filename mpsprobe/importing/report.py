@@ -41,7 +41,7 @@ def import_trace(
         reader.read(event)
     reader.finish()
     shown = printable(str(path))
-    found = [(facts, columns) for facts, columns in parts.found() if len(columns) or reader.timed.get(facts.timed)]
+    found = [(facts, columns) for facts, columns in parts.cells if len(columns) or reader.timed.get(facts.timed)]
     if not found:
         raise ReportError(f"{shown} is a trace, but has no event with a duration", HINT)
     notes = _notes(source, reader)
@@ -61,38 +61,30 @@ class _Parts:
     def __init__(self, source: TraceFile, limit: int) -> None:
         self._source = source
         self._limit = limit
-        self._by_process: dict[object, tuple[Facts, Columns]] | None = None
-        self._cells: list[tuple[Facts, Columns]] = []
-        self._whole = False
+        self._by_process: dict[object, Columns] | None = None
+        self._rest: Columns | None = None  # of processes that no cell names
+        self.cells: list[tuple[Facts, Columns]] = []
 
     def columns_of(self, process: object) -> Columns | None:
         """The columns for events of ``process``; ``None`` for the process of timed steps."""
         if self._by_process is None:
             self._by_process = self._divided()
-        if self._whole:
-            return self._cells[0][1]
-        known = self._by_process.get(process) if isinstance(process, int) else None
-        return known[1] if known is not None else None
+        return self._by_process.get(process, self._rest) if isinstance(process, int) else self._rest
 
-    def found(self) -> list[tuple[Facts, Columns]]:
-        """All cells."""
-        return self._cells
-
-    def _divided(self) -> dict[object, tuple[Facts, Columns]]:
+    def _divided(self) -> dict[object, Columns]:
         about = self._source.head.get("mpsprobe")
         told = about.get("cells") if isinstance(about, dict) else None
-        by_process: dict[object, tuple[Facts, Columns]] = {}
+        by_process: dict[object, Columns] = {}
         for one in told if isinstance(told, list) else []:
             if isinstance(one, dict):
-                cell = (Facts.model_validate(one), Columns(self._limit))
-                self._cells.append(cell)
-                numbers = one.get("processes")
-                by_process |= {
-                    number: cell for number in (numbers if isinstance(numbers, list) else []) if isinstance(number, int)
-                }
-        if not self._cells:
-            self._whole = True
-            self._cells.append((Facts(), Columns(self._limit)))
+                columns, numbers = Columns(self._limit), one.get("processes")
+                self.cells.append((Facts.model_validate(one), columns))
+                for number in numbers if isinstance(numbers, list) else []:
+                    if isinstance(number, int):
+                        by_process[number] = columns
+        if not self.cells:
+            self._rest = Columns(self._limit)
+            self.cells.append((Facts(), self._rest))
         return by_process
 
 

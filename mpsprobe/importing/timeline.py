@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mpsprobe.importing import curves
-from mpsprobe.importing.columns import ANNOTATION, KINDS, OTHER, Columns, TrackInfo
+from mpsprobe.importing.columns import ANNOTATION, KINDS, OTHER, Columns, Numbers, TrackInfo
 from mpsprobe.schemas.trace import Counter, Trace, Track
 
 LARGEST = 2**53
@@ -23,10 +23,10 @@ def make_trace(columns: Columns, names: Mapping[tuple[object, object], str], cpu
     kept.sort(key=duration.__getitem__, reverse=True)  # then, stable, by start: the longer of two comes first
     kept.sort(key=start.__getitem__)
     base_ns = min(columns.start_ns, default=0)
-    name_numbers, detail_numbers = _Renumbered(), _Renumbered()
-    track_numbers, kind_numbers = _Renumbered(), _Renumbered()
-    details = columns.details.values()
-    all_names = columns.names.values()
+    name_numbers, detail_numbers = Numbers(), Numbers()
+    track_numbers, kind_numbers = Numbers(), Numbers()
+    details = list(columns.details)
+    all_names = list(columns.names)
     data = {
         "name": [name_numbers[columns.name[index]] for index in kept],
         "category": [kind_numbers[_category(columns.kind[index])] for index in kept],
@@ -37,7 +37,7 @@ def make_trace(columns: Columns, names: Mapping[tuple[object, object], str], cpu
         "duration_ns": [duration[index] for index in kept],
         "names": [str(all_names[number]) for number in name_numbers],
         "categories": [KINDS[number] for number in kind_numbers],
-        "details": [dict(details[number]) for number in detail_numbers],  # type: ignore[call-overload]
+        "details": [dict(details[number]) for number in detail_numbers],
         "tracks": _tracks([columns.tracks[number] for number in track_numbers], names),
         "counters": [
             Counter(name=name, times_ns=[at - base_ns for at, _ in points], values=[value for _, value in points])
@@ -46,14 +46,6 @@ def make_trace(columns: Columns, names: Mapping[tuple[object, object], str], cpu
         "truncated": columns.left_out,
     }
     return Trace.model_validate(data)
-
-
-class _Renumbered(dict[int, int]):
-    """New numbers for old ones, in the order in which they come."""
-
-    def __missing__(self, old: int) -> int:
-        self[old] = new = len(self)
-        return new
 
 
 def _category(kind: int) -> int:

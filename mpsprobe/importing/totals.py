@@ -87,7 +87,7 @@ def add_up(columns: Columns) -> Totals:
     """The totals of every host thread."""
     totals = Totals()
     by_flow, by_external = _device_times(columns)
-    details = columns.details.values()
+    details = list(columns.details)
     for track in columns.tracks:
         if not track.device:
             _walk(columns, track, totals, (by_flow, by_external), details)

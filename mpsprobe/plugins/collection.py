@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from mpsprobe.declarations import resolve
 from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import KINDS, Catalogue, checked
+from mpsprobe.plugins.containment import each_within_limit
 from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.plugins.loading import HookFailed, Plugin
 from mpsprobe.plugins.plugin_files import find_in_folders
@@ -113,11 +114,21 @@ class Collection:
                 yield plugin, judged
 
     def made(self, what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
-        """The object behind a declaration. Raises as ``loading.make``."""
-        started = time.perf_counter_ns()
-        made = loading.make(what, plugin, target, build)
-        self._trace.resolved(plugin, target, time.perf_counter_ns() - started)
-        return made
+        """``build`` of what ``target`` resolves to; whatever goes wrong with it is the plugin's and is told so.
+
+        Raises:
+            PluginError: it cannot be imported or made.
+            MpsprobeError: the plugin raised one on purpose.
+        """
+        [outcome] = each_within_limit([lambda: build(resolve(target))], 0)
+        error = outcome.error
+        if isinstance(error, MpsprobeError):
+            raise error
+        if error is not None:
+            doing = "imported" if isinstance(error, ImportError) else "made"
+            loading.refuse(what, plugin, f"cannot be {doing}: {loading.describe(error)}", error)
+        self._trace.resolved(plugin, target, outcome.took_ns)
+        return outcome.answer
 
     def failed(self, plugin: Plugin, reason: str) -> None:
         """Note why ``plugin`` is left out, and tell it once a process.

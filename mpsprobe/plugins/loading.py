@@ -17,7 +17,7 @@ import pluggy
 from mpsprobe import hookspecs
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import MpsprobeError, PluginError, install_command
-from mpsprobe.plugins.containment import Hangs, Outcome, contained, each_within_limit, time_limit
+from mpsprobe.plugins.containment import Hangs, Outcome, each_within_limit, time_limit
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.requirements import incompatibility, unmet
 from mpsprobe.suggestions import nearest, printable
@@ -118,7 +118,7 @@ def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outc
     except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
         if manager.has_plugin(key):
             manager.unregister(name=key)
-        return Plugin(found, "failed", _wrong_argument(module) or one_line(str(wrong)))
+        return Plugin(found, "failed", one_line(str(wrong)))
     return Plugin(found, hooks=hooks, problems=problems)
 
 
@@ -196,24 +196,6 @@ def _whole(ask: Callable[[], Any]) -> Any:
     return answers
 
 
-def make(what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
-    """``build`` of what ``target`` resolves to; whatever goes wrong with it is the plugin's and is told so.
-
-    Raises:
-        PluginError: it cannot be imported or made.
-        MpsprobeError: the plugin raised one on purpose.
-    """
-    try:
-        with contained():
-            return build(resolve(target))
-    except (MpsprobeError, KeyboardInterrupt):
-        raise
-    except ImportError as error:
-        refuse(what, plugin, f"cannot be imported: {describe(error)}", error)
-    except BaseException as error:  # noqa: BLE001 - also SystemExit; the plugin's code, named in the message
-        refuse(what, plugin, f"cannot be made: {describe(error)}", error)
-
-
 def describe(error: BaseException) -> str:
     """An exception on one line, safe to print: ``ValueError: the message``."""
     name, message = type(error).__name__, one_line(str(error))
@@ -254,22 +236,6 @@ def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[tuple[st
         if own and name.startswith(HOOK_PREFIX) and name not in hooks:
             raise HookFailed(f"'{name}' is not marked with @mpsprobe.hookimpl, so it would never be called")
     return tuple(sorted(hooks)), problems
-
-
-def _wrong_argument(module: object) -> str | None:
-    """The first argument of a hook of ``module`` that the hook does not have, in fewer words than pluggy's."""
-    import inspect
-
-    for name, function in vars(module).items() if isinstance(module, types.ModuleType) else ():
-        specification = getattr(hookspecs, name, None)
-        if specification is None or not hasattr(function, f"{hookspecs.PROJECT}_impl"):
-            continue
-        known, taken = (list(inspect.signature(one).parameters) for one in (specification, function))
-        for argument in taken:
-            if argument not in known:
-                has = f"it has {', '.join(known)}" if known else "it has none"
-                return f"its hook {name} takes '{argument}', which is no argument of that hook: {has}"
-    return None
 
 
 def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None) -> NoReturn:
