@@ -90,10 +90,8 @@ def open_virtual_device(
         raise MissingPackage("the virtual device", DISTRIBUTION)
     open_device = getattr(plugins.scanner_for(FRAMEWORK), "open_device", None)
     if open_device is None:
-        raise UsageError(
-            "the installed scanner of torch opens no device for tests",
-            f"One that does comes with {install_command(DISTRIBUTION)}",
-        )
+        hint = f"Install its like: {install_command(DISTRIBUTION)}"
+        raise UsageError("the installed scanner of torch opens no device for tests", hint)
     opened: OpenDevice = open_device(torch_release, backend=backend)
     return opened
 
