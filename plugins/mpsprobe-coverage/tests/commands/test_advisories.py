@@ -103,7 +103,7 @@ def test_errors_name_what_is_near(arguments: tuple[str, ...], said: str) -> None
 def test_no_line_is_wider_than_the_pipe(columns: int) -> None:
     script = (
         "import sys; from mpsprobe_coverage.commands import advisories_output as o; "
-        f"o.PIPE_COLUMNS = {columns}; from mpsprobe_coverage.advisories.store import all_advisories as a; "
+        f"o.PIPE_WIDTH = {columns}; from mpsprobe_coverage.advisories.store import all_advisories as a; "
         "o.print_list(list(a())); o.print_details(list(a())); assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], env=command_environment(), capture_output=True, timeout=120)

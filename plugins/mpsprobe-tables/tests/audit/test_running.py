@@ -8,9 +8,8 @@ import numpy
 import pytest
 import torch
 
-from mpsprobe.errors import MissingPackage, UnknownName
+from mpsprobe.errors import UnknownName
 from mpsprobe_coverage.kernels.store import load_table
-from mpsprobe_tables.audit import entries as database
 from mpsprobe_tables.audit.entries import claimed, entries, entry_named, unclaimed
 from mpsprobe_tables.audit.judging import outcome_of
 from mpsprobe_tables.audit.quiet import undisturbed
@@ -118,12 +117,6 @@ def test_unknown_names() -> None:
     assert "OpInfo" in str(error.value)
     with pytest.raises(UnknownName, match="did you mean 'float32'"):
         run_entries(["abs"], "floa32", [TABLE])
-
-
-def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "torch.testing._internal.common_methods_invocations", None)
-    with pytest.raises(MissingPackage, match=r'pip install "mpsprobe-tables"'):
-        database._database()
 
 
 @pytest.mark.parametrize(

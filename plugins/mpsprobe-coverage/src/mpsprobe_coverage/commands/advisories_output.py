@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe.output import write_stdout
 from mpsprobe.schemas import AffectedSystems
+from mpsprobe_coverage.commands.drawing import show
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from mpsprobe_coverage.advisories.model import Advisory
 
-PIPE_COLUMNS = 100
+PIPE_WIDTH = 100
 
 
 def print_list(found: list[Advisory]) -> None:
     """The identifier of each, and beside it its title and the releases of torch and macOS."""
     if not found:
-        _print([Text("no known wrong result")])
+        show([Text("no known wrong result")], PIPE_WIDTH)
         return
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(no_wrap=True)
@@ -35,7 +35,7 @@ def print_list(found: list[Advisory]) -> None:
             facts.append(one.hardware)
         grid.add_row(Text(one.id, style="bold"), Text.assemble(one.title, "\n", ("; ".join(facts), "dim")))
     counted = f"{len(found)} known wrong result{'' if len(found) == 1 else 's'}"
-    _print([grid, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")])
+    show([grid, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")], PIPE_WIDTH)
 
 
 def print_details(found: list[Advisory]) -> None:
@@ -48,7 +48,7 @@ def print_details(found: list[Advisory]) -> None:
         for label, text in _facts(one):
             grid.add_row(f"  {label}", Text(text))
         parts += [Text.assemble((one.id, "bold"), "  ", one.title), grid, Text()]
-    _print(parts[:-1])
+    show(parts[:-1], PIPE_WIDTH)
 
 
 def _facts(one: Advisory) -> Iterator[tuple[str, str]]:
@@ -64,19 +64,3 @@ def _facts(one: Advisory) -> Iterator[tuple[str, str]]:
         yield "hardware", one.hardware
     yield "known by", one.basis
     yield "sources", ", ".join(one.sources)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
-
-
-def _print(parts: Iterable[RenderableType]) -> None:
-    console = _console()
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part)
-    # rich fills cells up to the width of their column; nobody wants that in a file
-    write_stdout("\n".join(line.rstrip() for line in capture.get().splitlines()))

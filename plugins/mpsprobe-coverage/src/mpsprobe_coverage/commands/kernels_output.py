@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.columns import Columns
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe.output import write_stdout
+from mpsprobe_coverage.commands.drawing import console, show
 from mpsprobe_coverage.kernels.table import (
     COMPOSITE,
     FALLBACK,
@@ -64,7 +64,7 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
     for title, operators in groups.items():
         if operators:
             parts += [Text(f"{title} ({len(operators)})", style="bold"), _names(sorted(operators)), Text()]
-    _print(parts[:-1])
+    show(parts[:-1], PIPE_WIDTH)
 
 
 def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -> None:
@@ -83,7 +83,7 @@ def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -
         second = (table.macos_minimum or "-") if of_torch else table.release
         second = second if is_mps else ("yes" if table.whole else "no")
         grid.add_row(torch_release, second, *(str(counts.get(kind) or "-") for kind in kinds))
-    _print([grid])
+    show([grid], PIPE_WIDTH)
 
 
 def _by_kind(table: KernelTable, key: str | None) -> dict[str, int]:
@@ -111,7 +111,7 @@ def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], ke
             releases = [release for release, _ in group]
             grid.add_row(cell, _verdict(verdict), _range(releases, last=found[-1][0]))
             cell = ""
-    _print([grid])
+    show([grid], PIPE_WIDTH)
 
 
 def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None:
@@ -120,7 +120,7 @@ def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None
     for operator, since, removed, verdict in rows:
         now = Text(f"gone since {removed}", style="dim") if removed else _verdict(verdict)
         grid.add_row(operator, Text(since, style="green") if since else Text("-", style="dim"), now)
-    _print([grid])
+    show([grid], PIPE_WIDTH)
 
 
 def print_difference(difference: Difference) -> None:
@@ -153,7 +153,7 @@ def print_difference(difference: Difference) -> None:
     for title, names in named.items():
         if names:
             parts += [Text(f"{title} ({len(names)})", style="bold"), _names(names), Text()]
-    _print(parts[:-1])
+    show(parts[:-1], PIPE_WIDTH)
 
 
 def _summary(difference: Difference) -> str:
@@ -204,18 +204,5 @@ def _grid(*titles: str) -> Table:
 
 def _names(names: Iterable[str]) -> RenderableType:
     texts = [Text(name) for name in names]
-    return Columns(texts, padding=(0, 2), column_first=True) if _console().is_terminal else Text("\n").join(texts)
-
-
-def _console() -> Console:
-    console = Console(highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
-
-
-def _print(parts: Iterable[RenderableType]) -> None:
-    console = _console()
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part)
-    # rich pads cells to the width of their column; nobody wants that in a file
-    write_stdout("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    in_columns = console(PIPE_WIDTH).is_terminal
+    return Columns(texts, padding=(0, 2), column_first=True) if in_columns else Text("\n").join(texts)

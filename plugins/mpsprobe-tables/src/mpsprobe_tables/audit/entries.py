@@ -1,7 +1,4 @@
-"""The OpInfo database of the installed torch: the entries that PyTorch's MPS tests run.
-
-Raises ``MissingPackage`` where torch's test modules cannot be imported: they need ``expecttest`` and ``numpy``.
-"""
+"""The OpInfo database of the installed torch: the entries that PyTorch's MPS tests run."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe.errors import MissingPackage, UnknownName
+from mpsprobe.errors import UnknownName
 
 DTYPES = ("float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
 """The dtypes of ``TestConsistency.test_output_match``: those that MPS tensors can have, and no exotic ones."""
@@ -74,10 +71,6 @@ def _database() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from torch.testing._internal.common_methods_invocations import op_db
-    except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f"'kernels audit' (torch's test modules import {error.name})", "mpsprobe-tables"
-        ) from error
     finally:
         sys.argv = arguments
         torch.backends.__allow_nonbracketed_mutation_flag = bracketed  # they forbid to set flags of backends

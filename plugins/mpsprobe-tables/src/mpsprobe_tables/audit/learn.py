@@ -10,11 +10,12 @@ import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from packaging.version import Version
 
+from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.device.refusals.listed import Learned, encode
 from mpsprobe_coverage.device.refusals.signatures import signature
 from mpsprobe_coverage.device.wrapping import NotStrided
@@ -44,17 +45,7 @@ MOST_PASSING = 32  # samples of an entry that passes, all different in dtypes, r
 SHADOW_LIMIT = 2**12
 
 
-class Steps(Protocol):
-    """What tells the user how far the work is (``mpsprobe.progress``)."""
-
-    def start(self, total: int | None, what: str) -> None: ...
-
-    def advance(self, what: str | None = None) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-def learn(progress: Steps, jobs: int = 1, dtypes: Sequence[str] = DTYPES) -> bytes:
+def learn(progress: SilentProgress, jobs: int = 1, dtypes: Sequence[str] = DTYPES) -> bytes:
     """The data file, from the expectations and the kernel tables that are shipped.
 
     Args:

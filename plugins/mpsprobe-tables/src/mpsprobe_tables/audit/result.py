@@ -117,9 +117,6 @@ def run_audit(
     Args:
         only: keys of entries; none for all.
         jobs: processes.
-
-    Raises:
-        MissingPackage: torch's test modules cannot be imported.
     """
     pairs = run_tasks(tasks_for(dtypes, releases, modes, only), jobs, progress)
     return summed_up(pairs, releases, dtypes, modes, only)

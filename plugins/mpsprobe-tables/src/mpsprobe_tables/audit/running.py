@@ -98,7 +98,6 @@ def run_entries(
 
     Raises:
         UnknownName: an entry or dtype that is not there.
-        MissingPackage: torch's test modules cannot be imported.
     """
     dtype_named(dtype)
     with_gradient = dtype in GRADIENT_DTYPES if gradient is None else gradient

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mpsprobe_coverage.commands.drawing import drawn
 from mpsprobe_tables.audit import grids
 from mpsprobe_tables.audit.result import Audit
 
@@ -19,10 +20,7 @@ FILE_WIDTH = 120  # columns where no terminal is
 def text(audit: Audit, *, colour: bool) -> str:
     """Everything that the table format shows; ``colour`` for a terminal, whose width is then kept."""
     console = Console(highlight=False) if colour else Console(highlight=False, width=FILE_WIDTH, no_color=True)
-    with console.capture() as capture:
-        for part in _parts(audit):
-            console.print(part)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+    return drawn(_parts(audit), console) + "\n"
 
 
 def _parts(audit: Audit) -> Iterator[RenderableType]:

@@ -87,7 +87,7 @@ class Reader:
         shown = text if len(text) <= 80 else text[:79] + "…"
         return TableError(
             f"line {line} of {self.file} is not understood, {what}: {shown}",
-            "The release writes its expectations in a new form, which builder/expectations_*.py has to learn.",
+            "The release writes its expectations in a new form: builder/expectations_*.py has to learn it.",
         )
 
     def text(self, node: ast.expr, names: Names | None = None) -> str:

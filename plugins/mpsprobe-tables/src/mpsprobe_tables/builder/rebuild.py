@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe.errors import TableError, UsageError
+from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.kernels.expectations import SUFFIX as EXPECTATIONS_SUFFIX
 from mpsprobe_coverage.kernels.expectations import Expectations, expectation_releases, load_expectations
@@ -34,16 +35,6 @@ from mpsprobe_tables.builder.wheel import Wheel
 SHOWN_DIFFERENCES = 20
 SENTENCE = re.compile(r"\w \w")
 T = TypeVar("T")
-
-
-class Steps(Protocol):
-    """What tells the user how far the work is (``mpsprobe.progress``)."""
-
-    def start(self, total: int | None, what: str) -> None: ...
-
-    def advance(self, what: str | None = None) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +143,7 @@ def from_files(paths: Iterable[str]) -> list[Request]:
     return _sorted(requests)
 
 
-def rebuild(requests: Sequence[Request], progress: Steps) -> list[Rebuilt]:
+def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebuilt]:
     """Build every request, oldest first; nothing is left on disk, also after Ctrl-C."""
     tables = {
         name: _Series(f"{name}-{{}}{SUFFIX}", library_releases(name), partial(load_table, library=name), encode)

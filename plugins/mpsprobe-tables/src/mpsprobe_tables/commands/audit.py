@@ -89,7 +89,7 @@ def audit(
     Every OpInfo entry of the installed torch with every sample, forward and gradient, dtype by dtype. Printed are
     recall and precision and each disagreement with its cause. The lists come with this package, from 2.8.0 on; that
     of the release under judgement is no source of the verdicts that it judges. It takes less than a minute for each
-    dtype on two CPUs, and torch's test modules, which need expecttest and numpy.
+    dtype on two CPUs.
 
     \b
     mpsprobe kernels audit

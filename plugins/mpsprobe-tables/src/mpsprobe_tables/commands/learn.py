@@ -29,7 +29,7 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
     Every entry of the installed torch's OpInfo database runs on the virtual device of each release that has a list,
     with each dtype. An operator that only failing entries call with a dtype, or with a dtype and arguments such as
     accumulate=True, counts as refusing it; what passing entries call is taken. The result is the data file
-    lists.refusals of this package. It takes some minutes, and torch's test modules, which need expecttest and numpy.
+    lists.refusals of this package. It takes some minutes.
 
     \b
     mpsprobe kernels learn --check
