@@ -10,18 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.declarations import (
-    CommandDeclaration,
-    Declaration,
-    DeviceDeclaration,
-    DoctorFinding,
-    ExporterDeclaration,
-    KernelTablesDeclaration,
-    ProbeDeclaration,
-    RunnerDeclaration,
-    ScannerDeclaration,
-    WorkloadDeclaration,
-)
+from mpsprobe import declarations as declared
+from mpsprobe.declarations import CommandDeclaration, Declaration, WorkloadDeclaration
 from mpsprobe.errors import (
     EVERYTHING,
     FOR_USERS,
@@ -105,7 +95,7 @@ class Registry:
     def contributions(self, plugin: Plugin) -> dict[str, list[str]]:
         """The names that ``plugin`` declares, by kind (``workload``, ``exporter``, …); asks every listing hook."""
         names = {kind: self._catalogue(kind).declared_by(plugin) for kind in KINDS}
-        return {kind: declared for kind, declared in names.items() if declared}
+        return {kind: own for kind, own in names.items() if own}
 
     def owner(self, kind: str, name: str) -> Plugin | None:
         """The plugin that the name of that kind belongs to; ``None`` for nobody's and for two plugins'."""
@@ -118,27 +108,27 @@ class Registry:
         """The named workloads, by name. Open name spaces (``hf:TYPE``, folders) are not listed."""
         return self._catalogue("workload").usable()
 
-    def scanners(self) -> Mapping[str, ScannerDeclaration]:
+    def scanners(self) -> Mapping[str, declared.ScannerDeclaration]:
         """The scanners, by name."""
         return self._catalogue("scanner").usable()
 
-    def backends(self) -> Mapping[str, KernelTablesDeclaration]:
+    def backends(self) -> Mapping[str, declared.KernelTablesDeclaration]:
         """The backends that have kernel tables, by name."""
         return self._catalogue("backend").usable()
 
-    def exporters(self) -> Mapping[str, ExporterDeclaration]:
+    def exporters(self) -> Mapping[str, declared.ExporterDeclaration]:
         """The exporters, by name."""
         return self._catalogue("exporter").usable()
 
-    def devices(self) -> Mapping[str, DeviceDeclaration]:
+    def devices(self) -> Mapping[str, declared.DeviceDeclaration]:
         """The devices, by name, in the order of their declaration: within a plugin the best first."""
         return self._catalogue("device").usable()
 
-    def probes(self) -> Mapping[str, ProbeDeclaration]:
+    def probes(self) -> Mapping[str, declared.ProbeDeclaration]:
         """The probes, by name."""
         return self._catalogue("probe").usable()
 
-    def runners(self) -> Mapping[str, RunnerDeclaration]:
+    def runners(self) -> Mapping[str, declared.RunnerDeclaration]:
         """The runners, by name."""
         return self._catalogue("runner").usable()
 
@@ -227,9 +217,9 @@ class Registry:
         """The exporter called ``name``: an ``Exporter``, or a ``FolderExporter`` if declared so. Raises as always."""
         return self._object("exporter", name)
 
-    def exporter_declaration(self, name: str) -> ExporterDeclaration:
+    def exporter_declaration(self, name: str) -> declared.ExporterDeclaration:
         """What the exporter called ``name`` declared (extension, ``binary``, ``kinds``), without importing it."""
-        declaration: ExporterDeclaration = self._entry("exporter", name).declaration
+        declaration: declared.ExporterDeclaration = self._entry("exporter", name).declaration
         return declaration
 
     def command(self, name: str) -> Any:
@@ -262,10 +252,10 @@ class Registry:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
         list(self._collection.answers(hook, lambda _: None, **arguments))
 
-    def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[DoctorFinding, Plugin]]:
+    def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[declared.DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
         hook = "mpsprobe_doctor"
-        judge = partial(checked, hook=hook, expected=DoctorFinding)
+        judge = partial(checked, hook=hook, expected=declared.DoctorFinding)
         found = self._collection.answers(hook, judge, environment=environment)
         return [(one, plugin) for plugin, answers in found for one in answers]
 

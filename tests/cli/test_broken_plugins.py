@@ -187,7 +187,7 @@ def test_a_trace_shows_each_call_with_its_result(folder: Path) -> None:
     lines = [line.partition("trace: ")[2] for line in result.stderr.splitlines() if "trace: " in line]
     shown = "\n".join(lines)
     assert "half-way (half-way 7.1): import half_way_plugin -> mpsprobe_commands [" in shown
-    assert "half-way (half-way 7.1): mpsprobe_commands() -> raised KeyError: 'way'" in shown
+    assert "half-way (half-way 7.1): mpsprobe_commands() -> raised KeyError: 'way' [" in shown
     assert re.search(
         r"hf \(mpsprobe-hf \S+\): mpsprobe_workloads\(\) -> \[WorkloadDeclaration: \S+, .* more\] \[", shown
     )
