@@ -8,7 +8,6 @@ import pytest
 import torch
 from made_expectations import ENTRIES, LISTS, expectation_members
 from made_wheel import make_wheel
-from torch.testing._internal.common_methods_invocations import op_db
 
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
@@ -128,6 +127,8 @@ def test_kernels_build_makes_them_too(tmp_path: Path) -> None:
 
 def test_what_is_read_is_what_the_installed_torch_says() -> None:
     """Where the installed release is one that is shipped: its own objects say the same as its source text."""
+    from torch.testing._internal.common_methods_invocations import op_db  # seconds, for this test alone
+
     release = torch.__version__.partition("+")[0]
     if release not in expectation_releases() or not load_expectations(release).claimed:
         release = "2.13.0"  # of another torch only what both have is compared
