@@ -1,4 +1,4 @@
-"""Nearest names for a name that nothing answers to, and names made safe to print."""
+"""Nearest names for a name that nothing answers to; names and errors made fit to print."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ def printable(text: str) -> str:
     """
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return clean if len(clean) <= SHOWN_CHARACTERS else clean[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line that an error says, which may say a lot; its type where it says nothing."""
+    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+
+
+def in_short(error: BaseException) -> str:
+    """The type of an error and its first line, safe to print: ``ValueError: the message``."""
+    return f"{type(error).__name__}: {printable(first_line(error))}"

@@ -11,6 +11,7 @@ from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
 from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.suggestions import first_line, in_short
 
 OUT_OF_MEMORY = "no memory left on the device"
 
@@ -89,9 +90,7 @@ def _measure(plan: Plan, run: Run, progress: Progress) -> tuple[ProfileCell, Wor
         raise
     except Exception as error:
         if not device.is_out_of_memory(error):
-            raise WorkloadError(
-                f"'{workload.name}' cannot be built on {device.name}: {type(error).__name__}: {_first_line(error)}"
-            ) from error
+            raise WorkloadError(f"'{workload.name}' cannot be built on {device.name}: {in_short(error)}") from error
         return _cell(device, workload.name, options, Measured(error=error, phase="build")), None, False
     try:
         measured = Session(device, plan.probes).measure(steps, plan.request, progress)
@@ -115,7 +114,7 @@ def _cell(device: Device, workload: str, ran: RunOptions | WorkloadInfo, measure
     step = duration_statistics(measured.durations_ns)
     failure = None
     if measured.error is not None:
-        text = OUT_OF_MEMORY if device.is_out_of_memory(measured.error) else _first_line(measured.error)
+        text = OUT_OF_MEMORY if device.is_out_of_memory(measured.error) else first_line(measured.error)
         failure = RunFailure(phase=measured.phase, error=type(measured.error).__name__, message=text)
     phases = {name: duration_statistics(durations) for name, durations in measured.phases_ns.items()}
     warmup = Warmup(durations_ns=measured.warmup_ns, stable=measured.stable, rule=measured.rule)
@@ -136,8 +135,3 @@ def _cell(device: Device, workload: str, ran: RunOptions | WorkloadInfo, measure
         **same,
         **measured.found,
     )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -116,9 +116,3 @@ class TorchDevice:
         run.model = run.model.to(self.name)
         run.args, run.kwargs = move(run.args, self.name), move(dict(run.kwargs), self.name)
         return TorchSteps(workload.name, run, options, self, compiled=compiled)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    lines: list[Any] = str(error).strip().splitlines()
-    return str(lines[0]) if lines else type(error).__name__

@@ -10,6 +10,7 @@ from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.cpu_fallback import GENERATOR, no_sparse, passes_generator
 from mpsprobe_coverage.device.dtypes import DtypeRules
@@ -134,7 +135,7 @@ class Interception(TorchDispatchMode):
         try:
             made = self._go_on(plan, args, kwargs)
         except RuntimeError as error:
-            refused = Refusal(no_sparse(self.backend), source="branch", evidence=str(error).partition("\n")[0])
+            refused = Refusal(no_sparse(self.backend), source="branch", evidence=first_line(error))
             return self.leaf(plan, args, kwargs, refused)
         if plan.composite_key is not DispatchKey.CompositeExplicitAutogradNonFunctional or plan.mutable:
             return made

@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
+from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -175,7 +176,7 @@ def device_of(table: KernelTable) -> torch.device:
         what = f"the device type '{backend.device}' with the dispatch key '{backend.key}'"
         owner = "its plugin" if table.family is None else table.family.owner
         raise PluginError(
-            f"torch {torch.__version__} has no {what}, which {owner} asks for: {str(error).splitlines()[0][:200]}",
+            f"torch {torch.__version__} has no {what}, which {owner} asks for: {first_line(error)[:200]}",
             "A backend of its own is called 'privateuseone' unless it has been renamed in this process.",
         ) from error
     return device

@@ -24,6 +24,7 @@ from mpsprobe.schemas import (
     WorkloadInfo,
 )
 from mpsprobe.stepping import optimizer_name
+from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.recorder import Recorder
@@ -267,6 +268,7 @@ def _failure(error: Exception, device: VirtualDevice) -> RunFailure:
     if frames:
         place = site(frames[-1].filename, frames[-1].lineno or 0)
     module = device.attribution.deepest_module
-    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
     phase = device.recorder.last_phase or "forward"
-    return RunFailure(phase=phase, error=type(error).__name__, message=first_line, module=module, call_site=place)
+    return RunFailure(
+        phase=phase, error=type(error).__name__, message=first_line(error), module=module, call_site=place
+    )

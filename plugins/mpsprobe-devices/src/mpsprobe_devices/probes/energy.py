@@ -18,7 +18,7 @@ from typing import Any
 from mpsprobe.errors import MpsprobeError, install_command
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
-from mpsprobe_devices.torch_device import first_line
+from mpsprobe.suggestions import first_line, in_short
 
 WINDOW = "mpsprobe"
 SHORTEST_NS = (
@@ -58,7 +58,7 @@ class EnergyProbe:
         except ImportError as error:
             return NOT_INSTALLED if (error.name or "").partition(".")[0] == "zeus" else f"zeus: {first_line(error)}"
         except Exception as error:  # noqa: BLE001 - zeus asks drivers, which fail in their own ways
-            return f"zeus cannot be started: {type(error).__name__}: {first_line(error)}"
+            return f"zeus cannot be started: {in_short(error)}"
         monitor = self._monitor
         if monitor.gpu_indices or monitor.cpu_indices or monitor.soc_is_present:
             return None

@@ -13,8 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import MemoryCurve, MemoryUse
+from mpsprobe.suggestions import in_short
 from mpsprobe_devices.footprint import footprint_reader
-from mpsprobe_devices.torch_device import Memory, first_line
+from mpsprobe_devices.torch_device import Memory
 
 SHORTEST_WAIT_S = 0.01
 COST_SHARE = 0.001  # of the time, at most, goes into sampling
@@ -113,7 +114,7 @@ class MemoryProbe:
             peak = self._device.peak()
             why = None if _is_size(peak.allocated) else f"gave {peak.allocated!r}"
         except Exception as error:  # noqa: BLE001 - whatever the allocator raises, there are the samples
-            why = f"raised {type(error).__name__}: {first_line(error)}"
+            why = f"raised {in_short(error)}"
         if why is not None:
             self._caveats.append(f"the allocator, asked for its peak, {why}: the largest sample stands instead")
             return sampled, "sampled"
@@ -148,13 +149,13 @@ class MemoryProbe:
         try:
             found[PROCESS] = self._process() if self._tells(PROCESS) else None
         except Exception as error:  # noqa: BLE001 - whatever the system's function raises
-            self._give_up(PROCESS, f"raised {type(error).__name__}: {first_line(error)}")
+            self._give_up(PROCESS, f"raised {in_short(error)}")
         if self._device is not None and (self._tells(ALLOCATED) or self._tells(RESERVED)):
             try:
                 memory = self._device.memory()
                 found |= {ALLOCATED: memory.allocated, RESERVED: memory.reserved}
             except Exception as error:  # noqa: BLE001 - likewise
-                self._give_up(ALLOCATED, f"raised {type(error).__name__}: {first_line(error)}")
+                self._give_up(ALLOCATED, f"raised {in_short(error)}")
                 self._give_up(RESERVED, None)
         sizes = {}
         for name in list(self._columns):

@@ -21,8 +21,8 @@ import psutil
 
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
+from mpsprobe.suggestions import first_line
 from mpsprobe_devices.commands import ask
-from mpsprobe_devices.torch_device import first_line
 
 Values = Mapping[str, float | str]
 # NSProcessInfoThermalState, in its order, and NSProcessInfo.isLowPowerModeEnabled (macOS 12).

@@ -8,11 +8,11 @@ from typing import Any
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import nearest, printable
+from mpsprobe.suggestions import in_short, nearest, printable
 from mpsprobe_hf.opennames.checkpoint_files import CONFIG, check_weights, needs_own_code, read_config
 from mpsprobe_hf.opennames.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.opennames.names import as_folder
-from mpsprobe_hf.opennames.run import check_config, essence, make_run
+from mpsprobe_hf.opennames.run import check_config, make_run
 from mpsprobe_hf.transformers_release import check_release
 
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
@@ -166,7 +166,7 @@ class CheckpointWorkload:
 
     def _failure(self, what: str, error: Exception) -> WorkloadError:
         shown = printable(self.name)
-        said = essence(error, 400)
+        said = in_short(error)
         if "trust_remote_code" in str(error) and not isinstance(error, TypeError):
             return WorkloadError(f"'{shown}' brings its own Python code, which is not run", TRUST)
         if self.folder is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpsprobe.errors import MissingPackage, UnknownName, WorkloadError
-from mpsprobe_hf.opennames.run import essence
+from mpsprobe.suggestions import in_short
 
 
 def model_types() -> tuple[str, ...]:
@@ -97,4 +97,4 @@ def missing_package(what: str, error: BaseException) -> MissingPackage | Workloa
     wanted = re.search(r"requires the ([\w.-]+) library", str(error))
     if wanted:
         return MissingPackage(what, {"PIL": "pillow"}.get(wanted[1], wanted[1]))
-    return WorkloadError(f"{what} cannot be imported: {essence(error)}")
+    return WorkloadError(f"{what} cannot be imported: {in_short(error)}")

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.suggestions import in_short
 from mpsprobe_hf.opennames.checkpoints import load as load_checkpoint
 from mpsprobe_hf.opennames.classes import base_class_name, class_names, model_class_of, model_types
 from mpsprobe_hf.opennames.names import PREFIX
-from mpsprobe_hf.opennames.run import essence, make_run
+from mpsprobe_hf.opennames.run import make_run
 from mpsprobe_hf.transformers_release import check_release
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class ModelTypeWorkload:
             config = AutoConfig.for_model(self.model_type)
         except Exception as error:
             raise WorkloadError(
-                f"the model type '{self.model_type}' has no default configuration: {essence(error)}",
+                f"the model type '{self.model_type}' has no default configuration: {in_short(error)}",
                 "Give a checkpoint (a folder or organisation/repository), or path/to/file.py:function.",
             ) from error
         if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:

@@ -7,16 +7,10 @@ from typing import Any
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import in_short, printable
 
 MOST_LAYERS = 10_000
 """A configuration with more is broken: building it would take the machine's memory in Python objects alone."""
-
-
-def essence(error: BaseException, limit: int = 200) -> str:
-    """The first line that says something, of an exception that may say a lot."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {printable(lines[0] if lines else '(no message)')}"[:limit]
 
 
 def check_config(name: str, config: Any) -> None:
@@ -63,7 +57,7 @@ def make_run(
         raise missing_package(f"'{printable(name)}' ({model_class.__name__})", error) from error
     except Exception as error:
         raise WorkloadError(
-            f"'{printable(name)}' cannot be built as {model_class.__name__}: {essence(error, 400)}",
+            f"'{printable(name)}' cannot be built as {model_class.__name__}: {in_short(error)}",
             "Its configuration may not fit the installed transformers, or it may need a package that is not installed.",
         ) from error
     from mpsprobe_hf.construct import quietly
