@@ -12,13 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mpsprobe.errors import OutputError
-from mpsprobe.streams import ReaderGone, write_stdout
+from mpsprobe.streams import write_stdout
 from mpsprobe.suggestions import printable
 
-__all__ = [
-    "ReaderGone", "as_bytes", "check_folder", "check_writable", "deliver", "write_atomically", "write_folder",
-    "write_stdout",
-]  # fmt: skip
+__all__ = ["as_bytes", "check_folder", "check_writable", "deliver", "write_atomically", "write_folder", "write_stdout"]
 
 
 def check_writable(path: str | Path) -> None:

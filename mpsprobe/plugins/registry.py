@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mpsprobe import declarations as declared
 from mpsprobe.declarations import CommandDeclaration, Declaration, WorkloadDeclaration
@@ -152,8 +152,7 @@ class Registry:
         for requirement in declaration.requires:
             if not is_installed(requirement):
                 raise MissingPackage(what, requirement)
-        workload: Workload = self._made(what, declaration, plugin, lambda factory: factory(declaration.name))
-        return workload
+        return cast("Workload", self._made(what, declaration, plugin, lambda factory: factory(declaration.name)))
 
     def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
@@ -175,8 +174,7 @@ class Registry:
 
     def scanner(self, name: str) -> Scanner:
         """The scanner called ``name``. Raises as ``workload``."""
-        scanner: Scanner = self._object("scanner", name)
-        return scanner
+        return cast("Scanner", self._object("scanner", name))
 
     def scanner_for(self, framework: str) -> Scanner:
         """The scanner that reads workloads of ``framework``.
@@ -195,23 +193,19 @@ class Registry:
 
     def kernel_tables(self, backend: str) -> KernelTables:
         """The kernel tables of the backend of that name. Raises as ``workload``."""
-        tables: KernelTables = self._object("backend", backend)
-        return tables
+        return cast("KernelTables", self._object("backend", backend))
 
     def device(self, name: str) -> Device:
         """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
-        device: Device = self._object("device", name)
-        return device
+        return cast("Device", self._object("device", name))
 
     def probe(self, name: str) -> Probe:
         """The probe called ``name``. Raises as ``workload``."""
-        probe: Probe = self._object("probe", name)
-        return probe
+        return cast("Probe", self._object("probe", name))
 
     def runner(self, name: str) -> Runner:
         """The runner called ``name``. Raises as ``workload``."""
-        runner: Runner = self._object("runner", name)
-        return runner
+        return cast("Runner", self._object("runner", name))
 
     def exporter(self, name: str) -> Any:
         """The exporter called ``name``: an ``Exporter``, or a ``FolderExporter`` if declared so. Raises as always."""
@@ -219,8 +213,7 @@ class Registry:
 
     def exporter_declaration(self, name: str) -> declared.ExporterDeclaration:
         """What the exporter called ``name`` declared (extension, ``binary``, ``kinds``), without importing it."""
-        declaration: declared.ExporterDeclaration = self._entry("exporter", name).declaration
-        return declaration
+        return cast("declared.ExporterDeclaration", self._entry("exporter", name).declaration)
 
     def command(self, name: str) -> Any:
         """The ``click.Command`` called ``name``. Raises as ``workload``."""
