@@ -60,38 +60,36 @@ class Positive(click.ParamType):
         return number
 
 
-class Several(click.ParamType):
-    """Whole numbers from 1, with commas between them; each once, in the order given."""
-
-    name = "N,…"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """``value`` as numbers.
-
-        Raises:
-            UsageError: there is none, or one that ``Positive`` refuses.
-        """
-        numbers = [Positive().convert(part, param, ctx) for part in _parts(value)]
-        if not numbers:
-            raise UsageError(f"{_flag(param)} needs a number")
-        return tuple(dict.fromkeys(numbers))
-
-
 class Names(click.ParamType):
     """Names with commas between them; each once, in the order given."""
 
     name = "NAME,…"
+    _of = "name"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """``value`` as names.
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """What stands between the commas; a default is a list already.
 
         Raises:
-            UsageError: there is none.
+            UsageError: nothing does, or one of them is wrong.
         """
-        names = tuple(dict.fromkeys(_parts(value)))
-        if not names:
-            raise UsageError(f"{_flag(param)} needs a name")
-        return names
+        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
+        found = tuple(dict.fromkeys(self._one(text, param) for part in parts if (text := str(part).strip())))
+        if not found:
+            raise UsageError(f"{_flag(param)} needs a {self._of}")
+        return found
+
+    def _one(self, text: str, param: click.Parameter | None) -> Any:
+        return text
+
+
+class Several(Names):
+    """Whole numbers from 1, with commas between them; each once, in the order given."""
+
+    name = "N,…"
+    _of = "number"
+
+    def _one(self, text: str, param: click.Parameter | None) -> int:
+        return Positive().convert(text, param, None)
 
 
 class Percent(click.ParamType):
@@ -116,9 +114,3 @@ class Percent(click.ParamType):
 
 def _flag(param: click.Parameter | None) -> str:
     return param.opts[0] if param is not None and param.opts else "the value"
-
-
-def _parts(value: Any) -> list[str]:
-    """What stands between commas; a default is a list already."""
-    parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
-    return [text for part in parts if (text := str(part).strip())]

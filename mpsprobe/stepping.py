@@ -96,19 +96,16 @@ def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any)
     """What a report says of ``run``; ``optimizer`` is ``None`` in inference."""
     from mpsprobe.schemas.workload import WorkloadInfo
 
+    asked = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}
     return WorkloadInfo.model_validate(
         {
+            **asked,
             "name": name,
             "architecture": run.architecture or type(run.model).__name__,
-            "phase": options.phase,
-            "dtype": options.dtype,
             "parameters": sum(p.numel() for p in run.model.parameters()),
             "batch_size": run.batch_size,
             "seq_len": run.seq_len,
-            "autocast": options.autocast,
-            "grad_accum": options.grad_accum,
             "optimizer": None if optimizer is None else optimizer_name(optimizer),
-            "weights": options.weights,
             "notes": list(run.notes),
         }
     )

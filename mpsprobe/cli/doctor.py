@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Any
 
@@ -12,8 +11,8 @@ from click.formatting import wrap_text
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import EVERYTHING
-from mpsprobe.output import write_stdout
 from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe.streams import write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 LEVELS = ("error", "warning")
@@ -42,7 +41,7 @@ def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
     environment = collect_environment().model_dump()
     found = _findings(registry, environment)
     if format_name == "json":
-        write_stdout(json.dumps({"kind": "doctor", "environment": environment, "findings": found}, indent=2))
+        write_json({"kind": "doctor", "environment": environment, "findings": found})
     else:
         write_stdout(_drawn(environment, found, registry.lacking(EVERYTHING)))
     bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()

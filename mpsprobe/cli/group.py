@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,6 +17,8 @@ from mpsprobe.plugins.registry import Registry, get_registry, use_registry
 from mpsprobe.suggestions import printable
 
 BLOCKED, STRICT, FOLDERS, REGISTRY = (f"mpsprobe.{name}" for name in ("blocked", "strict", "folders", "registry"))
+F = TypeVar("F", bound=Callable[..., Any])
+Remembers = Callable[[click.Context, click.Parameter, Any], None]
 
 _debug = False
 
@@ -60,7 +62,7 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     return set(names)
 
 
-def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _remember(key: str) -> Remembers:
     """A callback that keeps a switch for ``registry_of``."""
     return lambda ctx, _, value: ctx.meta.__setitem__(key, value)
 
@@ -77,6 +79,11 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     _debug = value
 
 
+def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
+    """A flag of the group itself, read before the command is looked for."""
+    return click.option(*names, callback=callback, is_eager=True, expose_value=False, **more)
+
+
 @click.command(
     cls=CommandGroup,
     more=EVERYTHING,
@@ -84,42 +91,34 @@ def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
     no_args_is_help=True,
 )
 @click.version_option(__version__, "-V", "--version", prog_name="mpsprobe")
-@click.option(
+@_switch(
     "-p",
     "plugin_switches",
     metavar="no:NAME",
     multiple=True,
-    is_eager=True,
-    expose_value=False,
     callback=_remember_blocked,
     help="Do not load the plugin NAME (of 'plugins list'); may be repeated.",
 )
-@click.option(
+@_switch(
     "--strict-plugins",
     is_flag=True,
     envvar="MPSPROBE_STRICT_PLUGINS",
-    is_eager=True,
-    expose_value=False,
     callback=_remember(STRICT),
     help="A plugin that fails ends the command instead of being left out.",
 )
-@click.option(
+@_switch(
     "--plugins-dir",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
     multiple=True,
     envvar=FOLDERS_VARIABLE,
-    is_eager=True,
-    expose_value=False,
     callback=_remember(FOLDERS),
     help="Each .py file of DIR is a plugin too; may be repeated.",
 )
-@click.option(
+@_switch(
     "--debug",
     is_flag=True,
     envvar="MPSPROBE_DEBUG",
-    is_eager=True,
-    expose_value=False,
     callback=_remember_debug,
     help="Show the traceback of an error.",
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from mpsprobe.schemas.comparison import ComparedFallback, ComparedOperator, ComparedQuantity, Difference, Presence
-from mpsprobe.schemas.profile import FallbackCost, OperatorTime, ProfileCell
+from mpsprobe.schemas.profile import FallbackCost, ProfileCell
 
 Clock = Literal["device", "host"]
 PEAKS = (
@@ -71,7 +71,8 @@ def operators(before: ProfileCell, after: ProfileCell) -> list[ComparedOperator]
     """Calls and self time of each operator in one profiled step, the largest difference first."""
     if not before.operators or not after.operators:
         return []
-    clock: Clock = "device" if all(_has_device(cell.operators) for cell in (before, after)) else "host"
+    timed = [[one.self_device_ns is not None for one in cell.operators] for cell in (before, after)]
+    clock: Clock = "device" if all(map(any, timed)) else "host"
     olds, news = _per_step(before, clock), _per_step(after, clock)
     found = []
     for name in dict.fromkeys([*news, *olds]):
@@ -102,14 +103,7 @@ def fallbacks(before: ProfileCell, after: ProfileCell) -> list[ComparedFallback]
             ComparedFallback(
                 operator=name,
                 presence=_presence(old is not None, new is not None),
-                old_verdict=old.verdict if old else None,
-                new_verdict=new.verdict if new else None,
-                old_calls=old.calls if old else None,
-                new_calls=new.calls if new else None,
-                old_ns=old.duration_ns if old else None,
-                new_ns=new.duration_ns if new else None,
-                old_bytes=old.bytes if old else None,
-                new_bytes=new.bytes if new else None,
+                **_sides(old, new),
                 regression=old is None,
             )
         )
@@ -117,12 +111,17 @@ def fallbacks(before: ProfileCell, after: ProfileCell) -> list[ComparedFallback]
     return sorted(found, key=lambda one: (order[one.presence], one.operator))
 
 
+def _sides(old: FallbackCost | None, new: FallbackCost | None) -> dict[str, Any]:
+    """``old_calls``, ``new_calls``, …: ``None`` for a side that has no such fallback."""
+    fields = {"verdict": "verdict", "calls": "calls", "ns": "duration_ns", "bytes": "bytes"}
+    sides = {"old": old, "new": new}
+    return {
+        f"{side}_{field}": getattr(one, name, None) for side, one in sides.items() for field, name in fields.items()
+    }
+
+
 def _presence(old: bool, new: bool) -> Presence:
     return "both" if old and new else "new" if new else "gone"
-
-
-def _has_device(found: Sequence[OperatorTime]) -> bool:
-    return any(one.self_device_ns is not None for one in found)
 
 
 def _per_step(cell: ProfileCell, clock: Clock) -> dict[str, tuple[float, float]]:

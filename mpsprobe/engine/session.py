@@ -20,6 +20,7 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, Progress, Steps, Stopwatch
 from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe
 from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.suggestions import in_short
 
 PHASE_STEPS = 5
 DISTURBED_STEPS = 3
@@ -208,9 +209,7 @@ class Session:
             try:
                 return action()
             except Exception as error:  # noqa: BLE001 - a probe's failure is data
-                reason = f"it failed: {type(error).__name__}: {str(error)[:200]}"
-                if isinstance(error, MpsprobeError):
-                    reason = error.message
+                reason = error.message if isinstance(error, MpsprobeError) else f"it failed: {in_short(error)}"
                 measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
                 if probe in running:
                     running.remove(probe)

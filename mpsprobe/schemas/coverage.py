@@ -209,32 +209,9 @@ class AffectedRange(Record):
     open: bool = False
     every: bool = False
 
-    def words(self) -> str:
-        """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be."""
-        if self.every:
-            return "every version"
-        if self.since is not None:
-            start = f"from {self.since}"
-        elif self.seen:
-            start = f"seen on {' and '.join(self.seen)} (earlier ones: not established)"
-        else:
-            return f"before {self.fixed}" if self.fixed is not None else "not established"
-        if self.fixed is not None:
-            return f"{start}, fixed in {self.fixed}"
-        return f"{start}, no fix known" if self.open else f"{start}, fixed later (where: not established)"
-
 
 class AffectedSystems(AffectedRange):
     """The same for macOS, where ``open`` means that all later versions have it."""
-
-    def words(self) -> str:
-        """``15.0 and newer``; what is not established is said to be."""
-        before = f"before {self.fixed}" if self.fixed is not None else ""
-        if self.since is not None:
-            return f"from {self.since} to {before}" if before else f"{self.since} and newer"
-        if self.every or not self.seen:
-            return "every version" if self.every else before or "not established"
-        return ", ".join([f"seen on {' and '.join(self.seen)}", *([before] if before else [])])
 
 
 class AdvisoryMatch(Record):

@@ -9,7 +9,9 @@ import pytest
 from example_reports import ADVISORIES, advised, advised_matrix, coverage
 
 from mpsprobe.declarations import ExporterDeclaration, resolve
+from mpsprobe.schemas import AffectedRange, AffectedSystems
 from mpsprobe_exporters import answer, release_grid
+from mpsprobe_exporters.advisories import releases, systems
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 
 WORDS = ("id", "title", "condition", "symptom", "workaround")
@@ -56,3 +58,26 @@ def test_rows_of_their_own_in_csv() -> None:
     assert told[0]["modules"] == "encoder.layer.{0..11}.attention.self"
     matrix = exporter.render(advised_matrix())
     assert "(advisories),attention-causal-half; bmm-long-reduction,attention-causal-half," in matrix
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (AffectedRange(since="2.8.0", fixed="2.11.0"), "from 2.8.0, fixed in 2.11.0"),
+        (AffectedRange(since="2.8.0", open=True), "from 2.8.0, no fix known"),
+        (AffectedRange(since="2.8.0", seen=["2.9.0"]), "from 2.8.0, fixed later (where: not established)"),
+        (AffectedRange(seen=["2.8.0"], open=True), "seen on 2.8.0 (earlier ones: not established), no fix known"),
+        (AffectedRange(every=True), "every version"),
+        (AffectedRange(), "not established"),
+        (AffectedRange(fixed="2.1.0"), "before 2.1.0"),
+        (AffectedSystems(), "not established"),
+        (AffectedSystems(every=True), "every version"),
+        (AffectedSystems(fixed="15.0"), "before 15.0"),
+        (AffectedSystems(since="15.0", open=True), "15.0 and newer"),
+        (AffectedSystems(since="15.0", fixed="26.4"), "from 15.0 to before 26.4"),
+        (AffectedSystems(seen=["26.2"], fixed="26.3"), "seen on 26.2, before 26.3"),
+    ],
+)
+def test_words_say_what_is_not_established(found: AffectedRange, words: str) -> None:
+    said = systems(found) if isinstance(found, AffectedSystems) else releases(found)
+    assert said == words

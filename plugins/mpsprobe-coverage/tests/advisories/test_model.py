@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mpsprobe.errors import MpsprobeError, UnknownName
-from mpsprobe.schemas import AffectedRange, AffectedSystems
 from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.advisories.store import advisories_for, all_advisories, named, parse
 
@@ -67,28 +66,6 @@ def test_releases(affected: dict[str, Any], inside: list[str], outside: list[str
 )
 def test_systems(macos: dict[str, Any], minimum: str | None, asked: str | None, concerned: bool) -> None:
     assert _made(macos=macos).affects("2.2.0", minimum, asked) is concerned
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (AffectedRange(since="2.8.0", fixed="2.11.0"), "from 2.8.0, fixed in 2.11.0"),
-        (AffectedRange(since="2.8.0", open=True), "from 2.8.0, no fix known"),
-        (AffectedRange(since="2.8.0", seen=["2.9.0"]), "from 2.8.0, fixed later (where: not established)"),
-        (AffectedRange(seen=["2.8.0"], open=True), "seen on 2.8.0 (earlier ones: not established), no fix known"),
-        (AffectedRange(every=True), "every version"),
-        (AffectedRange(), "not established"),
-        (AffectedRange(fixed="2.1.0"), "before 2.1.0"),
-        (AffectedSystems(), "not established"),
-        (AffectedSystems(every=True), "every version"),
-        (AffectedSystems(fixed="15.0"), "before 15.0"),
-        (AffectedSystems(since="15.0", open=True), "15.0 and newer"),
-        (AffectedSystems(since="15.0", fixed="26.4"), "from 15.0 to before 26.4"),
-        (AffectedSystems(seen=["26.2"], fixed="26.3"), "seen on 26.2, before 26.3"),
-    ],
-)
-def test_words_say_what_is_not_established(found: AffectedRange, words: str) -> None:
-    assert found.words() == words
 
 
 @pytest.mark.parametrize(

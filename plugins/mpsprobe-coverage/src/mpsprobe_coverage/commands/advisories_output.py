@@ -10,6 +10,7 @@ from rich.text import Text
 
 from mpsprobe.schemas import AffectedSystems
 from mpsprobe_coverage.commands.drawing import show
+from mpsprobe_exporters.advisories import releases, systems
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,9 +29,9 @@ def print_list(found: list[Advisory]) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for one in found:
-        facts = [f"torch: {one.torch.words()}"]
+        facts = [f"torch: {releases(one.torch)}"]
         if one.macos != AffectedSystems():
-            facts.append(f"macOS: {one.macos.words()}")
+            facts.append(f"macOS: {systems(one.macos)}")
         if one.hardware:
             facts.append(one.hardware)
         grid.add_row(Text(one.id, style="bold"), Text.assemble(one.title, "\n", ("; ".join(facts), "dim")))
@@ -58,8 +59,8 @@ def _facts(one: Advisory) -> Iterator[tuple[str, str]]:
     yield "when", one.condition
     yield "what", one.symptom
     yield "do", one.workaround
-    yield "torch", one.torch.words()
-    yield "macOS", one.macos.words()
+    yield "torch", releases(one.torch)
+    yield "macOS", systems(one.macos)
     if one.hardware:
         yield "hardware", one.hardware
     yield "known by", one.basis
