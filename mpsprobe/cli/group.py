@@ -23,6 +23,12 @@ def debug_wanted() -> bool:
     return _debug
 
 
+def want_debug(value: bool) -> None:
+    """Say what ``debug_wanted`` answers from now on."""
+    global _debug
+    _debug = value
+
+
 def registry_of(context: click.Context) -> Registry:
     """The registry with the command line's switches; made at the first question, after they were read."""
     meta = context.meta
@@ -74,8 +80,7 @@ def _remember_folders(ctx: click.Context, _: click.Parameter, values: tuple[str,
 
 
 def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
-    global _debug
-    _debug = value
+    want_debug(value)
 
 
 @click.command(

@@ -49,13 +49,14 @@ def _end_now_if_stuck(code: int) -> None:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from mpsprobe.cli.group import debug_wanted, main_group
+    from mpsprobe.cli.group import debug_wanted, main_group, want_debug
     from mpsprobe.errors import MpsprobeError
     from mpsprobe.output import ReaderGone, is_reader_gone
     from mpsprobe.plugins.registry import use_registry
     from mpsprobe.settings import read_settings
 
     _make_printable()
+    want_debug(False)
     use_registry(None)  # a second call in one process (a test, a notebook) has its own switches
     try:
         if "_MPSPROBE_COMPLETE" in os.environ:
