@@ -37,6 +37,7 @@ def _left_as_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     before, modules = _state(), dict(sys.modules)
     request.node.stash[BEFORE] = modules
     yield
+    del request.node.stash[BEFORE]  # items live as long as pytest
     wrong = _not_as(before, modules, tmp_path_factory.getbasetemp())
     if faked := request.node.stash.get(FAKED, []):
         new = sorted(n for n in sys.modules.keys() - modules.keys() if _is_of_another_library(sys.modules[n]))

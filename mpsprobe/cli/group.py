@@ -28,6 +28,12 @@ def debug_wanted() -> bool:
     return _debug
 
 
+def want_debug(value: bool) -> None:
+    """Say what ``debug_wanted`` answers from now on."""
+    global _debug
+    _debug = value
+
+
 def registry_of(context: click.Context) -> Registry:
     """The registry with the command line's switches; made at the first question, after they were read."""
     meta = context.meta
@@ -74,11 +80,6 @@ def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str,
     ctx.meta[BLOCKED] = {value.removeprefix("no:") for value in values}
 
 
-def _remember_debug(_: click.Context, __: click.Parameter, value: bool) -> None:
-    global _debug
-    _debug = value
-
-
 def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
     """A flag of the group itself, read before the command is looked for."""
     return click.option(*names, callback=callback, is_eager=True, expose_value=False, **more)
@@ -119,7 +120,7 @@ def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
     "--debug",
     is_flag=True,
     envvar="MPSPROBE_DEBUG",
-    callback=_remember_debug,
+    callback=lambda _, __, value: want_debug(value),
     help="Show the traceback of an error.",
 )
 def main_group() -> None:

@@ -47,7 +47,7 @@ def _end_now_if_stuck(code: int) -> None:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from mpsprobe.cli.group import main_group
+    from mpsprobe.cli.group import main_group, want_debug
     from mpsprobe.errors import MpsprobeError
     from mpsprobe.plugins.loading import describe
     from mpsprobe.plugins.registry import use_registry
@@ -55,6 +55,7 @@ def _run(arguments: list[str]) -> int:
     from mpsprobe.streams import is_reader_gone
 
     _make_printable()
+    want_debug(False)
     use_registry(None)  # a second call in one process (a test, a notebook) has its own switches
     try:
         if "_MPSPROBE_COMPLETE" in os.environ:

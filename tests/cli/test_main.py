@@ -99,6 +99,12 @@ def test_a_bug_of_our_own_is_told_as_one(monkeypatch: pytest.MonkeyPatch, capsys
     )
 
 
+def test_a_second_call_in_one_process_has_its_own_flags(tmp_path: Path) -> None:
+    assert run_cli("--debug", "plugins", "list", "-x", process=False).code == 2
+    _settings(tmp_path, "[tool.mpsprobe")
+    assert "Traceback" not in run_cli("plugins", "list", cwd=tmp_path, process=False).stderr
+
+
 @pytest.mark.parametrize("how", ["flag", "variable"])
 @pytest.mark.parametrize("fail", ["own", "bug"])
 def test_debug_shows_where(folder: Path, how: str, fail: str) -> None:
