@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 
 from mpsprobe import __version__
+from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
 from mpsprobe.schemas.environment import Environment
 
 
@@ -32,6 +33,36 @@ def platform_name() -> str:
     if platform.system() == "Darwin":
         return f"macos-{platform.mac_ver()[0] or 'unknown'}-{machine}"
     return f"{platform.system().lower() or 'unknown'}-{machine}"
+
+
+def check_version(package: str, plugin: str, feature: str) -> None:
+    """Raise unless ``package`` is installed, and as new as the distribution ``plugin`` says it needs. Imports neither.
+
+    A version that cannot be read (of a build of one's own) passes.
+
+    Args:
+        feature: what needs the package, as ``MissingPackage`` says it.
+
+    Raises:
+        MissingPackage: it is not installed.
+        MpsprobeError: it is too old.
+    """
+    from packaging.requirements import Requirement
+    from packaging.version import InvalidVersion, Version
+
+    stated = map(Requirement, importlib.metadata.requires(plugin) or [])
+    [wanted] = [one for one in stated if one.name == package and one.marker is None]
+    found = _version(package)
+    if found is None:
+        raise MissingPackage(feature, str(wanted))
+    try:
+        fits = wanted.specifier.contains(Version(found).base_version)
+    except InvalidVersion:
+        return
+    if not fits:
+        raise MpsprobeError(
+            f"{package} {found} is too old: {plugin} needs {wanted}", f"Install it: {install_command(str(wanted))}"
+        )
 
 
 def _version(distribution: str) -> str | None:

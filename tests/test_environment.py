@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import mpsprobe
-from mpsprobe.environment import collect_environment, platform_name
+from mpsprobe.environment import check_version, collect_environment, platform_name
+from mpsprobe.errors import MissingPackage, MpsprobeError
 from mpsprobe_devkit.testing import install_plugin
 
 
@@ -34,6 +36,37 @@ def test_torch_is_not_imported_for_it() -> None:
         "import sys; from mpsprobe.environment import collect_environment as c; c(); assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Names and versions of all that is installed; each of them needs the engine."""
+    versions: dict[str, str] = {}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: ["engine>=2.6", "engine>=9; extra == 'x'", "oil"])
+    return versions
+
+
+def test_what_is_too_old_is_told_with_what_is_needed(installed: dict[str, str]) -> None:
+    with pytest.raises(MissingPackage, match=r"driving needs the package engine>=2\.6"):
+        check_version("engine", "car", "driving")
+    installed["engine"] = "2.5.1+cpu"
+    with pytest.raises(MpsprobeError) as caught:
+        check_version("engine", "car", "driving")
+    assert caught.value.message == "engine 2.5.1+cpu is too old: car needs engine>=2.6"
+    assert caught.value.hint == 'Install it: pip install "engine>=2.6"'
+
+
+@pytest.mark.parametrize("version", ["2.6.0", "2.6.0a0+git1234", "2.7.0.dev20250101", "3", "of-mine"])
+def test_what_is_new_enough(installed: dict[str, str], version: str) -> None:
+    installed["engine"] = version
+    check_version("engine", "car", "driving")
 
 
 @pytest.mark.parametrize(

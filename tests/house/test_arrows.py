@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "progress": set(),
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
-    "environment": {"", "schemas"},
+    "environment": {"", "errors", "schemas"},
     "options": {"errors", "suggestions"},
     "presets": {"errors", "suggestions"},
     "stepping": {"errors", "protocols", "schemas"},

@@ -11,12 +11,13 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Device, RunOptions, TorchRun
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.cuda import CudaDevice
-from mpsprobe_devices.mps import MpsDevice
+from mpsprobe_devices.mps import PEAKS_SINCE, MpsDevice
 from mpsprobe_devices.torch_device import Memory, TorchDevice
 
 
@@ -249,8 +250,9 @@ def test_what_the_cpu_is() -> None:
 MPS_CALLS = {
     torch.mps: ("synchronize", "current_allocated_memory", "driver_allocated_memory", "empty_cache"),
     torch.backends.mps: ("is_built", "is_available"),
-    torch.accelerator: ("reset_peak_memory_stats", "max_memory_allocated", "max_memory_reserved"),
 }
+if Version(torch.__version__) >= PEAKS_SINCE:
+    MPS_CALLS[torch.accelerator] = ("reset_peak_memory_stats", "max_memory_allocated", "max_memory_reserved")
 
 
 def test_what_is_called_on_mps_exists_and_needs_no_argument() -> None:
@@ -282,7 +284,8 @@ def test_mps_against_a_double(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "get_core_count", double("get_core_count", 40), raising=False)
     peaks = {"reset_peak_memory_stats": None, "max_memory_allocated": 30, "max_memory_reserved": 40}
     for name, value in peaks.items():
-        monkeypatch.setattr(torch.accelerator, name, double(name, value))
+        monkeypatch.setattr(torch.accelerator, name, double(name, value), raising=False)
+    monkeypatch.setattr(torch, "__version__", str(PEAKS_SINCE))
     device = MpsDevice()
     device.synchronize()
     device.empty_cache()

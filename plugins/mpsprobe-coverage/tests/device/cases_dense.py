@@ -115,6 +115,7 @@ NORMALISATION = [
         floats((2, 4), (4,)),
         lambda x, w: F.rms_norm(x, [4], w, 1e-6),
         {"2.4.1": "pow.Tensor_Scalar mean.dim add.Tensor rsqrt mul.Tensor*2", "2.13.0": "_fused_rms_norm"},
+        as_traced=True,
     ),
     Case(
         "rms norm without a weight",

@@ -34,8 +34,9 @@ def _case(
     expected: dict[str, str],
     because: str = _YAML,
     inputs: Callable[[], Sequence[torch.Tensor]] = _matrix,
+    as_traced: bool = False,
 ) -> Case:
-    return Case(name, because, inputs, run, expected)
+    return Case(name, because, inputs, run, expected, as_traced=as_traced)
 
 
 def _written(x: torch.Tensor, run: Callable[[torch.Tensor], Any]) -> torch.Tensor:
@@ -82,14 +83,16 @@ INDEX = [
     _case(
         "assign to an index",
         lambda x: _written(x, lambda c: c.__setitem__(_on(x, _ROW), 7.0)),
-        _since("_index_put_impl_", "1.13.1"),
-        "index_put_ is CompositeExplicitAutograd: _index_put_impl_.",
+        {**_since("_index_put_impl_", "1.13.1"), "2.15.0": "index_fill_.int_Scalar"},
+        "index_put_ is CompositeExplicitAutograd: _index_put_impl_. TensorIndexing.h of 2.15 fills with a number.",
+        as_traced=True,
     ),
     _case(
         "assign to a mask",
         lambda x: _written(x, lambda c: c.__setitem__(_on(x, _MASK), 7.0)),
-        _since("_index_put_impl_", "1.13.1"),
-        "index_put_ is CompositeExplicitAutograd: _index_put_impl_.",
+        {**_since("_index_put_impl_", "1.13.1"), "2.15.0": "masked_fill_.Scalar"},
+        "index_put_ is CompositeExplicitAutograd: _index_put_impl_. TensorIndexing.h of 2.15 fills with a number.",
+        as_traced=True,
     ),
     _case(
         "index_put out of place",
@@ -129,6 +132,7 @@ INDEX = [
         {EVERY: "gather", "2.13.0": "remainder.Tensor gather"},
         "take_along_dim is CompositeImplicitAutograd: gather. From 2.10.0 on it wraps negative indices by remainder "
         "(its helper calls remainder_Scalar from there on).",
+        as_traced=True,
     ),
     _case(
         "put_",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from expectations import called
+from expectations import TORCH_2_6, called
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import spec_of
@@ -109,13 +109,18 @@ def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: s
         with device.recording("backward"):
             table(torch.tensor([1, 2], device="mps")).sum().backward()
         assert table.weight.grad is not None and table.weight.grad.layout is torch.sparse_coo
-    assert called(device.recorder, "backward")[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"] == 1
+    made = called(device.recorder, "backward")[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"]
+    assert made == (2 if TORCH_2_6 else 1)  # 2.6 copies the gradient by it; later releases clone
 
 
 def test_an_optimizer_for_sparse_gradients_runs(device: VirtualDevice) -> None:
     table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
     optimizer = torch.optim.SparseAdam(table.parameters())
     table(torch.tensor([1, 2], device="mps")).sum().backward()
+    if TORCH_2_6:  # on a Mac too: its legacy constructor does not know the type
+        with pytest.raises(RuntimeError, match="Unrecognized tensor type ID: SparseMPS"):
+            optimizer.step()
+        return
     with device.recording("optimizer"):
         optimizer.step()
     calls = called(device.recorder, "optimizer")

@@ -222,9 +222,12 @@ def test_an_operator_of_a_higher_order_is_measured_as_a_whole(open_steps: Open, 
             whole = inputs.to(torch.int8)
             return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, whole, whole.t())
 
-    found = {
-        one.operator: one for one in measure(OperatorsProbe(slow=True), open_steps("inference", Product))["operators"]
-    }
+    steps = open_steps("inference", Product)
+    if torch.__version__.startswith("2.6."):  # it asks no mode
+        with pytest.raises(NotImplementedError, match="no rule registered"):
+            measure(OperatorsProbe(slow=True), steps)
+        return
+    found = {one.operator: one for one in measure(OperatorsProbe(slow=True), steps)["operators"]}
     assert found["higher_order::out_dtype"].calls == 2 and found["higher_order::out_dtype"].host_ns > 0
 
 

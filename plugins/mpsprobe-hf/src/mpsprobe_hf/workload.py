@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_hf.catalog import entries
@@ -120,9 +121,7 @@ def make_model(entry: Entry, architecture: Architecture, options: RunOptions) ->
         from mpsprobe_hf.torchvision_models import make_torchvision_model
 
         return make_torchvision_model(architecture.model_class, options.dtype, training=training)
-    from mpsprobe_hf.transformers_release import check_release
-
-    check_release()
+    check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     config_class, model_class = load_classes(entry, architecture)
     from mpsprobe_hf.construct import construct, quiet
 

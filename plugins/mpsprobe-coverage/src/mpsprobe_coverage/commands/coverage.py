@@ -8,6 +8,7 @@ import click
 
 from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
+from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import Named, Positive
 from mpsprobe.plugins.registry import get_registry
@@ -105,11 +106,10 @@ def coverage(
     name = exporting.choose(registry, format_name, output)
 
     from mpsprobe_coverage.kernels.backends import backend_tables
-    from mpsprobe_coverage.scanner.targets import check_host
 
     targets = releases(torch_release, backend_tables(backend, registry))
 
-    check_host()
+    check_version("torch", "mpsprobe-coverage", "coverage")
     found = registry.workload(workload)
     options = RunOptions(
         phase=phase,

@@ -20,6 +20,7 @@ from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext, _device_constructors
 
 from mpsprobe_coverage.device.generators import random_numbers_in_python
+from mpsprobe_coverage.device.routing.route import at_least
 from mpsprobe_coverage.device.tensor import (
     CPU,
     VirtualTensor,
@@ -58,6 +59,8 @@ def device_in_python(interception: Interception) -> Iterator[None]:
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), interception))
         replace(torch, "compile", _eager)
+        if interception.tables["aten"].is_mps and not at_least(interception.tables["aten"], "2.15"):
+            replace(VirtualTensor, "__setitem__", _assign_tensors)
         if stands_for.type == "mps":
             _mps_module(replace)
         else:
@@ -138,6 +141,14 @@ class _Stream:
 
     def synchronize(self) -> None:
         pass
+
+
+def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
+    """Up to 2.14 C++ made a tensor of a number before it wrote it through an index or a mask; 2.15 fills."""
+    places = index if isinstance(index, tuple) else (index,)
+    if isinstance(value, (int, float, complex)) and any(isinstance(one, (torch.Tensor, list)) for one in places):
+        value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
+    torch.Tensor.__setitem__(self, index, value)
 
 
 def _eager(model: Any = None, **_options: Any) -> Any:

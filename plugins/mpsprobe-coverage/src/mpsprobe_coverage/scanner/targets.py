@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 
-from mpsprobe.errors import MissingPackage
 from mpsprobe_coverage.kernels.backends import BackendTables
 from mpsprobe_coverage.kernels.releases import resolve_release, torchvision_for
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
-
-OLDEST_HOST = (2, 6)
-
-
-def check_host() -> None:
-    """Refuse a torch that is too old to trace with, before anything else is imported.
-
-    Raises:
-        MissingPackage: torch is not installed, or older than 2.6.
-    """
-    try:
-        installed = metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        raise MissingPackage("coverage", "torch>=2.6") from None
-    numbers = tuple(int(part) for part in installed.split("+")[0].split(".")[:2] if part.isdigit())
-    if numbers < OLDEST_HOST:
-        raise MissingPackage(f"coverage (torch {installed} is installed, which is too old to trace with)", "torch>=2.6")
 
 
 def table_for(release: str, backend: BackendTables | None = None) -> KernelTable:

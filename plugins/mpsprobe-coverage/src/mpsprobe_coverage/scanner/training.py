@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from packaging.version import Version
+from torch.amp.grad_scaler import OptState
 from torch.utils import _foreach_utils
 
 from mpsprobe.protocols import RunOptions, TorchRun
@@ -46,9 +47,7 @@ class TrainerStep:
     def update(self) -> None:
         """Unscale, clip, step, forget the gradients."""
         if self.scaler is not None:
-            if self._scale_is_double:
-                self.scaler._scale.double().reciprocal().float()  # type: ignore[union-attr]
-            self.scaler.unscale_(self.optimizer)
+            self._unscale(self.scaler)
         if self.options.clip_norm > 0:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.options.clip_norm, foreach=self.foreach or None)
         if self.scaler is not None:
@@ -57,6 +56,15 @@ class TrainerStep:
         else:
             self.optimizer.step()
         self.optimizer.zero_grad()
+
+    def _unscale(self, scaler: torch.amp.GradScaler) -> None:
+        """``GradScaler.unscale_`` as the target release has it, whichever torch traces."""
+        scale: Any = scaler._scale
+        inverse = scale.double().reciprocal().float() if self._scale_is_double else scale.reciprocal()
+        found = torch.full((), 0.0, dtype=torch.float32, device=scale.device)
+        state = scaler._per_optimizer_states[id(self.optimizer)]
+        state["found_inf_per_device"] = scaler._unscale_grads_(self.optimizer, inverse, found, False)
+        state["stage"] = OptState.UNSCALED
 
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:

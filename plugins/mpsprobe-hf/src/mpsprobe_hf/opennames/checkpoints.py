@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, nearest, printable
@@ -13,7 +14,6 @@ from mpsprobe_hf.opennames.checkpoint_files import CONFIG, check_weights, needs_
 from mpsprobe_hf.opennames.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.opennames.names import as_folder
 from mpsprobe_hf.opennames.run import check_config, make_run
-from mpsprobe_hf.transformers_release import check_release
 
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
 
@@ -44,7 +44,7 @@ class CheckpointWorkload:
         Raises:
             WorkloadError: configuration or weights are missing, broken or need code that was not allowed.
         """
-        check_release()
+        check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
         if self.folder is not None:
             self._check_folder(self.folder, options)
         config = self._config(options)

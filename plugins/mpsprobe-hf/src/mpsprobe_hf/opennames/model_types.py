@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mpsprobe.environment import check_version
 from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
@@ -12,7 +13,6 @@ from mpsprobe_hf.opennames.checkpoints import load as load_checkpoint
 from mpsprobe_hf.opennames.classes import base_class_name, class_names, model_class_of, model_types
 from mpsprobe_hf.opennames.names import PREFIX
 from mpsprobe_hf.opennames.run import make_run
-from mpsprobe_hf.transformers_release import check_release
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
@@ -24,7 +24,7 @@ def load(name: str) -> Workload:
     Raises:
         UnknownName: no such model type; carries the nearest.
     """
-    check_release()
+    check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     asked = name.removeprefix(PREFIX)
     model_type, slash, class_name = asked.partition("/")
     known = model_types()
