@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 
 from mpsprobe import __version__
 from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
@@ -48,21 +49,16 @@ def check_version(package: str, plugin: str, feature: str) -> None:
         MpsprobeError: it is too old.
     """
     from packaging.requirements import Requirement
-    from packaging.version import InvalidVersion, Version
 
     stated = map(Requirement, importlib.metadata.requires(plugin) or [])
     [wanted] = [one for one in stated if one.name == package and one.marker is None]
     found = _version(package)
     if found is None:
         raise MissingPackage(feature, str(wanted))
-    try:
-        fits = wanted.specifier.contains(Version(found).base_version)
-    except InvalidVersion:
-        return
-    if not fits:
-        raise MpsprobeError(
-            f"{package} {found} is too old: {plugin} needs {wanted}", f"Install it: {install_command(str(wanted))}"
-        )
+    release = re.match(r"\d+(\.\d+)*", found)
+    if release and not wanted.specifier.contains(release[0]):
+        what_to_do = f"Install it: {install_command(str(wanted))}"
+        raise MpsprobeError(f"{package} {found} is too old: {plugin} needs {wanted}", what_to_do)
 
 
 def _version(distribution: str) -> str | None:

@@ -38,15 +38,13 @@ def import_trace(file: str, limit: int, format_name: str | None, output: str | N
 
     from mpsprobe.importing.report import import_trace as read
 
-    path = Path(file)
-    pending = 0
+    path, bytes_read = Path(file), 0
 
     def tell(count: int) -> None:
-        nonlocal pending
-        pending += count
-        while pending >= MEGABYTE:
-            pending -= MEGABYTE
+        nonlocal bytes_read
+        for _ in range(bytes_read // MEGABYTE, (bytes_read + count) // MEGABYTE):
             progress.advance()
+        bytes_read += count
 
     with make_progress() as progress:
         size = path.stat().st_size // MEGABYTE if path.is_file() else 0

@@ -22,19 +22,10 @@ def plugins() -> None:
 
 def _plain(registry: Registry, plugin: Plugin) -> dict[str, Any]:
     contributes = registry.contributions(plugin)  # asks the hooks, which may turn ``ok`` into ``failed``
-    return {
-        "name": plugin.found.name,
-        "distribution": plugin.found.distribution,
-        "version": plugin.found.version,
-        "target": plugin.found.target,
-        "file": plugin.found.file,
-        "requires": list(plugin.found.requires),
-        "status": plugin.status,
-        "reason": plugin.reason,
-        "problems": list(plugin.problems),
-        "hooks": list(plugin.hooks),
-        "contributes": contributes,
-    }
+    keys = ("name", "distribution", "version", "target", "file", "requires")
+    found = {key: getattr(plugin.found, key) for key in keys}
+    state = {key: getattr(plugin, key) for key in ("status", "reason", "problems", "hooks")}
+    return {**found, **state, "contributes": contributes}
 
 
 @plugins.command("list", params=[format_option()])

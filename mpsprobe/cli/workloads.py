@@ -28,15 +28,9 @@ def workloads() -> None:
 
 def _plain(declaration: WorkloadDeclaration, owner: Plugin | None) -> dict[str, Any]:
     """A declaration for JSON, with who made it."""
-    return {
-        "name": declaration.name,
-        "family": declaration.family,
-        "framework": declaration.framework,
-        "phases": list(declaration.phases),
-        "requires": list(declaration.requires),
-        "summary": declaration.summary,
-        "distribution": owner.found.distribution if owner else None,
-    }
+    keys = ("name", "family", "framework", "phases", "requires", "summary")
+    declared = {key: getattr(declaration, key) for key in keys}
+    return {**declared, "distribution": owner.found.distribution if owner else None}
 
 
 @workloads.command("list", params=[format_option()])

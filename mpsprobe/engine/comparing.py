@@ -83,7 +83,7 @@ def compare_profiles(
         method=ComparisonMethod(level=LEVEL, threshold=threshold, tests=tests, words=_words(threshold, tests)),
         cells=cells,
         unpaired=unpaired,
-        regressions=sum(_regressions(cell) for cell in cells),
+        regressions=sum(map(_regressions, cells)),
         notes=[ONE_PROCESS] if any(quantity.samples == "step" for quantity, _ in family) else [],
     )
 

@@ -50,9 +50,10 @@ def profile_conditions(
     found += [(name, getattr(old.plan, name), getattr(new.plan, name)) for name in _PLAN]
     for before, after in paired:
         infos = old.workload_of(before), new.workload_of(after)
-        found += [(f"{after.workload}: {what}", one, other) for what, one, other in _workloads(*infos)]
+        found += [(f"{after.workload}: {what}", *(getattr(one, what) for one in infos)) for what in _WORKLOAD]
         if before.operators and after.operators:
-            found.append(("what timed the operators", _timers(before), _timers(after)))
+            old_timers, new_timers = ({one.source for one in cell.operators} for cell in (before, after))
+            found.append(("what timed the operators", ", ".join(sorted(old_timers)), ", ".join(sorted(new_timers))))
     if old.predicted_with and new.predicted_with:
         found += [("kernel table of predicted fallbacks", old.predicted_with.wheel, new.predicted_with.wheel)]
     found += [("measured to its end", old.complete, new.complete)]
@@ -72,14 +73,6 @@ def coverage_conditions(
         found += [(f"judged: {name}", getattr(old.target, name), getattr(new.target, name)) for name in _TARGET]
     found += [("method", old.method, new.method), *_environments(old.environment, new.environment)]
     return _changed(found)
-
-
-def _workloads(old: WorkloadInfo, new: WorkloadInfo) -> Iterable[Pair]:
-    return [(name, getattr(old, name), getattr(new, name)) for name in _WORKLOAD]
-
-
-def _timers(cell: ProfileCell) -> str:
-    return ", ".join(sorted({one.source for one in cell.operators}))
 
 
 def _environments(old: Environment | None, new: Environment | None) -> list[Pair]:

@@ -72,10 +72,8 @@ class _Parts:
         return self._by_process.get(process, self._rest) if isinstance(process, int) else self._rest
 
     def _divided(self) -> dict[object, Columns]:
-        about = self._source.head.get("mpsprobe")
-        told = about.get("cells") if isinstance(about, dict) else None
         by_process: dict[object, Columns] = {}
-        for one in told if isinstance(told, list) else []:
+        for one in _of_ours(self._source.head, "cells"):
             if isinstance(one, dict):
                 columns, numbers = Columns(self._limit), one.get("processes")
                 self.cells.append((Facts.model_validate(one), columns))
@@ -86,6 +84,13 @@ class _Parts:
             self._rest = Columns(self._limit)
             self.cells.append((Facts(), self._rest))
         return by_process
+
+
+def _of_ours(head: Mapping[str, Any], key: str) -> list[Any]:
+    """What ``mpsprobe export`` wrote beside the events; nothing where the file is another program's."""
+    about = head.get("mpsprobe")
+    found = about.get(key) if isinstance(about, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _device(head: Mapping[str, Any], reader: Reader) -> str:
@@ -99,8 +104,6 @@ def _device(head: Mapping[str, Any], reader: Reader) -> str:
 def _report(head: Mapping[str, Any], cells: list[ProfileCell], infos: list[WorkloadInfo]) -> ProfileReport:
     workloads = {(info.name, info.phase): info for info in infos}
     devices = list(dict.fromkeys(cell.device for cell in cells))
-    about = head.get("mpsprobe")
-    notes = about.get("notes") if isinstance(about, dict) else None
     return ProfileReport(
         workloads=list(workloads.values()),
         environment=None,
@@ -115,14 +118,12 @@ def _report(head: Mapping[str, Any], cells: list[ProfileCell], infos: list[Workl
             probes=["operators"],
         ),
         cells=cells,
-        notes=[cleaned(one) for one in notes if isinstance(one, str)] if isinstance(notes, list) else [],
+        notes=[cleaned(one) for one in _of_ours(head, "notes") if isinstance(one, str)],
     )
 
 
 def _described(head: Mapping[str, Any], device: str) -> DeviceInfo:
-    about = head.get("mpsprobe")
-    told = about.get("devices") if isinstance(about, dict) else None
-    for one in told if isinstance(told, list) else []:
+    for one in _of_ours(head, "devices"):
         if isinstance(one, dict) and one.get("type") == device and isinstance(one.get("name"), str):
             return DeviceInfo(type=device, name=cleaned(one["name"]))
     properties = head.get("deviceProperties")

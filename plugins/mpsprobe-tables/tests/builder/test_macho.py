@@ -56,7 +56,7 @@ def test_strings_are_found_by_a_part(tmp_path: Path) -> None:
         (LIBRARY[:4] + b"\x07\x00\x00\x01" + LIBRARY[8:], "not a whole arm64 Mach-O"),  # x86-64
         (LIBRARY[: len(LIBRARY) // 2], "truncated or corrupted"),
         (LIBRARY[:-1], "truncated or corrupted"),
-        (LIBRARY[:16] + bytes(4) + LIBRARY[20:], "no code or no symbols"),  # no load commands
+        (LIBRARY[:16] + bytes(4) + LIBRARY[20:], "it has no code"),  # no load commands
     ],
     ids=["empty", "elf", "header", "intel", "half", "one byte", "no commands"],
 )

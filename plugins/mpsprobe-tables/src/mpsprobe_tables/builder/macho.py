@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import lief
 
 from mpsprobe.errors import TableError
 
-N_STAB = 0xE0  # <mach-o/nlist.h>: a symbol for debuggers
+N_STAB, N_TYPE, N_SECT = 0xE0, 0x0E, 0x0E  # <mach-o/nlist.h>: of debuggers; what kind of symbol; one in a section
 LARGEST_FUNCTION = 8 << 20  # bytes; the largest initialiser known has 0.3 MB
 
 
@@ -27,16 +28,18 @@ class MachO:
         if any(s.file_offset + s.file_size > self._parsed.original_size for s in self._parsed.segments):
             raise self._broken("a segment reaches beyond its end")
         text = self._parsed.get_section("__TEXT", "__text")
-        if text is None or not len(self._parsed.symbols):
-            raise self._broken("it has no code or no symbols")
+        if text is None:
+            raise self._broken("it has no code")
         self._text = text
         end = text.virtual_address + text.size
         self._functions: dict[int, str] = {}
         self._objects: dict[int, str] = {}
         for symbol in self._parsed.symbols:
-            if symbol.type is lief.MachO.Symbol.TYPE.SECTION and not symbol.raw_type & N_STAB:
+            if symbol.raw_type & (N_STAB | N_TYPE) == N_SECT:
                 inside = text.virtual_address <= symbol.value < end
                 (self._functions if inside else self._objects).setdefault(symbol.value, str(symbol.name))
+        if not self._functions:
+            raise self._broken("it has no functions")
         self._starts = sorted(self._functions)
         self._ends = dict(zip(self._starts, [*self._starts[1:], end], strict=True))
         self._constants = [
@@ -44,7 +47,8 @@ class MachO:
             for section in self._parsed.sections
             if section.segment_name == "__TEXT" and section.name in ("__cstring", "__const")
         ]
-        self._stubs = dict(self._imported())
+        with _quiet():
+            self._stubs = dict(self._imported())
 
     def _imported(self) -> Iterator[tuple[int, str]]:
         """Address of each stub, and the function that it imports (``reserved1``, ``reserved2``: see loader.h)."""
@@ -124,9 +128,16 @@ class MachO:
         return TableError(f"{self.name} is truncated or corrupted: {why}", "Download the wheel again.")
 
 
+def _quiet() -> warnings.catch_warnings[None]:
+    """lief warns of a number in the file that it has no name for; here it is just not the one that is looked for."""
+    return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
+
+
 def _arm64(path: Path) -> lief.MachO.Binary:
     parsed = lief.MachO.parse(str(path), lief.MachO.ParserConfig.quick)
     binary = None if parsed is None or not len(parsed) else parsed.at(0)
-    if binary is None or binary.header.cpu_type is not lief.MachO.Header.CPU_TYPE.ARM64:
+    with _quiet():
+        is_arm64 = binary is not None and binary.header.cpu_type is lief.MachO.Header.CPU_TYPE.ARM64
+    if binary is None or not is_arm64:
         raise TableError(f"{path.name} is not a whole arm64 Mach-O library", "Download the wheel again.")
     return binary

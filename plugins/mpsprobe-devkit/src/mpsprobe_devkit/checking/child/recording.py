@@ -49,7 +49,9 @@ class Recorder:
         while frame is not None:
             file = frame.f_code.co_filename
             module = str(frame.f_globals.get("__name__", ""))
-            if module.startswith("mpsprobe_devkit.checking.child"):
+            if module.startswith(
+                ("mpsprobe_devkit.checking.child", "mpsprobe.plugins.loading")
+            ):  # who loads the plugin
                 break
             if module.partition(".")[0] in HEAVY - {name}:
                 return "", ""
