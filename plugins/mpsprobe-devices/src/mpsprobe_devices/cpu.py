@@ -7,7 +7,7 @@ import torch
 
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe_devices.processor import capabilities, processor_name
-from mpsprobe_devices.torch_device import Memory, TorchDevice
+from mpsprobe_devices.torch_device import TorchDevice
 
 # torch.cpu.get_capabilities names instructions with these letters in them: avx512_bf16, amx_bf16, bf16, fp16_arith, …
 FAST = {"bfloat16": "bf16", "float16": "fp16"}
@@ -40,21 +40,6 @@ class CpuDevice(TorchDevice):
 
     def synchronize(self) -> None:
         """Nothing to wait for: operators on the CPU return when they are done."""
-
-    def memory(self) -> Memory:
-        """Nothing: the CPU's allocator does not count."""
-        return Memory(None, None)
-
-    def reset_peak(self) -> bool:
-        """False."""
-        return False
-
-    def peak(self) -> Memory:
-        """Nothing."""
-        return Memory(None, None)
-
-    def empty_cache(self) -> None:
-        """Nothing is kept."""
 
     def clock_unavailable(self) -> str | None:
         """It has no other clock than the host's."""

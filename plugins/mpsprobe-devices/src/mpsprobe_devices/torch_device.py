@@ -64,20 +64,19 @@ class TorchDevice:
         raise NotImplementedError
 
     def memory(self) -> Memory:
-        """What is in use now."""
-        raise NotImplementedError
+        """What is in use now; nothing where the allocator does not count."""
+        return Memory(None, None)
 
     def reset_peak(self) -> bool:
         """Begin a new measurement of the peak; False where the allocator keeps none."""
-        raise NotImplementedError
+        return False
 
     def peak(self) -> Memory:
         """The largest values since ``reset_peak``."""
-        raise NotImplementedError
+        return Memory(None, None)
 
     def empty_cache(self) -> None:
-        """Give memory that no tensor holds back to the system."""
-        raise NotImplementedError
+        """Give memory that no tensor holds back to the system, where any is kept."""
 
     def clock_unavailable(self) -> str | None:
         """Why steps cannot be timed by the device's own clock, in a sentence; ``None`` where they can."""

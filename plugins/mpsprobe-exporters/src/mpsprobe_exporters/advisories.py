@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import release_grid
-from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.places import where
 from mpsprobe_exporters.plain_text import number, one_line
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ LONGEST = 1000
 
 def title(report: AnyReport) -> str:
     """The heading: of a single release it names the release."""
-    where = f" on torch {one_line(report.target.torch)}" if report.kind == "coverage" else ""
-    return f"Known wrong results{where}"
+    return "Known wrong results" + (f" on torch {one_line(report.target.torch)}" if report.kind == "coverage" else "")
 
 
 def heading(one: AdvisoryMatch) -> tuple[str, str]:
@@ -30,9 +29,8 @@ def heading(one: AdvisoryMatch) -> tuple[str, str]:
 
 def facts(report: AnyReport, one: AdvisoryMatch) -> Iterator[tuple[str, str]]:
     """Label and text of what is told of one; the places are those of this workload, the rest is about the operator."""
-    where = [", ".join(part) for part in (modules(one), sites(one)) if part]
-    if where:
-        yield "where", " · ".join(where)
+    if found := where(one):
+        yield "where", found
     phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
     yield "calls", f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})"
     yield "when", one_line(one.condition, LONGEST)

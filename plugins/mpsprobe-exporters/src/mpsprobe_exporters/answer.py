@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
         CoverageReport,
         CoverageSummary,
         DataDependence,
+        Environment,
         MatrixReport,
         OperatorFinding,
         RunFailure,
         Unjudged,
         Verdict,
+        WorkloadInfo,
     )
 
     AnyReport = CoverageReport | MatrixReport
@@ -275,39 +277,55 @@ def rests_on(one: OperatorFinding, label: str = "MPS") -> str:
 def workload_line(report: AnyReport) -> str:
     """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
     workload = report.workload
-    made = [one_line(workload.architecture)] if workload.architecture else []
-    made.append(f"{quantity(workload.parameters)} parameters")
-    parts = [f"{one_line(workload.name)} ({', '.join(made)})", workload.phase, one_line(workload.dtype)]
-    if workload.autocast:
-        parts.append(f"autocast {one_line(workload.autocast)}")
     size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
-    if size:
-        parts.append(("batch " if workload.batch_size is not None else "sequence ") + size)
+    sizes = [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
+    calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
+    return ", ".join([*setting(workload, sizes), *calls])
+
+
+def setting(
+    workload: WorkloadInfo, sizes: Sequence[str] = (), compiled: Sequence[str] = (), counted: bool = True
+) -> Iterator[str]:
+    """What was run and how: ``bert-base (BertModel, 109.5 M parameters)``, ``training``, ``float32``, ….
+
+    Args:
+        workload: it.
+        sizes, compiled: what is said of the sizes and of compilation.
+        counted: whether the number of parameters is known.
+    """
+    made = [one_line(workload.architecture)] if workload.architecture else []
+    made += [f"{quantity(workload.parameters)} parameters"] if counted else []
+    yield one_line(workload.name) + (f" ({', '.join(made)})" if made else "")
+    yield workload.phase
+    yield one_line(workload.dtype)
+    if workload.autocast:
+        yield f"autocast {one_line(workload.autocast)}"
+    yield from sizes
     if workload.grad_accum != 1:
-        parts.append(f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step")
+        yield f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step"
     if workload.optimizer:
-        parts.append(one_line(workload.optimizer))
+        yield one_line(workload.optimizer)
+    yield from compiled
     if workload.weights:
-        parts.append("real weights")
-    if report.kind == "coverage":
-        parts.append(plural(report.summary.calls, "call"))
-    return ", ".join(parts)
+        yield "real weights"
 
 
 def method_line(report: AnyReport) -> str:
     """How it is known: predicted with which torch, or observed."""
-    environment = report.environment
     macos = report.target.macos if report.kind == "coverage" else None
     judged = backends.target(report)
     target = f" for macOS {one_line(macos)}" if macos else ""
     target = target if backends.is_mps(judged) else f" for {backends.label(judged)}"
+    how = "Observed" if report.method == "observed" else f"Predicted{target}: traced"
+    return f"{how} with {made_with(report.environment)}"
+
+
+def made_with(environment: Environment) -> str:
+    """``torch 2.13.0+cpu and transformers 5.1.0 on Linux-6.1-x86_64``."""
     build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
-    tracer = f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
-    if environment.transformers:
-        tracer += f" and transformers {one_line(environment.transformers)}"
-    if report.method == "observed":
-        return f"Observed with {tracer} on {one_line(environment.platform)}"
-    return f"Predicted{target}: traced with {tracer} on {one_line(environment.platform)}"
+    libraries = [f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"]
+    libraries += [f"transformers {one_line(environment.transformers)}"] if environment.transformers else []
+    return f"{' and '.join(libraries)} on {one_line(environment.platform)}"
 
 
 def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -162,16 +162,20 @@ def shown_quantities(report: ComparisonReport, cell: ComparedCell) -> tuple[list
 
 
 def _row(one: ComparedQuantity) -> QuantityRow:
-    interval = f"{one.low:.3f} to {one.high:.3f}" if one.low is not None and one.high is not None else ""
     return QuantityRow(
         name=one_line(one.name, 40),
         old=measured(one.unit, one.old),
         new=measured(one.unit, one.new),
         ratio="" if one.ratio is None else _ratio(one.ratio),
-        interval=interval,
+        interval=interval(one),
         p="" if one.adjusted_p_value is None else _probability(one.adjusted_p_value),
         difference=one.difference,
     )
+
+
+def interval(one: ComparedQuantity) -> str:
+    """``0.980 to 1.020``, of the ratio; empty where there is none."""
+    return f"{one.low:.3f} to {one.high:.3f}" if one.low is not None and one.high is not None else ""
 
 
 def measured(unit: str, value: float) -> str:

@@ -52,8 +52,8 @@ def rows(report: ComparisonReport) -> Iterable[tuple[object, ...]]:
         for left in cell.fallbacks:
             shared = {"kind": "fallback", "name": left.operator, "difference": left.presence}
             yield _row(cell, **shared, old=left.old_verdict, new=left.new_verdict, regression=left.regression)
-            for unit, name in (("calls", "calls"), ("ns", "ns"), ("bytes", "bytes")):
-                old, new = getattr(left, f"old_{name}"), getattr(left, f"new_{name}")
+            for unit in ("calls", "ns", "bytes"):
+                old, new = getattr(left, f"old_{unit}"), getattr(left, f"new_{unit}")
                 if old is not None or new is not None:
                     yield _row(cell, **shared, unit=unit, old=old, new=new)
         if cell.old_failure is not None or cell.new_failure is not None:
@@ -85,8 +85,4 @@ def _coverage(report: ComparisonReport) -> Iterable[tuple[object, ...]]:
 def _row(key: ConfigurationKey | None, **fields: Any) -> tuple[object, ...]:
     """Values in the order of ``COLUMNS``; empty where there is none."""
     found = {**({name: getattr(key, name) for name in KEY} if key is not None else {}), **fields}
-    return tuple(_shown(found.get(name)) for name in COLUMNS)
-
-
-def _shown(value: object) -> object:
-    return "" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    return tuple(map(found.get, COLUMNS))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import comparison_answer as words
-from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.markdown_text import bullets, code, prose, section, table
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ComparedCell, ComparisonReport
@@ -31,15 +31,10 @@ def blocks(report: ComparisonReport) -> Iterator[str]:
         yield "\n".join(table(("configuration", *words.TITLES[1:]), rows, right=range(1, 6)))
         notes = words.quiet_notes(quiet)
         if notes:
-            yield _list(notes)
+            yield bullets(notes)
     yield from _coverage(report)
-    if report.unpaired:
-        yield f"### {words.UNPAIRED}"
-        yield _list(words.unpaired_lines(report))
-    lines = words.method_lines(report)
-    if lines:
-        yield "### How differences are told from noise"
-        yield _list(lines)
+    yield from section(words.UNPAIRED, words.unpaired_lines(report))
+    yield from section("How differences are told from noise", words.method_lines(report))
 
 
 def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[str]:
@@ -50,7 +45,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[str]:
         yield "\n".join(table(words.TITLES, shown, right=range(1, 6)))
     notes = [*([left] if left else []), *words.cell_notes(cell)]
     if notes:
-        yield _list(notes)
+        yield bullets(notes)
     operators = words.operator_rows(cell)
     if operators:
         yield f"{prose(words.operators_title(cell))}:"
@@ -59,13 +54,13 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[str]:
     fallbacks = words.fallback_lines(cell)
     if fallbacks:
         yield f"{words.FALLBACKS}:"
-        yield _list(fallbacks)
+        yield bullets(fallbacks)
 
 
 def _coverage(report: ComparisonReport) -> Iterator[str]:
     failures = words.failure_lines(report)
     if failures:
-        yield _list(failures)
+        yield bullets(failures)
     verdicts = words.verdict_rows(report)
     if verdicts:
         matrix = any(row[1] for row in verdicts)
@@ -76,15 +71,8 @@ def _coverage(report: ComparisonReport) -> Iterator[str]:
         )
         yield f"### {words.VERDICTS}"
         yield "\n".join(table(titles, rows))
-    advisories = words.advisory_lines(report)
-    if advisories:
-        yield f"### {words.ADVISORIES}"
-        yield _list(advisories)
+    yield from section(words.ADVISORIES, words.advisory_lines(report))
 
 
 def _emphasised(word: str) -> str:
     return f"**{word}**" if word in BOLD else word
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {prose(line)}" for line in lines)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, comparison_csv, profile_csv, release_grid
+from mpsprobe_exporters import answer, comparison_csv, profile_rows, release_grid
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reading import known_or_comparison
@@ -53,12 +53,12 @@ class CsvExporter:
         stream = io.StringIO(newline="")
         writer = csv.writer(stream, lineterminator="\r\n")
         if read.kind == "profile":
-            rows = profile_csv.rows(read)
+            rows: Iterable[tuple[object, ...]] = [profile_rows.COLUMNS, *profile_rows.rows(read)]
         elif read.kind == "comparison":
             rows = comparison_csv.rows(read)
         else:
             rows = _coverage_rows(read) if read.kind == "coverage" else _matrix_rows(read)
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        writer.writerows([_cell(value, read.kind) for value in row] for row in rows)
         return stream.getvalue()
 
 
@@ -123,8 +123,12 @@ def _joined(items: Iterable[str]) -> str:
     return "; ".join(items)
 
 
-def _cell(value: object) -> object:
-    """Numbers as they are; text on one line, and never the start of a formula."""
+def _cell(value: object, kind: str) -> object:
+    """Numbers as they are, of a profile without an empty fraction; text on one line, never the start of a formula."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if kind == "profile" and isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
     if not isinstance(value, str):
         return value
     text = one_line(value, None)

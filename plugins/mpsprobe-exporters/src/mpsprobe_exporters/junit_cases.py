@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
-from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.places import where
 from mpsprobe_exporters.plain_text import number, one_line
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
+        ComparedAdvisory,
         ComparedCell,
+        ComparedFailure,
+        ComparedVerdict,
         ComparisonReport,
         ConfigurationKey,
         CoverageReport,
@@ -111,12 +114,8 @@ def _coverage(report: CoverageReport) -> Suite:
     release = report.target.torch
     cases = []
     for one in (*answer.findings(report), *answer.natives(report)):
-        where = [", ".join(part) for part in (modules(one), sites(one)) if part]
-        lines = (
-            f"verdict: {one.verdict}",
-            f"calls: {number(one.calls)}",
-            *(f"where: {' · '.join(where)}",) * bool(where),
-        )
+        place = where(one)
+        lines = (f"verdict: {one.verdict}", f"calls: {number(one.calls)}", *([f"where: {place}"] if place else []))
         name = one_line(one.operator)
         if one.verdict in FAILING:
             on = backends.on_release(report.target, release)
@@ -177,22 +176,14 @@ def _comparison(report: ComparisonReport) -> Suite:
     cases: list[Case] = []
     for cell in report.cells:
         cases += _compared(report, cell)
-    group = "mpsprobe.diff.verdicts"
     for one in report.verdicts:
-        name = one_line(one.operator) + (f" on torch {one_line(one.release)}" if one.release else "")
         message = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
-        cases.append(
-            Case(group, name, None, "failure" if one.regression else "passed", one.change, message, (message,))
-        )
+        cases.append(_change("mpsprobe.diff.verdicts", one_line(one.operator), one, one.change, message))
     lines = zip(report.advisories, comparison_answer.advisory_lines(report), strict=True)
     for known, line in lines:
-        name = one_line(known.id) + (f" on torch {one_line(known.release)}" if known.release else "")
-        outcome = "failure" if known.regression else "passed"
-        cases.append(Case("mpsprobe.diff.advisories", name, None, outcome, "advisory", line, (line,)))
+        cases.append(_change("mpsprobe.diff.advisories", one_line(known.id), known, "advisory", line))
     for failure, line in zip(report.failures, comparison_answer.failure_lines(report), strict=False):
-        name = "the whole step runs" + (f" on torch {one_line(failure.release)}" if failure.release else "")
-        outcome = "failure" if failure.regression else "passed"
-        cases.append(Case("mpsprobe.diff", name, None, outcome, "stopped", line, (line,)))
+        cases.append(_change("mpsprobe.diff", "the whole step runs", failure, "stopped", line))
     for lonely in report.unpaired:
         name = comparison_answer.configuration(lonely)
         where = "old" if lonely.presence == "gone" else "new"
@@ -203,6 +194,14 @@ def _comparison(report: ComparisonReport) -> Suite:
     return Suite("mpsprobe diff", cases, properties)
 
 
+def _change(
+    group: str, name: str, one: ComparedVerdict | ComparedAdvisory | ComparedFailure, kind: str, line: str
+) -> Case:
+    """What differs between two reports of coverage."""
+    on = f" on torch {one_line(one.release)}" if one.release else ""
+    return Case(group, name + on, None, "failure" if one.regression else "passed", kind, line, (line,))
+
+
 def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
     """One case for each quantity and fallback of a configuration; operators are told, not tested."""
     name = comparison_answer.configuration(cell)
@@ -211,7 +210,8 @@ def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
         old, new = (comparison_answer.measured(one.unit, value) for value in (one.old, one.new))
         told = f"{one.difference}: {old}, now {new}"
         told += f", ratio {one.ratio:.3f}" if one.ratio is not None else ""
-        told += f" ({one.low:.3f} to {one.high:.3f})" if one.low is not None and one.high is not None else ""
+        between = comparison_answer.interval(one)
+        told += f" ({between})" if between else ""
         outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
         seconds = one.new / 1e9 if one.unit == "ns" else None
         output = (told, *([one_line(one.note)] if one.note else []))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, comparison_markdown, profile_markdown, release_grid
-from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.markdown_text import code, prose, section, table
 from mpsprobe_exporters.places import places
 from mpsprobe_exporters.plain_text import byte_size, number
 from mpsprobe_exporters.reading import known_or_comparison
@@ -37,9 +37,7 @@ class MarkdownExporter:
             return "\n\n".join(comparison_markdown.blocks(read)) + "\n"
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
-        notes = answer.macos_notes(read)
-        if notes:
-            blocks += [f"### {answer.MACOS}", "\n".join(f"- {prose(note)}" for note in notes)]
+        blocks += section(answer.MACOS, answer.macos_notes(read))
         blocks += _advised(read)
         explained = answer.explanations(read)
         if explained:

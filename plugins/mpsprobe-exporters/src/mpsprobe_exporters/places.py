@@ -20,6 +20,11 @@ def places(one: OperatorFinding) -> list[str]:
     return modules(one) + sites(one)
 
 
+def where(one: Placed) -> str:
+    """Modules and source lines in one line; empty where neither is known."""
+    return " · ".join(", ".join(part) for part in (modules(one), sites(one)) if part)
+
+
 def modules(one: Placed, most: int | None = MOST_MODULES) -> list[str]:
     """The modules, folded, the first ``most`` of them."""
     return shortened([one_line(name) for name in fold_names(one.modules)], most)

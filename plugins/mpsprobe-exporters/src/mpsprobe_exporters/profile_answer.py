@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.plain_text import BEYOND, byte_size, distinct, number, one_line, plural, quantity
+from mpsprobe_exporters.answer import made_with, setting
+from mpsprobe_exporters.plain_text import BEYOND, byte_size, distinct, number, one_line, plural
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport, WorkloadInfo
@@ -120,23 +121,10 @@ def workload_lines(report: ProfileReport) -> list[str]:
 
 
 def _workload_line(report: ProfileReport, workload: WorkloadInfo) -> str:
-    made = [one_line(workload.architecture)] if workload.architecture else []
-    if workload.parameters or report.environment is not None:  # an imported trace does not tell: no zero for that
-        made.append(f"{quantity(workload.parameters)} parameters")
-    name = one_line(workload.name) + (f" ({', '.join(made)})" if made else "")
-    parts = [name, workload.phase, one_line(workload.dtype)]
-    if workload.autocast:
-        parts.append(f"autocast {one_line(workload.autocast)}")
-    if workload.grad_accum != 1:
-        parts.append(f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step")
-    if workload.optimizer:
-        parts.append(one_line(workload.optimizer))
-    if report.plan.compile:
-        parts.append("torch.compile")
-    if workload.weights:
-        parts.append("real weights")
-    parts.append(plural(report.plan.steps, "timed step"))
-    return ", ".join(parts)
+    counted = bool(workload.parameters) or report.environment is not None  # an imported trace does not tell: no zero
+    compiled = ["torch.compile"] if report.plan.compile else []
+    parts = setting(workload, compiled=compiled, counted=counted)
+    return ", ".join([*parts, plural(report.plan.steps, "timed step")])
 
 
 def device_lines(report: ProfileReport) -> list[str]:
@@ -156,11 +144,7 @@ def method_line(report: ProfileReport) -> str:
     environment = report.environment
     if environment is None:
         return "Measured elsewhere"
-    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
-    with_what = f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
-    if environment.transformers:
-        with_what += f" and transformers {one_line(environment.transformers)}"
-    return f"Measured with {with_what} on {one_line(environment.platform)}"
+    return f"Measured with {made_with(environment)}"
 
 
 def rows(report: ProfileReport) -> list[Row]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import profile_answer, profile_sections, speed_ups
-from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.markdown_text import bullets, code, prose, section, table
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileReport
@@ -21,16 +21,16 @@ def blocks(report: ProfileReport) -> Iterator[str]:
     yield "\n".join(
         f"{prose(line)}." for line in (*profile_answer.workload_lines(report), profile_answer.method_line(report))
     )
-    yield "\n".join(f"- {prose(line)}" for line in profile_answer.device_lines(report))
+    yield bullets(profile_answer.device_lines(report))
     found = profile_answer.rows(report)
     shown = profile_answer.shown_columns(found)
     titles = [profile_answer.TITLES[index] for index in shown]
     yield "\n".join(table(titles, ([prose(row[i]) for i in shown] for row in found), right=range(1, len(shown))))
     yield from _bars(report)
-    yield from _listed("What to do", profile_sections.recommendations(report))
-    for section in profile_sections.sections(report):
-        yield from _section(section)
-    yield from _listed("Remarks", profile_answer.remarks(report))
+    yield from section("What to do", profile_sections.recommendations(report))
+    for one in profile_sections.sections(report):
+        yield from _section(one)
+    yield from section("Remarks", profile_answer.remarks(report))
 
 
 def _bars(report: ProfileReport) -> Iterator[str]:
@@ -51,15 +51,8 @@ def _section(section: Section) -> Iterator[str]:
         rows = ([_cell(section, row, index) for index in shown] for row in section.rows)
         yield "\n".join(table([section.titles[index] for index in shown], rows, right=right))
     if section.lines:
-        yield "\n".join(f"- {prose(line)}" for line in section.lines)
+        yield bullets(section.lines)
 
 
 def _cell(section: Section, row: tuple[str, ...], index: int) -> str:
     return code(row[index]) if section.code and index == 0 else prose(row[index])
-
-
-def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
-    shown = "\n".join(f"- {prose(line)}" for line in lines)
-    if shown:
-        yield f"### {title}"
-        yield shown

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends
+from mpsprobe_exporters.profile_rows import MEMORY, STATISTICS
 from mpsprobe_exporters.reading_words import unit_place
 
 if TYPE_CHECKING:
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.reading import Known
 
 MOST = 1e300  # what a float surely holds; a report may hold any whole number
-STATISTICS = {
-    "median": "median_ns",
-    "low": "low_ns",
-    "high": "high_ns",
-    "minimum": "minimum_ns",
-    "maximum": "maximum_ns",
-}
-MEMORY = ("allocated", "reserved", "peak_allocated", "peak_reserved", "peak_process")
 # The unit in the name of a reading: base unit, and how many of it one is.
 UNITS = {
     "ns": ("seconds", 1e-9),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.answer import FINDINGS
 from mpsprobe_exporters.plain_text import number, one_line
@@ -12,7 +13,6 @@ from mpsprobe_exporters.plain_text import number, one_line
 if TYPE_CHECKING:
     from mpsprobe.schemas import MatrixCell, MatrixReport
 
-T = TypeVar("T")
 NATIVE = "·"
 NATIVE_ONLY = "-"
 NOT_REACHED = "?"
@@ -93,14 +93,8 @@ def _shown(cell: MatrixCell) -> tuple[object, ...]:
     return (native_count(cell), sorted(cell.findings.items()), cell.failure is not None)
 
 
-def _runs(cells: list[MatrixCell], key: Callable[[MatrixCell], T]) -> list[list[MatrixCell]]:
-    runs: list[list[MatrixCell]] = []
-    for cell in cells:
-        if runs and key(runs[-1][0]) == key(cell):
-            runs[-1].append(cell)
-        else:
-            runs.append([cell])
-    return runs
+def _runs(cells: list[MatrixCell], key: Callable[[MatrixCell], object]) -> list[list[MatrixCell]]:
+    return [list(run) for _, run in groupby(cells, key)]
 
 
 def _range(run: list[MatrixCell]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import BEYOND, one_line
 from mpsprobe_exporters.profile_answer import amount, labels, twin
 
 if TYPE_CHECKING:
@@ -36,21 +36,24 @@ class SpeedUp:
 
 def speed_ups(report: ProfileReport) -> list[SpeedUp]:
     """A bar for each configuration that the baseline ran too, without the baseline itself; phase by phase."""
+    compared = ((cell, ratios(report, cell)) for cell in report.cells)
+    found = [(cell, figures) for cell, figures in compared if figures is not None]
+    found.sort(key=lambda one: one[0].phase != "training")
+    names = labels(report, [cell for cell, _ in found])
+    return [SpeedUp(label, *figures) for label, (_, figures) in zip(names, found, strict=True)]
+
+
+def ratios(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, float] | None:
+    """How many times as fast as the baseline, with the range that both intervals allow; of the baseline ``None``."""
     baseline = report.plan.baseline
-    found: list[tuple[tuple[bool, int], ProfileCell, tuple[float, float, float]]] = []
-    for cell in report.cells:
-        other = twin(report, cell, baseline) if baseline is not None and cell.device != baseline else None
-        if other is None or other.step is None or cell.step is None:
-            continue
-        figures = [(one.median_ns, one.low_ns, one.high_ns) for one in (other.step, cell.step)]
-        if min(min(figure) for figure in figures) <= 0:
-            continue
-        (base, base_low, base_high), (own, own_low, own_high) = figures
-        order = (cell.phase != "training", len(found))
-        found.append((order, cell, (base / own, base_low / own_high, base_high / own_low)))
-    found.sort(key=lambda one: one[0])
-    names = labels(report, [cell for _, cell, _ in found])
-    return [SpeedUp(label, *figures) for label, (_, _, figures) in zip(names, found, strict=True)]
+    other = twin(report, cell, baseline) if baseline is not None and cell.device != baseline else None
+    if other is None or other.step is None or cell.step is None:
+        return None
+    base, own = other.step, cell.step
+    if min(base.median_ns, base.low_ns, base.high_ns, own.median_ns, own.low_ns, own.high_ns) <= 0:
+        return None
+    found = (base.median_ns / own.median_ns, base.low_ns / own.high_ns, base.high_ns / own.low_ns)
+    return min(found[0], BEYOND), min(found[1], BEYOND), min(found[2], BEYOND)
 
 
 def title(report: ProfileReport) -> str:

@@ -19,7 +19,7 @@ from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, supported_activities
 
 from mpsprobe_devices.operators.events import DeviceTrack, Event, Kind, Recording
-from mpsprobe_devices.operators.marks import OPTIMIZER, STEP, Mark, Marks
+from mpsprobe_devices.operators.marks import Mark, Marks, become
 
 SOURCE = "torch.profiler"
 RUNNING = "another torch profiler is running in this process"
@@ -174,7 +174,7 @@ class _Reader:
         self._by_correlation[raw.correlation_id()] = event
         self._host.append(event)
         if name.startswith(MARK):
-            self._read_mark(event, name)
+            become(event, int(name[len(MARK) :]))
             return
         event.sequence, event.forward_thread = raw.sequence_nr(), raw.fwd_thread_id()
         if name.startswith(ENGINE):
@@ -182,15 +182,6 @@ class _Reader:
         elif raw.scope() == FUNCTION:
             event.kind = "operator"
             event.shapes, event.dtypes = _tensors(raw.shapes(), raw.dtypes())
-
-    def _read_mark(self, event: Event, name: str) -> None:
-        number = int(name[len(MARK) :])
-        if number == STEP:
-            event.kind = "step"
-        elif number == OPTIMIZER:
-            event.kind = "optimizer"
-        else:
-            event.kind, event.module = "module", number
 
     def _of_runtime(self, raw: Any, name: str) -> Event:
         start = raw.start_ns()

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from mpsprobe_devices.operators.events import Event
+
 STEP, OPTIMIZER = -1, -2
 COMPILED = (
     "something was compiled in this process, and marking modules would compile it again: modules are not told apart"
@@ -109,6 +111,14 @@ class Marks:
     def _leave_update(self, *_: Any) -> None:
         if self._updates:
             self._updates.pop().__exit__(None, None, None)
+
+
+def become(event: Event, number: int) -> None:
+    """Make ``event`` what a mark's number says: a step, an update, or a call of a module."""
+    if number >= 0:
+        event.kind, event.module = "module", number
+    else:
+        event.kind = "step" if number == STEP else "optimizer"
 
 
 def compiled() -> bool:

@@ -7,9 +7,10 @@ nothing on the device, so nothing is synchronised for them.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe_devices.operators.events import Event, HostTrack, Recording
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
-from mpsprobe_devices.operators.marks import OPTIMIZER, STEP, Marks, compiled
+from mpsprobe_devices.operators.marks import Marks, become, compiled
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Device
@@ -109,25 +110,17 @@ class SlowRecorder:
             spent.append(self._clock() - start)
         return max(0, min(spent))
 
-    def _mark(self, number: int) -> _Mark:
-        return _Mark(self, number)
-
-    def opened(self, number: int) -> Event:
-        """A module, step or update begins now."""
+    @contextlib.contextmanager
+    def _mark(self, number: int) -> Iterator[None]:
+        """A module, step or update, on the host's clock."""
         start = self._clock()
-        event = Event("", "module", _thread(), start, start)
-        if number == STEP:
-            event.kind = "step"
-        elif number == OPTIMIZER:
-            event.kind = "optimizer"
-        else:
-            event.module = number
+        event = Event("", "other", _thread(), start, start)
+        become(event, number)
         self._host.append(event)
-        return event
-
-    def closed(self, event: Event) -> None:
-        """It is over."""
-        event.end = max(event.start + 1, self._clock())
+        try:
+            yield
+        finally:
+            event.end = max(event.start + 1, self._clock())
 
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         schema = getattr(function, "_schema", None)
@@ -229,21 +222,6 @@ class SlowRecorder:
             if moved:
                 detail = {"bytes": str(moved), "time": "not measured"}
                 self._queue.append(Event(title, "copy", track, at, at, flow=event.flow, detail=detail))  # type: ignore[arg-type]
-
-
-class _Mark:
-    """An interval on the host's clock."""
-
-    def __init__(self, recorder: SlowRecorder, number: int) -> None:
-        self._recorder, self._number = recorder, number
-        self._event: Event | None = None
-
-    def __enter__(self) -> None:
-        self._event = self._recorder.opened(self._number)
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._event is not None:
-            self._recorder.closed(self._event)
 
 
 class _Mode(TorchDispatchMode):

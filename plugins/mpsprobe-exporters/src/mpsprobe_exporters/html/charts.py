@@ -9,10 +9,10 @@ from mpsprobe_exporters.html import figures
 from mpsprobe_exporters.html.figures import Part
 from mpsprobe_exporters.html.markup import Markup, text
 from mpsprobe_exporters.html.scales import TIMES, bounded
-from mpsprobe_exporters.html.views.summary import speed_up
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.profile_advice import is_slow_mode
 from mpsprobe_exporters.profile_answer import amount, configuration, duration
+from mpsprobe_exporters.speed_ups import ratios
 from mpsprobe_exporters.trace_summary import Division
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ PARTS = (
 
 def speed_ups(report: ProfileReport) -> Iterator[Markup]:
     """Bars of how many times as fast each configuration is as the baseline, which has a line at 1."""
-    found = [(cell, one) for cell in report.cells if (one := speed_up(report, cell)) is not None]
+    found = [(cell, one) for cell in report.cells if (one := ratios(report, cell)) is not None]
     if not found:
         return
     largest = max(1.0, *(one[0] for _, one in found))

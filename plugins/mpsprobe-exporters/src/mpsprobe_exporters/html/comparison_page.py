@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import comparison_answer as words
 from mpsprobe_exporters.html import figures, scales, tables
-from mpsprobe_exporters.html.markup import Markup, element, joined, name, text
+from mpsprobe_exporters.html.markup import Markup, block, element, joined, name, plain_list, text
 from mpsprobe_exporters.html.page import View, page
 from mpsprobe_exporters.html.scales import bounded
 from mpsprobe_exporters.html.tables import Column, Field
@@ -61,30 +61,16 @@ def comparison_page(report: ComparisonReport) -> str:
 
 def _overview(report: ComparisonReport) -> Iterator[Markup]:
     if report.conditions:
-        lines = (element("li", line) for line in words.condition_lines(report))
-        yield element("div", element("p", f"{words.conditions_title(report)}:"), element("ul", *lines), class_="alert")
-    yield from _block("Steps", _ratios(report))
+        items = (element("li", line) for line in words.condition_lines(report))
+        yield element("div", element("p", f"{words.conditions_title(report)}:"), element("ul", *items), class_="alert")
+    yield from block("Steps", _ratios(report))
     for cell in report.cells:
         notes = [*words.cell_notes(cell), *words.fallback_lines(cell)]
-        yield from _lines(words.configuration(cell), notes)
-    yield from _lines("How the runs ended", words.failure_lines(report))
-    yield from _lines(words.ADVISORIES, words.advisory_lines(report))
-    yield from _lines(words.UNPAIRED, words.unpaired_lines(report))
-    yield from _lines("How differences are told from noise", words.method_lines(report))
-
-
-def _block(title: str, parts: Iterator[Markup]) -> Iterator[Markup]:
-    found = list(parts)
-    if found:
-        yield element("section", element("h3", title), *found, class_="block")
-
-
-def _lines(title: str, lines: list[str]) -> Iterator[Markup]:
-    yield from _block(title, iter([element("ul", *map(_item, lines), class_="plain")] if lines else []))
-
-
-def _item(line: str) -> Markup:
-    return element("li", line)
+        yield from block(words.configuration(cell), plain_list(notes))
+    yield from block("How the runs ended", plain_list(words.failure_lines(report)))
+    yield from block(words.ADVISORIES, plain_list(words.advisory_lines(report)))
+    yield from block(words.UNPAIRED, plain_list(words.unpaired_lines(report)))
+    yield from block("How differences are told from noise", plain_list(words.method_lines(report)))
 
 
 def _ratios(report: ComparisonReport) -> Iterator[Markup]:
@@ -110,8 +96,8 @@ def _drawn(one: ComparedQuantity, x: scales.Axis) -> Markup:
 
 
 def _said(one: ComparedQuantity) -> str:
-    between = f" ({one.low:.3f} to {one.high:.3f})" if one.low is not None and one.high is not None else ""
-    return f"{bounded(one.ratio or 1.0):.3f}{between}, {one.difference}"
+    between = words.interval(one)
+    return f"{bounded(one.ratio or 1.0):.3f}{f' ({between})' if between else ''}, {one.difference}"
 
 
 def _quantities(report: ComparisonReport) -> Markup:
@@ -120,7 +106,6 @@ def _quantities(report: ComparisonReport) -> Markup:
 
 
 def _quantity(cell: ComparedCell, one: ComparedQuantity) -> tuple[Field, ...]:
-    low_high = f"{one.low:.3f} to {one.high:.3f}" if one.low is not None and one.high is not None else None
     ratio, p = one.ratio, one.adjusted_p_value
     counts = f"{number(one.old_count)} and {number(one.new_count)}" if one.samples else None
     kind = f" {plural(2, one.samples, 'processes' if one.samples == 'process' else 'steps')[2:]}" if one.samples else ""
@@ -130,7 +115,7 @@ def _quantity(cell: ComparedCell, one: ComparedQuantity) -> tuple[Field, ...]:
         Field(words.measured(one.unit, bounded(one.old)), bounded(one.old)),
         Field(words.measured(one.unit, bounded(one.new)), bounded(one.new)),
         Field(None if ratio is None else f"{bounded(ratio):.3f}", None if ratio is None else bounded(ratio)),
-        tables.words(low_high),
+        tables.words(words.interval(one)),
         Field(None if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001", p),
         tables.words(_change(one.difference, bad=one.regression or one.difference in BAD)),
         tables.words(f"{counts}{kind}" if counts else None),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, release_grid
 from mpsprobe_exporters.html import figures, tables
 from mpsprobe_exporters.html.figures import Part
-from mpsprobe_exporters.html.markup import Markup, element, joined, name, text
+from mpsprobe_exporters.html.markup import Child, Markup, block, element, joined, name, plain_list, text
 from mpsprobe_exporters.html.page import View, page
 from mpsprobe_exporters.html.tables import Column, Field
 from mpsprobe_exporters.places import modules, sites
@@ -54,8 +54,7 @@ def coverage_page(report: AnyReport) -> str:
         views.append(View("wrong", "Known wrong results", list(_advised(report))))
     title = one_line(report.workload.name, 60)
     said = f"{answer.sentence(answer.short_answer(report))}."
-    lines = [f"{answer.workload_line(report)}.", f"{answer.method_line(report)}."]
-    return page(title, said, lines, views)
+    return page(title, said, [f"{answer.workload_line(report)}.", f"{answer.method_line(report)}."], views)
 
 
 def _overview(report: AnyReport) -> Iterator[Markup]:
@@ -69,29 +68,22 @@ def _overview(report: AnyReport) -> Iterator[Markup]:
     items = [_finding(one) for one in answer.findings(report)]
     if items:
         yield element("section", element("h3", answer.TO_DO), element("ul", *items), class_="block advice")
-    for title, lines in _texts(report):
-        made = (element("li", line) for line in lines)
-        yield element("section", element("h3", title), element("ul", *made, class_="plain"), class_="block")
+    for title, texts in _texts(report):
+        yield from block(title, plain_list(texts))
     explained = answer.explanations(report)
     if explained:
         rows = [
             (tables.words(name(one)), tables.words(verdict), tables.words(said)) for one, verdict, said in explained
         ]
         columns = (Column("Operator"), Column("Verdict"), Column("Evidence"))
-        yield element(
-            "section", element("h3", answer.EXPLAINED), tables.table("Evidence", columns, rows), class_="block"
-        )
+        yield from block(answer.EXPLAINED, [tables.table("Evidence", columns, rows)])
 
 
-def _texts(report: AnyReport) -> Iterator[tuple[str, list[Markup]]]:
-    notes = answer.macos_notes(report)
-    if notes:
-        yield answer.MACOS, [text(note) for note in notes]
-    for title, lines in answer.open_questions(report):
-        yield title, [joined([name(operator), f": {said}"]) for operator, said in lines]
-    notes = backends.notes(report)
-    if notes:
-        yield "Notes", [text(note) for note in notes]
+def _texts(report: AnyReport) -> Iterator[tuple[str, Sequence[Child]]]:
+    yield answer.MACOS, answer.macos_notes(report)
+    for title, found in answer.open_questions(report):
+        yield title, [joined([name(operator), f": {said}"]) for operator, said in found]
+    yield "Notes", backends.notes(report)
 
 
 def _finding(one: OperatorFinding) -> Markup:
@@ -119,7 +111,7 @@ def _counts(report: CoverageReport) -> Iterator[Markup]:
         used = {verdict for verdict, count in summary.operators_by_verdict.items() if count}
         bars = figures.bar_rows(rows, "By verdict")
         keys = figures.legend((color, verdict) for verdict, color in VERDICTS if verdict in used)
-        yield element("section", element("h3", "Verdicts"), bars, keys, class_="block")
+        yield from block("Verdicts", [bars, keys])
 
 
 def _operators(report: AnyReport) -> Markup:
@@ -178,10 +170,4 @@ def _advised(report: AnyReport) -> Iterator[Markup]:
     for one in report.advisories:
         key, title = advisories.heading(one)
         facts = (joined([element("dt", label), element("dd", said)]) for label, said in advisories.facts(report, one))
-        yield element(
-            "section",
-            element("h3", title),
-            element("p", name(key)),
-            element("dl", *facts, class_="facts"),
-            class_="block",
-        )
+        yield from block(title, [element("p", name(key)), element("dl", *facts, class_="facts")])

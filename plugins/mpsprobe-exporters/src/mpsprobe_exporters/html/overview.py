@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import profile_answer
 from mpsprobe_exporters.html import charts, tables
-from mpsprobe_exporters.html.markup import Markup, element, joined
+from mpsprobe_exporters.html.markup import Markup, block, element, joined, plain_list
 from mpsprobe_exporters.html.scales import TIMES, bounded
 from mpsprobe_exporters.html.tables import Column, Field
-from mpsprobe_exporters.html.views.summary import speed_up, tiles
+from mpsprobe_exporters.html.views.summary import tiles
 from mpsprobe_exporters.plain_text import number, one_line, plural
 from mpsprobe_exporters.profile_advice import Advice, divided, folded, recommendations
 from mpsprobe_exporters.profile_answer import amount
+from mpsprobe_exporters.speed_ups import ratios
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Environment, ProfileCell, ProfileReport
@@ -48,17 +49,11 @@ def overview(report: ProfileReport, chosen: int) -> Iterator[Markup]:
         yield tiles(report, cell)
     divisions = divided(report)
     yield from _advice(recommendations(report, divisions))
-    yield from _block("Configurations", [_configurations(report)])
-    yield from _block("Speed-up", charts.speed_ups(report))
-    yield from _block("Where a step goes", [*charts.phases(report), *charts.divisions(report, divisions)])
-    yield from _block("Remarks", _remarks(report))
-    yield from _block("How it was measured", _facts(report))
-
-
-def _block(title: str, parts: Iterable[Markup | None]) -> Iterator[Markup]:
-    found = [part for part in parts if part]
-    if found:
-        yield element("section", element("h3", title), *found, class_="block")
+    yield from block("Configurations", [_configurations(report)])
+    yield from block("Speed-up", charts.speed_ups(report))
+    yield from block("Where a step goes", [*charts.phases(report), *charts.divisions(report, divisions)])
+    yield from block("Remarks", _remarks(report))
+    yield from block("How it was measured", _facts(report))
 
 
 def _alerts(report: ProfileReport) -> Iterator[Markup]:
@@ -98,7 +93,7 @@ def _configurations(report: ProfileReport) -> Markup | None:
 
 def _row(report: ProfileReport, index: int, cell: ProfileCell) -> tuple[Field, ...]:
     step, rates = cell.step, {one.unit: one.per_second for one in cell.throughput}
-    faster = speed_up(report, cell)
+    faster = ratios(report, cell)
     several = len(report.cells) > 1
     dtype = [one_line(cell.dtype, 40)] if cell.dtype else []
     dtype += [f"autocast {one_line(cell.autocast, 40)}"] if cell.autocast else []
@@ -134,8 +129,7 @@ def _peak(cell: ProfileCell) -> int | None:
 def _remarks(report: ProfileReport) -> Iterator[Markup]:
     said = list(dict.fromkeys(profile_answer.remarks(report)))
     rest = [f"and {number(len(said) - MOST_REMARKS)} more"] if len(said) > MOST_REMARKS else []
-    if said:
-        yield element("ul", *(element("li", line) for line in said[:MOST_REMARKS] + rest), class_="plain")
+    yield from plain_list(said[:MOST_REMARKS] + rest)
 
 
 def _facts(report: ProfileReport) -> Iterator[Markup]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from mpsprobe_exporters import advisories, answer, backends
-from mpsprobe_exporters.places import modules, sites
+from mpsprobe_exporters.places import where
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
 from mpsprobe_exporters.terminal.matrix_table import matrix_table
 from mpsprobe_exporters.terminal.operator_table import STYLES, operator_table
+from mpsprobe_exporters.terminal.sections import BLANK, indented, section
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     AnyReport = CoverageReport | MatrixReport
 
 MOST_SHAPES = 3
-BLANK = Text()
 
 
 def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
@@ -43,15 +42,11 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
     yield from _to_do(found, release, with_places, backends.target(report))
     notes = answer.macos_notes(report)
     if notes:
-        yield BLANK
-        yield Text(answer.MACOS, style="bold")
-        yield from (_indented(Text(note)) for note in notes)
+        yield from section(answer.MACOS, notes)
     yield from _advised(report)
     yield from _explained(report)
     for title, lines in answer.open_questions(report):
-        yield BLANK
-        yield Text(title, style="bold")
-        yield from (_indented(Text(f"{one_line(operator)}: {text}")) for operator, text in lines)
+        yield from section(title, (f"{one_line(operator)}: {text}" for operator, text in lines))
 
 
 def _opening(report: AnyReport) -> Iterator[RenderableType]:
@@ -63,8 +58,7 @@ def _opening(report: AnyReport) -> Iterator[RenderableType]:
         yield Text(first, style="bold red")
     yield Text(answer.workload_line(report))
     yield Text(answer.method_line(report))
-    for note in backends.notes(report):
-        yield _indented(Text(f"note: {note}"))
+    yield from (indented(f"note: {note}") for note in backends.notes(report))
 
 
 def _to_do(
@@ -72,8 +66,7 @@ def _to_do(
 ) -> Iterator[RenderableType]:
     if not found:
         return
-    yield BLANK
-    yield Text(f"{answer.TO_DO} on {backends.on_release(judged, release)}", style="bold")
+    yield from section(f"{answer.TO_DO} on {backends.on_release(judged, release)}")
     for one in found:
         yield BLANK
         yield Text.assemble((one_line(one.operator), "bold"), "  ", (one.verdict, STYLES[one.verdict]))
@@ -83,8 +76,7 @@ def _to_do(
 def _advised(report: AnyReport) -> Iterator[RenderableType]:
     if not report.advisories:
         return
-    yield BLANK
-    yield Text(advisories.title(report), style="bold")
+    yield from section(advisories.title(report))
     for one in report.advisories:
         name, title = advisories.heading(one)
         yield BLANK
@@ -106,21 +98,18 @@ def _explained(report: AnyReport) -> Iterator[RenderableType]:
     lines = answer.explanations(report)
     if not lines:
         return
-    yield BLANK
-    yield Text(answer.EXPLAINED, style="bold")
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(overflow="fold", ratio=2)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold", ratio=3)
     for operator, verdict, evidence in lines:
         grid.add_row(Text(one_line(operator)), Text(verdict, style=STYLES[verdict]), Text(evidence))
-    yield _indented(grid)
+    yield from section(answer.EXPLAINED, [grid])
 
 
 def _facts(one: OperatorFinding, with_places: bool, judged: Target | None) -> Iterator[tuple[str, str]]:
-    where = [] if with_places else [", ".join(part) for part in (modules(one), sites(one)) if part]
-    if where:
-        yield "where", " · ".join(where)
+    if not with_places and (found := where(one)):
+        yield "where", found
     phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
     moved = f"; {byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out"
     yield "calls", f"{number(one.calls)} ({phases}){moved if one.input_bytes or one.output_bytes else ''}"
@@ -133,7 +122,3 @@ def _facts(one: OperatorFinding, with_places: bool, judged: Target | None) -> It
         yield "known by", answer.rests_on(one, backends.label(judged))
     if said := answer.advice(one):
         yield "do", said
-
-
-def _indented(block: RenderableType) -> RenderableType:
-    return Padding(block, (0, 0, 0, 2))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
 from rich.text import Text
 
 from mpsprobe_exporters import comparison_answer as words
 from mpsprobe_exporters.terminal.columns import fitting
 from mpsprobe_exporters.terminal.folding import fold_name
 from mpsprobe_exporters.terminal.operator_table import new_table
+from mpsprobe_exporters.terminal.sections import BLANK, indented, section
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mpsprobe.schemas import ComparedCell, ComparisonReport
 
-BLANK = Text()
 STYLES = {
     "slower": "bold red",
     "larger": "bold red",
@@ -38,20 +37,20 @@ def body(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
     yield Text(words.short_answer(report), style="bold red" if report.regressions else "bold")
     yield Text(words.side_line(report))
     if report.conditions:
-        yield from _section(words.conditions_title(report), words.condition_lines(report), "bold red")
+        yield from section(words.conditions_title(report), words.condition_lines(report), "bold red")
     loud, quiet = words.parted(report)
     for cell in loud:
         yield from _cell(report, cell, width)
     if quiet:
-        yield from _section(words.QUIET_TITLE, ())
+        yield from section(words.QUIET_TITLE)
         rows = words.quiet_rows(quiet)
         room = max(NARROW_NAME, width - max(sum(map(len, row[1:])) for row in rows) - QUIET_GAPS)
         folded = [("\n".join(textwrap.wrap(row[0], room) or [""]), *row[1:]) for row in rows]
         yield _table(("configuration", *words.TITLES[1:]), folded, width, EXPENDABLE)
-        yield from (_indented(Text(line)) for line in words.quiet_notes(quiet))
+        yield from map(indented, words.quiet_notes(quiet))
     yield from _coverage(report, width)
     if report.unpaired:
-        yield from _section(words.UNPAIRED, words.unpaired_lines(report), "bold red")
+        yield from section(words.UNPAIRED, words.unpaired_lines(report), "bold red")
     lines = words.method_lines(report)
     if lines:
         yield BLANK
@@ -59,13 +58,12 @@ def body(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
 
 
 def _cell(report: ComparisonReport, cell: ComparedCell, width: int) -> Iterator[RenderableType]:
-    yield BLANK
-    yield Text(words.configuration(cell), style="bold")
+    yield from section(words.configuration(cell))
     rows, left = words.shown_quantities(report, cell)
     if rows:
         yield _table(words.TITLES, rows, width, EXPENDABLE)
     notes = [*([left] if left else []), *words.cell_notes(cell)]
-    yield from (_indented(Text(line)) for line in notes)
+    yield from map(indented, notes)
     operators = words.operator_rows(cell)
     if operators:
         yield BLANK
@@ -74,9 +72,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell, width: int) -> Iterator[
         yield _table(words.OPERATOR_TITLES, folded, width, ("calls", "old"))
     fallbacks = words.fallback_lines(cell)
     if fallbacks:
-        yield BLANK
-        yield Text(words.FALLBACKS)
-        yield from (_indented(Text(line)) for line in fallbacks)
+        yield from section(words.FALLBACKS, fallbacks, style="none")
 
 
 def _coverage(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
@@ -84,12 +80,11 @@ def _coverage(report: ComparisonReport, width: int) -> Iterator[RenderableType]:
     found = words.verdict_rows(report)
     if found:
         folded = [("\n".join(fold_name(row[0], max(NARROW_NAME, width - 50))), *row[1:]) for row in found]
-        yield BLANK
-        yield Text(words.VERDICTS, style="bold")
+        yield from section(words.VERDICTS)
         yield _table(("operator", "torch", "old", "new", "change"), folded, width, ("torch", "old"), right=False)
     advisories = words.advisory_lines(report)
     if advisories:
-        yield from _section(words.ADVISORIES, advisories)
+        yield from section(words.ADVISORIES, advisories)
 
 
 def _table(
@@ -102,13 +97,3 @@ def _table(
     for row in rows:
         made.add_row(*(Text(row[index], style=STYLES.get(row[index], "none")) for index in shown))
     return made
-
-
-def _section(title: str, lines: Iterable[str], style: str = "bold") -> Iterator[RenderableType]:
-    yield BLANK
-    yield Text(title, style=style)
-    yield from (_indented(Text(line)) for line in lines)
-
-
-def _indented(block: RenderableType) -> RenderableType:
-    return Padding(block, (0, 0, 0, 2))

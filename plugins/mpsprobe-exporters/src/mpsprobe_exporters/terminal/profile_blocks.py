@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.padding import Padding
 from rich.text import Text
 
 from mpsprobe_exporters import profile_answer, profile_sections, speed_ups
 from mpsprobe_exporters.terminal.columns import fitting, width_of
 from mpsprobe_exporters.terminal.folding import fold_name
 from mpsprobe_exporters.terminal.operator_table import GAP, new_table
+from mpsprobe_exporters.terminal.sections import BLANK, indented, section
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # What goes first when the screen is narrow; what is not here always stays.
 EXPENDABLE = ("spread", "first call", "tokens/s", "95 % interval", "samples/s", "seq", "speed", "batch", "phase")
-BLANK = Text()
 NARROWEST_NAME = 16
 LONGEST_NAME = 48
 
@@ -33,22 +32,19 @@ def body(report: ProfileReport, width: int) -> Iterator[RenderableType]:
     if not report.complete:
         yield Text(profile_answer.INTERRUPTED, style="bold red")
     yield Text(profile_answer.short_answer(report), style="bold")
-    for line in profile_answer.workload_lines(report):
-        yield Text(line)
-    for line in profile_answer.device_lines(report):
-        yield Text(line)
+    yield from map(Text, profile_answer.workload_lines(report))
+    yield from map(Text, profile_answer.device_lines(report))
     yield Text(profile_answer.method_line(report))
     yield BLANK
     yield _table(report, width)
     yield from _bars(report, width)
-    yield from _listed("What to do", profile_sections.recommendations(report))
-    for section in profile_sections.sections(report):
-        yield from _section(section, width)
-    yield from _listed("Remarks", _remarks(report))
-
-
-def _remarks(report: ProfileReport) -> list[str]:
-    return [line for line in profile_answer.remarks(report) if line != profile_answer.INTERRUPTED]
+    if advice := profile_sections.recommendations(report):
+        yield from section("What to do", advice)
+    for one in profile_sections.sections(report):
+        tables = [_section_table(one, width - GAP)] if one.rows else []
+        yield from section(one.title, [*tables, *one.lines])
+    if remarks := [line for line in profile_answer.remarks(report) if line != profile_answer.INTERRUPTED]:
+        yield from section("Remarks", remarks)
 
 
 def _table(report: ProfileReport, width: int) -> RenderableType:
@@ -69,8 +65,7 @@ def _bars(report: ProfileReport, width: int) -> Iterator[RenderableType]:
     found = speed_ups.speed_ups(report)
     if not found:
         return
-    yield BLANK
-    yield Text(speed_ups.title(report), style="bold")
+    yield from section(speed_ups.title(report))
     shown = found[: speed_ups.MOST]
     largest = max(1.0, *(one.ratio for one in shown))
     words = [one.words for one in shown]
@@ -83,22 +78,14 @@ def _bars(report: ProfileReport, width: int) -> Iterator[RenderableType]:
     columns = max(speed_ups.NARROWEST, min(width - taken - longest, speed_ups.WIDEST))
     for label, text, one in zip(labels, words, shown, strict=True):
         *above, last = _folded(label, longest, code=False)
-        yield from (_indented(Text(line)) for line in above)
+        yield from map(indented, above)
         drawn = speed_ups.bar(one.ratio, largest, columns)
         gap = " " * (longest - cell_len(last) + GAP)
         after = " " * (columns - cell_len(drawn) + GAP)
-        yield _indented(Text.assemble(last, gap, (drawn, "green"), after, text))
+        yield indented(Text.assemble(last, gap, (drawn, "green"), after, text))
     left = len(found) - len(shown)
     if left:
-        yield _indented(Text(f"and {left:,} more"))
-
-
-def _section(section: Section, width: int) -> Iterator[RenderableType]:
-    yield BLANK
-    yield Text(section.title, style="bold")
-    if section.rows:
-        yield _indented(_section_table(section, width - GAP))
-    yield from (_indented(Text(line)) for line in section.lines)
+        yield indented(f"and {left:,} more")
 
 
 def _section_table(section: Section, width: int) -> RenderableType:
@@ -122,15 +109,3 @@ def _folded(name: str, width: int, code: bool) -> list[str]:
     """A name from code at its joints, words between words; what is longer than a line anywhere."""
     lines = [name] if code else textwrap.wrap(name, width, break_long_words=False, break_on_hyphens=False) or [name]
     return [part for line in lines for part in fold_name(line, width)]
-
-
-def _listed(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
-    shown = list(lines)
-    if shown:
-        yield BLANK
-        yield Text(title, style="bold")
-        yield from (_indented(Text(line)) for line in shown)
-
-
-def _indented(block: RenderableType) -> RenderableType:
-    return Padding(block, (0, 0, 0, GAP))

@@ -25,7 +25,6 @@ def whisper(
         summary=f"Whisper, {layers} + {layers} layers: 30 seconds of speech to text",
         checkpoint=checkpoint,
         model_type="whisper",
-        config_class="WhisperConfig",
         config={
             "vocab_size": vocabulary,
             "num_mel_bins": mels,
@@ -87,7 +86,6 @@ ENTRIES = (
         summary="wav2vec 2.0 base, fine-tuned on 960 hours: speech to characters (CTC)",
         checkpoint="facebook/wav2vec2-base-960h",
         model_type="wav2vec2",
-        config_class="Wav2Vec2Config",
         config=SPEECH_ENCODER,
         inference=Architecture("Wav2Vec2ForCTC", (WAVEFORM,), 94_396_320),
         training=Architecture("Wav2Vec2ForCTC", (WAVEFORM, TRANSCRIPT), 94_396_320, notes=EVERY_LAYER),
@@ -101,7 +99,6 @@ ENTRIES = (
         summary="HuBERT base: features of speech; trained to characters (CTC)",
         checkpoint="facebook/hubert-base-ls960",
         model_type="hubert",
-        config_class="HubertConfig",
         config=SPEECH_ENCODER,
         inference=Architecture("HubertModel", (WAVEFORM,), 94_371_712),
         training=Architecture("HubertForCTC", (WAVEFORM, TRANSCRIPT), 94_396_320, notes=EVERY_LAYER),
@@ -115,7 +112,6 @@ ENTRIES = (
         summary="Bark small: text to speech in four stages",
         checkpoint="suno/bark-small",
         model_type="bark",
-        config_class="BarkConfig",
         config={
             "semantic_config": {"input_vocab_size": 129_600, "output_vocab_size": 10_048, "bias": False},
             "coarse_acoustics_config": {"input_vocab_size": 12_096, "output_vocab_size": 12_096, "bias": False},
@@ -143,7 +139,6 @@ ENTRIES = (
         summary="SpeechT5: text to a mel spectrogram",
         checkpoint="microsoft/speecht5_tts",
         model_type="speecht5",
-        config_class="SpeechT5Config",
         config={"vocab_size": 81, "max_text_positions": 600, "max_speech_positions": 1876}
         | {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0},
         inference=Architecture(
@@ -176,7 +171,6 @@ ENTRIES = (
         summary="MusicGen small: text to the codes of music",
         checkpoint="facebook/musicgen-small",
         model_type="musicgen",
-        config_class="MusicgenConfig",
         config={
             "text_encoder": {
                 "model_type": "t5",

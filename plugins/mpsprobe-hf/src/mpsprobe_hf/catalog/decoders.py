@@ -9,79 +9,47 @@ from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.catalog.fields import padding_mask, token_labels, tokens
 
 
-def decoder(
-    name: str,
-    checkpoint: str,
-    model_class: str,
-    config: Mapping[str, Any],
-    *,
-    model_type: str,
-    config_class: str,
-    parameters: int,
-    summary: str,
-    longest: int,
-    pad: int = 0,
-    seq_len: int = 128,
-) -> Entry:
+def decoder(model_class: str, config: Mapping[str, Any], *, parameters: int, pad: int = 0, **fields: Any) -> Entry:
     """A causal language model; prompts are padded on the left, training texts on the right.
 
     Args:
-        name: what the user types.
-        checkpoint: the published model.
         model_class: with its language-model head.
         config: the checkpoint's configuration; ``vocab_size`` is among it.
-        model_type, config_class: where it lives in transformers.
         parameters: head included.
-        summary: one line.
-        longest: tokens; 0 where nothing limits them.
         pad: the id of the padding token, or of the one that users pad with.
-        seq_len: default.
+        fields: the others of the ``Entry``.
     """
     ids = tokens(config["vocab_size"], pad=pad)
     left = tokens(config["vocab_size"], pad=pad, left=True)
-    return Entry(
-        name=name,
-        family="text",
-        summary=summary,
-        checkpoint=checkpoint,
-        model_type=model_type,
-        config_class=config_class,
-        config=config,
-        inference=Architecture(model_class, (left, padding_mask(left=True)), parameters),
-        training=Architecture(model_class, (ids, padding_mask(), token_labels(config["vocab_size"])), parameters),
-        seq_len=seq_len,
-        longest=longest,
-    )
+    inference = Architecture(model_class, (left, padding_mask(left=True)), parameters)
+    training = Architecture(model_class, (ids, padding_mask(), token_labels(config["vocab_size"])), parameters)
+    return Entry(family="text", config=config, inference=inference, training=training, **{"seq_len": 128, **fields})
 
 
 ENTRIES = (
     decoder(
-        "gpt2",
-        "openai-community/gpt2",
         "GPT2LMHeadModel",
         {"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12},
+        name="gpt2",
+        checkpoint="openai-community/gpt2",
         model_type="gpt2",
-        config_class="GPT2Config",
         parameters=124_439_808,
         summary="GPT-2, the smallest: decoder of 12 layers",
         longest=1024,
         pad=50256,
     ),
     decoder(
-        "gpt2-xl",
-        "openai-community/gpt2-xl",
         "GPT2LMHeadModel",
         {"vocab_size": 50257, "n_positions": 1024, "n_embd": 1600, "n_layer": 48, "n_head": 25},
+        name="gpt2-xl",
+        checkpoint="openai-community/gpt2-xl",
         model_type="gpt2",
-        config_class="GPT2Config",
         parameters=1_557_611_200,
         summary="GPT-2, the largest: decoder of 48 layers",
         longest=1024,
         pad=50256,
     ),
     decoder(
-        "llama-3-8b",
-        "meta-llama/Meta-Llama-3-8B",
         "LlamaForCausalLM",
         {
             "vocab_size": 128256,
@@ -95,16 +63,15 @@ ENTRIES = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
             "tie_word_embeddings": False,
         },
+        name="llama-3-8b",
+        checkpoint="meta-llama/Meta-Llama-3-8B",
         model_type="llama",
-        config_class="LlamaConfig",
         parameters=8_030_261_248,
         summary="Llama 3, 8 billion parameters: decoder of 32 layers",
         longest=8192,
         pad=128001,
     ),
     decoder(
-        "llama-3-70b",
-        "meta-llama/Meta-Llama-3-70B",
         "LlamaForCausalLM",
         {
             "vocab_size": 128256,
@@ -118,16 +85,15 @@ ENTRIES = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
             "tie_word_embeddings": False,
         },
+        name="llama-3-70b",
+        checkpoint="meta-llama/Meta-Llama-3-70B",
         model_type="llama",
-        config_class="LlamaConfig",
         parameters=70_553_706_496,
         summary="Llama 3, 70 billion parameters: decoder of 80 layers",
         longest=8192,
         pad=128001,
     ),
     decoder(
-        "qwen2.5-7b",
-        "Qwen/Qwen2.5-7B",
         "Qwen2ForCausalLM",
         {
             "vocab_size": 152064,
@@ -141,16 +107,15 @@ ENTRIES = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
             "use_sliding_window": False,
         },
+        name="qwen2.5-7b",
+        checkpoint="Qwen/Qwen2.5-7B",
         model_type="qwen2",
-        config_class="Qwen2Config",
         parameters=7_615_616_512,
         summary="Qwen 2.5, 7 billion parameters: decoder of 28 layers",
         longest=131072,
         pad=151643,
     ),
     decoder(
-        "mistral-7b",
-        "mistralai/Mistral-7B-v0.1",
         "MistralForCausalLM",
         {
             "vocab_size": 32000,
@@ -164,16 +129,15 @@ ENTRIES = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
             "sliding_window": 4096,
         },
+        name="mistral-7b",
+        checkpoint="mistralai/Mistral-7B-v0.1",
         model_type="mistral",
-        config_class="MistralConfig",
         parameters=7_241_732_096,
         summary="Mistral 7B v0.1: decoder of 32 layers with a sliding window",
         longest=32768,
         pad=2,
     ),
     decoder(
-        "gemma-2-9b",
-        "google/gemma-2-9b",
         "Gemma2ForCausalLM",
         {
             "vocab_size": 256000,
@@ -188,15 +152,14 @@ ENTRIES = (
             "sliding_window": 4096,
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
         },
+        name="gemma-2-9b",
+        checkpoint="google/gemma-2-9b",
         model_type="gemma2",
-        config_class="Gemma2Config",
         parameters=9_241_705_984,
         summary="Gemma 2, 9 billion parameters: decoder of 42 layers with soft caps",
         longest=8192,
     ),
     decoder(
-        "phi-3",
-        "microsoft/Phi-3-mini-4k-instruct",
         "Phi3ForCausalLM",
         {
             "vocab_size": 32064,
@@ -210,8 +173,9 @@ ENTRIES = (
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
             "sliding_window": 2047,
         },
+        name="phi-3",
+        checkpoint="microsoft/Phi-3-mini-4k-instruct",
         model_type="phi3",
-        config_class="Phi3Config",
         parameters=3_821_079_552,
         summary="Phi-3 mini, 4k context: decoder of 32 layers",
         longest=4096,

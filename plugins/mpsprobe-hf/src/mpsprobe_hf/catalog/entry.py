@@ -6,6 +6,7 @@ Nothing here imports torch or transformers: listing and describing workloads has
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +67,6 @@ class Entry:
         summary: one line.
         checkpoint: the published model that has these sizes.
         model_type: the folder of ``transformers.models`` it lives in.
-        config_class: its configuration class there.
         config: the values of the checkpoint's configuration that shape the model, in full where
             they differ from the class's defaults.
         inference, training: the architecture for each phase; ``None`` where it cannot be trained.
@@ -83,7 +83,6 @@ class Entry:
     summary: str
     checkpoint: str
     model_type: str
-    config_class: str
     config: Mapping[str, Any]
     inference: Architecture
     training: Architecture | None
@@ -94,6 +93,12 @@ class Entry:
     seq_unit: str = "tokens"
     library: str = "transformers"
     untied: tuple[str, ...] = ()
+
+    @property
+    def config_class(self) -> str:
+        """The configuration class, called as the model is: ``BertConfig`` of ``BertModel``; empty for torchvision."""
+        ending = r"(LMHeadModel|Model|(Model)?For[A-Z].*)$"
+        return re.sub(ending, "Config", self.inference.model_class) if self.model_type else ""
 
     @property
     def phases(self) -> tuple[str, ...]:

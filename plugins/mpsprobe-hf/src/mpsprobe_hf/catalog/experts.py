@@ -6,8 +6,6 @@ from mpsprobe_hf.catalog.decoders import decoder
 
 ENTRIES = (
     decoder(
-        "mixtral-8x7b",
-        "mistralai/Mixtral-8x7B-v0.1",
         "MixtralForCausalLM",
         {
             "vocab_size": 32000,
@@ -24,16 +22,15 @@ ENTRIES = (
             "num_experts_per_tok": 2,
             "router_aux_loss_coef": 0.02,
         },
+        name="mixtral-8x7b",
+        checkpoint="mistralai/Mixtral-8x7B-v0.1",
         model_type="mixtral",
-        config_class="MixtralConfig",
         parameters=46_702_792_704,
         summary="Mixtral 8x7B v0.1: 32 layers, 2 of 8 experts for each token",
         longest=32768,
         pad=2,
     ),
     decoder(
-        "deepseek-v3",
-        "deepseek-ai/DeepSeek-V3",
         "DeepseekV3ForCausalLM",
         {
             "vocab_size": 129280,
@@ -69,20 +66,20 @@ ENTRIES = (
                 "original_max_position_embeddings": 4096,
             },
         },
+        name="deepseek-v3",
+        checkpoint="deepseek-ai/DeepSeek-V3",
         model_type="deepseek_v3",
-        config_class="DeepseekV3Config",
         parameters=671_026_404_352,
         summary="DeepSeek-V3: 61 layers, 8 of 256 experts for each token, latent attention",
         longest=163840,
         pad=1,
     ),
     decoder(
-        "mamba",
-        "state-spaces/mamba-130m-hf",
         "MambaForCausalLM",
         {"vocab_size": 50280, "hidden_size": 768, "state_size": 16, "num_hidden_layers": 24},
+        name="mamba",
+        checkpoint="state-spaces/mamba-130m-hf",
         model_type="mamba",
-        config_class="MambaConfig",
         parameters=129_135_360,
         summary="Mamba 130M: selective state spaces, 24 layers",
         longest=0,
@@ -90,8 +87,6 @@ ENTRIES = (
         seq_len=32,
     ),
     decoder(
-        "rwkv",
-        "RWKV/rwkv-4-169m-pile",
         "RwkvForCausalLM",
         {
             "vocab_size": 50277,
@@ -101,8 +96,9 @@ ENTRIES = (
             "intermediate_size": 3072,
             "num_hidden_layers": 12,
         },
+        name="rwkv",
+        checkpoint="RWKV/rwkv-4-169m-pile",
         model_type="rwkv",
-        config_class="RwkvConfig",
         parameters=169_342_464,
         summary="RWKV-4 169M: recurrent, 12 layers",
         longest=1024,

@@ -38,7 +38,6 @@ ENTRIES = (
         summary="CLIP with a ViT base: how well texts and images match",
         checkpoint="openai/clip-vit-base-patch32",
         model_type="clip",
-        config_class="CLIPConfig",
         config={
             "projection_dim": 512,
             "text_config": {
@@ -68,7 +67,6 @@ ENTRIES = (
         summary="SigLIP base: CLIP with a sigmoid loss",
         checkpoint="google/siglip-base-patch16-224",
         model_type="siglip",
-        config_class="SiglipConfig",
         config={
             "text_config": {"vocab_size": 32000, "hidden_size": 768, "num_hidden_layers": 12},
             "vision_config": {"hidden_size": 768, "num_hidden_layers": 12, "image_size": 224, "patch_size": 16},
@@ -84,7 +82,6 @@ ENTRIES = (
         summary="BLIP-2 with OPT 2.7B: text about an image",
         checkpoint="Salesforce/blip2-opt-2.7b",
         model_type="blip_2",
-        config_class="Blip2Config",
         config={
             "vision_config": {"hidden_size": 1408, "num_hidden_layers": 39, "image_size": 224, "patch_size": 14},
             "qformer_config": {"hidden_size": 768, "num_hidden_layers": 12, "encoder_hidden_size": 1408},
@@ -117,7 +114,6 @@ ENTRIES = (
         summary="LLaVA 1.5, 7 billion parameters: chat about an image",
         checkpoint="llava-hf/llava-1.5-7b-hf",
         model_type="llava",
-        config_class="LlavaConfig",
         config={
             "image_token_index": 32000,
             "image_seq_length": IMAGE_TOKENS,

@@ -51,7 +51,6 @@ ENTRIES = (
         summary="DETR: object detection with a ResNet-50 and a transformer",
         checkpoint="facebook/detr-resnet-50",
         model_type="detr",
-        config_class="DetrConfig",
         config={
             "use_timm_backbone": False,
             "use_pretrained_backbone": False,
@@ -80,7 +79,6 @@ ENTRIES = (
         summary="Mask2Former with a Swin tiny backbone: instance segmentation",
         checkpoint="facebook/mask2former-swin-tiny-coco-instance",
         model_type="mask2former",
-        config_class="Mask2FormerConfig",
         config={"backbone_config": SWIN_TINY, "num_queries": 100, "num_labels": 80},
         inference=Architecture(
             "Mask2FormerForUniversalSegmentation", MASK2FORMER_INPUTS, 47_423_179, requires=HUNGARIAN
@@ -103,7 +101,6 @@ ENTRIES = (
         summary="SegFormer B0: semantic segmentation, 150 classes of ADE20K",
         checkpoint="nvidia/segformer-b0-finetuned-ade-512-512",
         model_type="segformer",
-        config_class="SegformerConfig",
         config={
             "depths": [2, 2, 2, 2],
             "hidden_sizes": [32, 64, 160, 256],
@@ -125,7 +122,6 @@ ENTRIES = (
         summary="Segment Anything with a ViT base: a mask for a point",
         checkpoint="facebook/sam-vit-base",
         model_type="sam",
-        config_class="SamConfig",
         config={
             "vision_config": {
                 "hidden_size": 768,

@@ -10,20 +10,9 @@ from mpsprobe_hf.catalog.fields import padding_mask, token_labels, tokens
 
 
 def sequence_to_sequence(
-    name: str,
-    checkpoint: str,
-    model_class: str,
-    config: Mapping[str, Any],
-    *,
-    model_type: str,
-    config_class: str,
-    parameters: int,
-    summary: str,
-    longest: int,
-    pad: int = 0,
-    untied: tuple[str, ...] = (),
+    model_class: str, config: Mapping[str, Any], *, parameters: int, pad: int = 0, **fields: Any
 ) -> Entry:
-    """A model that reads ``seq`` tokens and writes as many.
+    """A model that reads ``seq`` tokens and writes as many; ``fields`` are the others of the ``Entry``.
 
     Inference gets the decoder's ids as a step of teacher forcing does; training gets labels only,
     from which the model makes them.
@@ -31,38 +20,24 @@ def sequence_to_sequence(
     vocabulary = config["vocab_size"]
     source = (tokens(vocabulary, pad=pad), padding_mask())
     target = tokens(vocabulary, "decoder_input_ids", pad=pad)
-    return Entry(
-        name=name,
-        family="text",
-        summary=summary,
-        checkpoint=checkpoint,
-        model_type=model_type,
-        config_class=config_class,
-        config=config,
-        inference=Architecture(model_class, (*source, target), parameters),
-        training=Architecture(model_class, (*source, token_labels(vocabulary)), parameters),
-        seq_len=128,
-        untied=untied,
-        longest=longest,
-    )
+    inference = Architecture(model_class, (*source, target), parameters)
+    training = Architecture(model_class, (*source, token_labels(vocabulary)), parameters)
+    return Entry(family="text", config=config, inference=inference, training=training, seq_len=128, **fields)
 
 
 ENTRIES = (
     sequence_to_sequence(
-        "t5-small",
-        "google-t5/t5-small",
         "T5ForConditionalGeneration",
         {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
         | {"decoder_start_token_id": 0},
+        name="t5-small",
+        checkpoint="google-t5/t5-small",
         model_type="t5",
-        config_class="T5Config",
         parameters=60_506_624,
         summary="T5 small: 6 + 6 layers with relative positions",
         longest=512,
     ),
     sequence_to_sequence(
-        "flan-t5-base",
-        "google/flan-t5-base",
         "T5ForConditionalGeneration",
         {
             "vocab_size": 32128,
@@ -75,8 +50,9 @@ ENTRIES = (
             "tie_word_embeddings": False,
             "decoder_start_token_id": 0,
         },
+        name="flan-t5-base",
+        checkpoint="google/flan-t5-base",
         model_type="t5",
-        config_class="T5Config",
         parameters=247_577_856,
         summary="Flan-T5 base: 12 + 12 layers, gated GELU",
         longest=512,
@@ -84,8 +60,6 @@ ENTRIES = (
         untied=("lm_head",),
     ),
     sequence_to_sequence(
-        "bart-base",
-        "facebook/bart-base",
         "BartForConditionalGeneration",
         {
             "vocab_size": 50265,
@@ -98,16 +72,15 @@ ENTRIES = (
             "decoder_ffn_dim": 3072,
             "max_position_embeddings": 1024,
         },
+        name="bart-base",
+        checkpoint="facebook/bart-base",
         model_type="bart",
-        config_class="BartConfig",
         parameters=139_420_416,
         summary="BART base: 6 + 6 layers",
         longest=1024,
         pad=1,
     ),
     sequence_to_sequence(
-        "pegasus",
-        "google/pegasus-xsum",
         "PegasusForConditionalGeneration",
         {
             "vocab_size": 96103,
@@ -122,8 +95,9 @@ ENTRIES = (
             "activation_function": "relu",
             "scale_embedding": True,
         },
+        name="pegasus",
+        checkpoint="google/pegasus-xsum",
         model_type="pegasus",
-        config_class="PegasusConfig",
         parameters=569_748_480,
         summary="PEGASUS for summaries (XSum): 16 + 16 layers",
         longest=512,

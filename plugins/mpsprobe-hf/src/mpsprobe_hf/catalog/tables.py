@@ -24,7 +24,6 @@ ENTRIES = (
         summary="TAPAS base: questions about a table",
         checkpoint="google/tapas-base-finetuned-wtq",
         model_type="tapas",
-        config_class="TapasConfig",
         config={
             "vocab_size": 30522,
             "hidden_size": 768,

@@ -12,37 +12,16 @@ IMAGENET = 1000
 TORCHVISION = ("torchvision",)
 
 
-def classifier(
-    name: str,
-    checkpoint: str,
-    model_class: str,
-    config: Mapping[str, Any],
-    *,
-    model_type: str,
-    config_class: str,
-    parameters: int,
-    summary: str,
-    side: int = 224,
-) -> Entry:
-    """An image classifier with 1000 classes, for square images of ``side`` pixels."""
-    pixels = image(side)
-    return Entry(
-        name=name,
-        family="vision",
-        summary=summary,
-        checkpoint=checkpoint,
-        model_type=model_type,
-        config_class=config_class,
-        config={**config, "num_labels": IMAGENET},
-        inference=Architecture(model_class, (pixels,), parameters),
-        training=Architecture(model_class, (pixels, classes(IMAGENET)), parameters),
-    )
+def classifier(model_class: str, config: Mapping[str, Any], *, parameters: int, **fields: Any) -> Entry:
+    """An image classifier with 1000 classes, for images of 224 by 224; ``fields`` are the others of the ``Entry``."""
+    inference = Architecture(model_class, (image(224),), parameters)
+    training = Architecture(model_class, (image(224), classes(IMAGENET)), parameters)
+    config = {**config, "num_labels": IMAGENET}
+    return Entry(family="vision", config=config, inference=inference, training=training, **fields)
 
 
 ENTRIES = (
     classifier(
-        "resnet50",
-        "microsoft/resnet-50",
         "ResNetForImageClassification",
         {
             "embedding_size": 64,
@@ -51,14 +30,13 @@ ENTRIES = (
             "layer_type": "bottleneck",
             "downsample_in_first_stage": False,
         },
+        name="resnet50",
+        checkpoint="microsoft/resnet-50",
         model_type="resnet",
-        config_class="ResNetConfig",
         parameters=25_557_032,
         summary="ResNet-50 v1.5: convolutions, 1000 classes of ImageNet",
     ),
     classifier(
-        "vit-base",
-        "google/vit-base-patch16-224",
         "ViTForImageClassification",
         {
             "hidden_size": 768,
@@ -68,8 +46,9 @@ ENTRIES = (
             "image_size": 224,
             "patch_size": 16,
         },
+        name="vit-base",
+        checkpoint="google/vit-base-patch16-224",
         model_type="vit",
-        config_class="ViTConfig",
         parameters=86_567_656,
         summary="Vision Transformer base: patches of 16 pixels, 12 layers",
     ),
@@ -79,7 +58,6 @@ ENTRIES = (
         summary="DeiT base, distilled: patches of 16 pixels, 12 layers",
         checkpoint="facebook/deit-base-distilled-patch16-224",
         model_type="deit",
-        config_class="DeiTConfig",
         config={
             "hidden_size": 768,
             "num_hidden_layers": 12,
@@ -98,8 +76,6 @@ ENTRIES = (
         ),
     ),
     classifier(
-        "swin",
-        "microsoft/swin-tiny-patch4-window7-224",
         "SwinForImageClassification",
         {
             "image_size": 224,
@@ -109,18 +85,18 @@ ENTRIES = (
             "num_heads": [3, 6, 12, 24],
             "window_size": 7,
         },
+        name="swin",
+        checkpoint="microsoft/swin-tiny-patch4-window7-224",
         model_type="swin",
-        config_class="SwinConfig",
         parameters=28_288_354,
         summary="Swin tiny: shifted windows of 7 patches",
     ),
     classifier(
-        "convnext",
-        "facebook/convnext-tiny-224",
         "ConvNextForImageClassification",
         {"hidden_sizes": [96, 192, 384, 768], "depths": [3, 3, 9, 3], "patch_size": 4, "image_size": 224},
+        name="convnext",
+        checkpoint="facebook/convnext-tiny-224",
         model_type="convnext",
-        config_class="ConvNextConfig",
         parameters=28_589_128,
         summary="ConvNeXt tiny: depthwise convolutions",
     ),
@@ -130,7 +106,6 @@ ENTRIES = (
         summary="VGG-16, torchvision's definition: convolutions and large linear layers",
         checkpoint="torchvision.models.vgg16",
         model_type="",
-        config_class="",
         config={},
         inference=Architecture("vgg16", (image(224, name="x"),), 138_357_544, requires=TORCHVISION),
         training=Architecture(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.html.scales import TIMES, bounded
 from mpsprobe_exporters.plain_text import byte_size, one_line, plural
-from mpsprobe_exporters.profile_answer import amount, duration, twin
+from mpsprobe_exporters.profile_answer import amount, duration
+from mpsprobe_exporters.speed_ups import ratios
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport
@@ -32,7 +33,7 @@ def _tiles(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
         yield "Median step", duration(step.median_ns), interval
     for one in cell.throughput[:2]:
         yield "Throughput", f"{amount(one.per_second)} {one.unit}/s", f"{amount(one.low)} to {amount(one.high)}"
-    faster = speed_up(report, cell)
+    faster = ratios(report, cell)
     if faster is not None:
         yield f"Against {one_line(report.plan.baseline or '', 20)}", f"{amount(faster[0])} {TIMES}", _range(faster)
     if cell.first_call_ns:
@@ -51,22 +52,6 @@ def _tiles(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
         observed = sum(one.duration_ns or 0 for one in cell.fallbacks)
         spent = f"{duration(bounded(observed))} a step" if observed else "predicted"
         yield "Leaves MPS", plural(len(cell.fallbacks), "operator"), spent
-
-
-def speed_up(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, float] | None:
-    """How many times as fast as the baseline, with the range that both intervals allow."""
-    baseline = report.plan.baseline
-    if baseline is None or baseline == cell.device or cell.step is None:
-        return None
-    base = twin(report, cell, baseline)
-    if base is None or base.step is None or min(cell.step.low_ns, cell.step.median_ns, cell.step.high_ns) <= 0:
-        return None
-    step = cell.step
-    return (
-        bounded(base.step.median_ns / step.median_ns),
-        bounded(base.step.low_ns / step.high_ns),
-        bounded(base.step.high_ns / step.low_ns),
-    )
 
 
 def _range(found: tuple[float, float, float]) -> str:
