@@ -11,7 +11,7 @@ from typing import Any
 
 from mpsprobe.engine.session import step_samples, throughput
 from mpsprobe.engine.statistics import clustered_interval, duration_statistics
-from mpsprobe.schemas.profile import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, UnavailableProbe
+from mpsprobe.schemas.profile import DurationStatistics, MemoryUse, ProfileCell, ProfileReport
 
 FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
 PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_process_bytes")
@@ -58,7 +58,7 @@ def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:
                 for process, cell in enumerate(cells)
                 for reading in cell.readings
             ],
-            "unavailable": _unavailable(cells),
+            "unavailable": list({(one.probe, one.reason): one for cell in cells for one in cell.unavailable}.values()),
             "notes": notes,
             "failure": next((cell.failure for cell in cells if cell.failure is not None), None),
         }
@@ -84,8 +84,3 @@ def _memory(found: Sequence[MemoryUse]) -> MemoryUse | None:
         values = [value for one in found if (value := getattr(one, name)) is not None]
         peaks[name] = max(values, default=None)
     return found[0].model_copy(update=peaks)
-
-
-def _unavailable(cells: Sequence[ProfileCell]) -> list[UnavailableProbe]:
-    found = {(one.probe, one.reason): one for cell in cells for one in cell.unavailable}
-    return list(found.values())
