@@ -58,14 +58,14 @@ def speed_ups(report: ProfileReport) -> Iterator[Markup]:
 
 def phases(report: ProfileReport) -> Iterator[Markup]:
     """Each configuration's step as a bar of its phases, all on one scale."""
-    found = [cell for cell in report.cells if sum(one.median_ns for one in cell.phases.values()) > 0]
+    totals = [bounded(sum(bounded(one.median_ns) for one in cell.phases.values())) for cell in report.cells]
+    found = [(cell, total) for cell, total in zip(report.cells, totals, strict=True) if total > 0]
     if not found:
         return
-    totals = [bounded(sum(bounded(one.median_ns) for one in cell.phases.values())) for cell in found]
     largest = max(totals)
-    colors = _colors(found)
+    colors = _colors([cell for cell, _ in found])
     rows = []
-    for cell, total in list(zip(found, totals, strict=True))[:MOST_BARS]:
+    for cell, total in found[:MOST_BARS]:
         parts = [
             Part(bounded(one.median_ns) / largest, colors[key], _part(key, one.median_ns, total))
             for key, one in cell.phases.items()
