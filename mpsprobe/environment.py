@@ -5,14 +5,19 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
+from typing import TYPE_CHECKING
 
 from mpsprobe import __version__
 from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
-from mpsprobe.schemas.environment import Environment
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.environment import Environment
 
 
 def collect_environment() -> Environment:
     """Versions of what is installed; torch is not imported for it (that would take 1.5 seconds)."""
+    from mpsprobe.schemas.environment import Environment
+
     torch, _, build = (_version("torch") or "").partition("+")
     return Environment(
         mpsprobe=__version__,

@@ -13,6 +13,7 @@ UNITS: dict[str, tuple[tuple[float, str], ...]] = {
     "bytes": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
 }
 TIMES = "\N{MULTIPLICATION SIGN}"
+TINY = 1e-300  # below it a step between ticks is no number any more
 BEYOND = 10**18  # more than any run has of anything; a report may hold any number
 
 
@@ -39,8 +40,8 @@ def axis(values: Sequence[float], quantity: Quantity, most: int = 5, zero: bool 
     known = [bounded(value) for value in values] or [0.0]
     low = min(0.0, *known) if zero else min(known)
     high = max(0.0, *known) if zero else max(known)
-    if high <= low:
-        high = low + (abs(low) or 1.0)
+    if high - low < TINY:
+        high = low + (abs(low) if abs(low) > TINY else 1.0)
     step = _round_step((high - low) / most)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     size, unit = unit_of(max(abs(first), abs(last)) * step, quantity)
