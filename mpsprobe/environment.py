@@ -7,6 +7,8 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
+
 from mpsprobe import __version__
 from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
 
@@ -44,21 +46,16 @@ def platform_name() -> str:
 def check_version(package: str, plugin: str, feature: str) -> None:
     """Raise unless ``package`` is installed, and as new as the distribution ``plugin`` says it needs. Imports neither.
 
-    A version that cannot be read (of a build of one's own) passes.
-
     Args:
         feature: what needs the package, as ``MissingPackage`` says it.
 
     Raises:
         MissingPackage: it is not installed.
-        MpsprobeError: it is too old.
+        MpsprobeError: it is too old; a version that cannot be read is not.
     """
-    from packaging.requirements import Requirement
-
     stated = map(Requirement, importlib.metadata.requires(plugin) or [])
     [wanted] = [one for one in stated if one.name == package and one.marker is None]
-    found = _version(package)
-    if found is None:
+    if (found := _version(package)) is None:
         raise MissingPackage(feature, str(wanted))
     release = re.match(r"\d+(\.\d+)*", found)
     if release and not wanted.specifier.contains(release[0]):

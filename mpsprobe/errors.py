@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mpsprobe.suggestions import nearest, printable
+
 
 class MpsprobeError(Exception):
     """Something that the user can understand and act on.
@@ -56,8 +58,6 @@ class UnknownName(UsageError):
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str | None = None) -> None:
-        from mpsprobe.suggestions import nearest, printable
-
         self.kind = kind
         self.name = name
         self.nearest = nearest(name, known)
