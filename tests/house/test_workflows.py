@@ -75,18 +75,14 @@ def test_ci_takes_the_versions_from_where_they_are_stated(tmp_path: Path) -> Non
     subprocess.run(["bash", "-ec", script], cwd=ROOT, env=variables, check=True)
     printed = dict(line.split("=", 1) for line in target.read_text(encoding="utf-8").splitlines())
     assert json.loads(printed["python"]) == SUPPORTED["python"]["versions"]
-    hosts = [{name: SUPPORTED[name][age] for name in ("torch", "transformers")} for age in ("oldest", "newest")]
-    assert json.loads(printed["hosts"]) == hosts
-    job = CI["jobs"]["hosts"]
-    assert job["strategy"]["matrix"] == {"host": "${{ fromJSON(needs.supported.outputs.hosts) }}"}
-    assert "torch==${{ matrix.host.torch }} transformers==${{ matrix.host.transformers }}" in _runs(job)[1]
+    job = CI["jobs"]["ends"]
+    assert job["strategy"]["matrix"] == {"end": ["oldest", "newest"]}
+    assert _runs(job) == ["python tests/versions/run.py ${{ matrix.end }} -n auto"]
 
 
-@pytest.mark.parametrize("name", ["hosts", "elsewhere"])
-def test_ci_runs_every_test_elsewhere(name: str) -> None:
-    runs = _runs(CI["jobs"][name])
-    assert runs[0] == "python -m pip install -r requirements-test.txt"
-    assert runs[-1] == "python -m pytest -n auto"
+def test_ci_runs_every_test_elsewhere() -> None:
+    runs = _runs(CI["jobs"]["elsewhere"])
+    assert runs == ["python -m pip install -r requirements-test.txt", "python -m pytest -n auto"]
 
 
 def test_ci_has_a_mac_and_windows() -> None:
