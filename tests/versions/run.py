@@ -37,7 +37,7 @@ def main(end: str, *arguments: str) -> int:
     """Make the environment, say what is in it, and run pytest. Returns its exit code."""
     with tempfile.TemporaryDirectory(prefix="mpsprobe-versions.") as folder:
         venv.create(folder, with_pip=True)
-        python = next(Path(folder).glob("*/python*"))
+        python = Path(folder, "Scripts" if sys.platform == "win32" else "bin", "python")
         for name, lines in {"constraints.txt": constraints(end), "requirements.txt": requirements()}.items():
             Path(folder, name).write_text("\n".join(lines), encoding="utf-8")
         install = ["-m", "pip", "install", "-q", "-c", f"{folder}/constraints.txt", "-r", f"{folder}/requirements.txt"]

@@ -24,6 +24,13 @@ PLUGIN = """
 """
 
 
+@pytest.fixture(autouse=True)
+def _made_tables_are_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    from made_backend import RELEASE
+
+    monkeypatch.setattr("mpsprobe_coverage.kernels.backends.installed_release", lambda: RELEASE)
+
+
 @pytest.fixture
 def bring(tmp_path: Path) -> Iterator[Any]:
     """``bring(tables, name="made")`` makes ``tables`` those of the backend ``name``, brought by mpsprobe-made 1.0."""
