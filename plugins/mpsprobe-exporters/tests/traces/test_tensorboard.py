@@ -184,6 +184,24 @@ def test_a_trace_of_a_device_alone_has_a_named_host_for_what_the_reader_needs(tm
     assert found.kernels and found.costs["Total"] > 0
 
 
+@pytest.mark.parametrize("kind", ["host", "device"])
+def test_kernels_of_a_host_and_steps_of_no_length_lose_nothing(kind: str, tmp_path: Path) -> None:
+    odd = Trace(
+        names=["x"],
+        categories=["step", "operator", "launch", "kernel"],
+        tracks=[Track(name="row", kind=kind, process=0, thread=0)],
+        name=[0] * 5,
+        category=[0, 0, 1, 2, 3],
+        track=[0] * 5,
+        detail=[-1] * 5,
+        flow=[0, 0, 0, 1, 1],
+        start_ns=[0] * 5,
+        duration_ns=[0] * 5,
+    )
+    found = seen(report_of(odd), tmp_path)
+    assert found.steps and found.costs["Total"] > 0
+
+
 def test_the_same_report_gives_the_same_bytes_and_overwrites_nothing(tmp_path: Path) -> None:
     registry = Registry(strict=True)
     first, second = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, THOUSANDTHS, exact, pairs, text, ticks
 from mpsprobe_exporters.traces.flows import Flows
 from mpsprobe_exporters.traces.layout import AT_ONCE, SEPARATOR, Layout, pieces
-from mpsprobe_exporters.traces.links import Links
+from mpsprobe_exporters.traces.links import ON_DEVICE, Links
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
@@ -124,6 +124,8 @@ class Slices:
             cat = cats[category]
             if kind == "step" and start in self._no_steps:
                 kind, cat = "other", '"step"'
+            if kind in ON_DEVICE and on_host[track]:  # the reader asks each of these for its device
+                kind, cat = "other", text(self._dialect.categories["other"])
             shown = links.name(kind, trace.names[name], known)
             context, inside = links.enter(row, kind, shown, known, flow)
             if row.ends and end > row.ends[-1]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters.traces.links import ON_DEVICE
+
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
-
-ON_DEVICE = frozenset({"kernel", "copy"})
 
 
 def swallowed(trace: Trace) -> frozenset[int]:

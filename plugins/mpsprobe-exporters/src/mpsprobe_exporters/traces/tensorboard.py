@@ -81,15 +81,16 @@ def _profiled(
 ) -> Iterator[str]:
     numbers = [(hosts if track.kind == "host" else devices)[track.process] for track in trace.tracks]
     rows = [layout.row(number, track.name) for number, track in zip(numbers, trace.tracks, strict=True)]
-    slices = Slices(trace, rows, numbers, tensorboard(), no_steps=swallowed(trace))
+    no_steps = swallowed(trace)
+    slices = Slices(trace, rows, numbers, tensorboard(), no_steps=no_steps)
     last = max(one + spent for one, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
     last = min(last - slices.base_ns, LONGEST_NS)
     host = next(iter(hosts.values()), FIRST_HOST)
     whole = layout.row(host, "the whole trace")
     yield "".join(layout.taken())
-    if not any(
-        trace.categories[one] == "step" for one in set(trace.category)
-    ):  # without one the reader takes the operators of the host for the step
+    begins = zip(trace.category, trace.start_ns, strict=True)
+    if not any(trace.categories[kind] == "step" and start not in no_steps for kind, start in begins):
+        # Without one the reader takes the operators of the host for the step.
         yield _event(f"{STEP_PREFIX}0", "user_annotation", whole.place, 0, last)
     yield _window(last)
     if not any(trace.categories[one] in OPERATORS for one in set(trace.category)):
