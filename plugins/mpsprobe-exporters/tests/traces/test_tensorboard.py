@@ -184,19 +184,20 @@ def test_a_trace_of_a_device_alone_has_a_named_host_for_what_the_reader_needs(tm
     assert found.kernels and found.costs["Total"] > 0
 
 
-@pytest.mark.parametrize("kind", ["host", "device"])
-def test_kernels_of_a_host_and_steps_of_no_length_lose_nothing(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "spent"), [("host", 0), ("host", 1), ("device", 0)])
+def test_kernels_of_a_host_and_steps_of_no_length_lose_nothing(kind: str, spent: int, tmp_path: Path) -> None:
     odd = Trace(
-        names=["x"],
+        names=["aten::mm"],
         categories=["step", "operator", "launch", "kernel"],
         tracks=[Track(name="row", kind=kind, process=0, thread=0)],
-        name=[0] * 5,
-        category=[0, 0, 1, 2, 3],
-        track=[0] * 5,
-        detail=[-1] * 5,
-        flow=[0, 0, 0, 1, 1],
-        start_ns=[0] * 5,
-        duration_ns=[0] * 5,
+        details=[{"shapes": "[2, 3] [3]", "dtypes": "float32 float32"}],
+        name=[0] * 10,
+        category=[0, 0, 0, 0, 0, 0, 0, 1, 2, 3],
+        track=[0] * 10,
+        detail=[0] * 10,
+        flow=[0, 0, 0, 0, 0, 0, 0, 0, 1, 1],
+        start_ns=[0] * 10,
+        duration_ns=[0, 0, 0, 0, 0, 0, 0, spent, 0, 0],
     )
     found = seen(report_of(odd), tmp_path)
     assert found.steps and found.costs["Total"] > 0
