@@ -22,7 +22,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Timing on a shared CI machine says nothing about the code, so no example has a deadline.
 settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in each run of CI, as Hypothesis itself has it there; new ones are looked for everywhere else.
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -185,7 +185,8 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
         yield "warm-up", found, "Warm up longer (--warmup), or look for shapes that change.", None
     first = min(max(cell.first_call_ns, default=0), BEYOND)
     if first > FIRST_NS and first > FIRST_STEPS * step.median_ns:
-        found = f"The first call takes {duration(first)}, as long as {number(int(first / step.median_ns))} steps."
+        steps = int(min(first / step.median_ns, BEYOND))
+        found = f"The first call takes {duration(first)}, as long as {number(steps)} steps."
         yield "first call", found, "Make one call before the first user waits, and keep the process.", None
     optimizer = cell.phases.get("optimizer")
     if optimizer is not None and optimizer.median_ns >= OPTIMIZER * step.median_ns:
