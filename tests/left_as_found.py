@@ -120,7 +120,7 @@ def _made_up(before: Mapping[str, Any]) -> list[str]:
     """What no import has put there: ``None``, and modules of no loader that stand for themselves."""
     return [
         name
-        for name in sys.modules.keys() - before.keys()
+        for name in sys.modules.keys() - before.keys() - {"__mp_main__"}  # multiprocessing's own name for __main__
         if sys.modules[name] is None
         or ("." not in name and _is_without_loader(sys.modules[name]) and "cython" not in name)
     ]
