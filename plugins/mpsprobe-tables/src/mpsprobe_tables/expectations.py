@@ -4,7 +4,7 @@ The test behind the lists is ``TestConsistency`` of PyTorch's test/test_mps.py: 
 claims, each sample, on the CPU **and** on MPS, and the two compared. So an expected failure need not mean that MPS
 refuses: the CPU may raise, or the numbers may differ.
 
-The data files lie beside the kernel tables: ``torch-V.expectations``, one for each release, each holding what changed
+The data files lie in ``data``: ``torch-V.expectations``, one for each release, each holding what changed
 since the release before. The first line is ``mpsprobe-expectations 1 SHA256``, the digest of the rest, one document::
 
     {"base": "2.12.1", "release": "2.13.0", "wheel": …, "sha256": …, "macos": "newest", "kinds": {…}, "unread": […],
@@ -21,14 +21,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.kernels.format import REINSTALL
-from mpsprobe_coverage.kernels.releases import data_folder
 
+DATA = Path(__file__).parent / "data"
+REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-tables"
 MAGIC = "mpsprobe-expectations 1"
 SUFFIX = ".expectations"
 PREFIX = "torch-"
@@ -158,7 +159,7 @@ def _holds(listed: Mapping[str, Dtypes], entry: str, dtype: str) -> bool:
 @functools.cache
 def expectation_releases() -> tuple[str, ...]:
     """The torch releases whose expectations are shipped, oldest first."""
-    names = (entry.name for entry in data_folder().iterdir())
+    names = (entry.name for entry in DATA.iterdir())
     found = [n.removeprefix(PREFIX).removesuffix(SUFFIX) for n in names if n.startswith(PREFIX) and n.endswith(SUFFIX)]
     return tuple(sorted(found, key=Version))
 
@@ -177,7 +178,7 @@ def load_expectations(release: str) -> Expectations:
     for one in expectation_releases():
         name = f"{PREFIX}{one}{SUFFIX}"
         try:
-            data = (data_folder() / name).read_bytes()
+            data = (DATA / name).read_bytes()
         except OSError as error:
             raise TableError(f"the expectations {name} cannot be read: {error}", REINSTALL) from error
         base = decode(data, name, base)
