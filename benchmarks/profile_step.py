@@ -39,7 +39,7 @@ def by_hand(run: TorchRun, options: RunOptions, optimizer: torch.optim.Optimizer
     model, args, kwargs = run.model, run.args, dict(run.kwargs)
 
     def infer() -> None:
-        with torch.inference_mode():
+        with torch.no_grad():
             model(*args, **kwargs)
 
     if options.phase == "inference":
@@ -113,7 +113,7 @@ def main() -> None:
     registry = get_registry()
     device = registry.device(where)
     steps = device.open(registry.workload(name), options)
-    turns = Turns(by_hand(steps._run, options, steps._optimizer), wait, request.steps)
+    turns = Turns(by_hand(steps._step.run, options, steps._step.optimizer), wait, request.steps)
     measured = Session(device, [registry.probe("memory")]).measure(OnlySteps(steps), request, turns)
     assert measured.error is None and measured.found["memory"].peak_process_bytes, measured
     json.dump({"profiled": measured.durations_ns, "bare": turns.took}, sys.stdout)

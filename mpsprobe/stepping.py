@@ -1,14 +1,17 @@
-"""How a ``TorchRun`` is stepped, the same on every device, real or virtual: forward, loss, AdamW as Trainer makes it.
+"""How a ``TorchRun`` is stepped, the same on every device, real or virtual.
 
-Facts on the optimizer, from transformers' ``trainer.py`` and ``training_args.py``: AdamW with lr 5e-5, betas 0.9/0.999,
-eps 1e-8 and no weight decay; parameters in two groups, those of normalisation layers and biases apart. torch is
-imported where it is used: this module belongs to the core, which does not need it.
+Facts from transformers 5.23: inference is under ``torch.no_grad`` in pipelines (``pipelines/base.py``,
+``get_inference_context``), in ``generate`` (``generation/utils.py``) and in Trainer (``prediction_step``). Trainer's
+AdamW has lr 5e-5, betas 0.9/0.999, eps 1e-8, no weight decay, and parameters in two groups, those of normalisation
+layers and biases apart; it divides the loss by the passes that it accumulates, clips gradients to norm 1.0 and then
+updates. accelerate scales the loss in its ``backward``, under float16 autocast alone. torch is imported where it is
+used: this module belongs to the core, which does not need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import WorkloadError
@@ -20,6 +23,80 @@ if TYPE_CHECKING:
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
+
+
+class TorchStep:
+    """One step of ``run``, whose model is on ``device``: inference, or forward, backward and the optimizer's update.
+
+    Args:
+        adamw: makes the optimizer where ``run`` says none; ``make_adamw`` unless given.
+        foreach: as ``clip_grad_norm_`` takes it; ``None`` lets torch choose.
+    """
+
+    def __init__(
+        self,
+        run: TorchRun,
+        options: RunOptions,
+        device: str,
+        *,
+        adamw: Callable[[Any], Any] | None = None,
+        foreach: bool | None = None,
+    ) -> None:
+        self.run, self.options, self.device, self.foreach = run, options, device, foreach
+        self.parameters = [p for p in run.model.parameters() if p.requires_grad]
+        self.optimizer: Any = None
+        self.scaler: Any = None
+        if options.phase == "training":
+            self.optimizer = (run.optimizer or adamw or make_adamw)(run.model)
+            if options.autocast == "float16":
+                import torch
+
+                self.scaler = torch.amp.GradScaler(device)
+
+    def take(self, phase: Callable[[str], AbstractContextManager[Any]] = nullcontext) -> None:
+        """The whole step; ``phase(name)`` is entered around each ``forward``, ``backward`` and ``optimizer``."""
+        if self.options.phase == "inference":
+            with phase("forward"):
+                self.infer()
+            return
+        for _ in range(self.options.grad_accum):
+            with phase("forward"):
+                loss = self.loss()
+            with phase("backward"):
+                (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        with phase("optimizer"):
+            self.update()
+
+    def infer(self) -> None:
+        """The model's forward pass, for which no gradients are kept."""
+        import torch
+
+        with torch.no_grad():
+            forward(self.run, self.options, self.device, self.run.args, self.run.kwargs)
+
+    def loss(self) -> Any:
+        """The loss of a forward pass, divided by the passes that are accumulated. Raises as ``loss_of``."""
+        loss = loss_of(self.run, forward(self.run, self.options, self.device, self.run.args, self.run.kwargs))
+        return loss / self.options.grad_accum if self.options.grad_accum > 1 else loss
+
+    def update(self) -> None:
+        """Unscale, clip, update the parameters, forget the gradients."""
+        if self.scaler is not None:
+            self.unscale()
+        if self.options.clip_norm > 0:
+            from torch.nn.utils import clip_grad_norm_
+
+            clip_grad_norm_(self.parameters, self.options.clip_norm, foreach=self.foreach)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad()
+
+    def unscale(self) -> None:
+        """Divide the gradients by the scale of the loss, before they are clipped."""
+        self.scaler.unscale_(self.optimizer)
 
 
 def forward(run: TorchRun, options: RunOptions, device: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

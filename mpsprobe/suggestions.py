@@ -44,5 +44,6 @@ def first_line(error: BaseException) -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """The type of an error and its first line, safe to print: ``ValueError: the message``."""
-    return f"{type(error).__name__}: {printable(first_line(error))}"
+    """The type of an error and its first line where it has one, safe to print: ``ValueError: the message``."""
+    name, line = type(error).__name__, first_line(error)
+    return name if line == name else f"{name}: {printable(line)}"

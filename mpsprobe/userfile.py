@@ -21,7 +21,7 @@ from typing import Any
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import nearest, printable
+from mpsprobe.suggestions import in_short, nearest, printable
 
 OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
@@ -178,8 +178,9 @@ class UserWorkload:
         except (UsageError, WorkloadError):
             raise
         except (Exception, SystemExit) as error:  # whatever a user's file may do
-            text = printable(f"{type(error).__name__}: {error}".rstrip(": "))
-            raise WorkloadError(f"'{printable(self.name)}' raised {text}", _own_lines(error, self.path)) from error
+            raise WorkloadError(
+                f"'{printable(self.name)}' raised {in_short(error)}", _own_lines(error, self.path)
+            ) from error
 
 
 def execute(path: Path) -> ModuleType:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.plugins.process_state import VARIABLE, changed, process_state, put_back
+from mpsprobe_devkit.process_state import VARIABLE, changed, process_state, put_back
 
 State = dict[str, Any]
 BEFORE = pytest.StashKey[Mapping[str, Any]]()

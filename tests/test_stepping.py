@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.stepping import ADAMW, forward, loss_of, optimizer_name, parameter_groups
+from mpsprobe.stepping import ADAMW, TorchStep, forward, loss_of, optimizer_name, parameter_groups
 
 
 class _Block(torch.nn.Module):
@@ -68,3 +70,83 @@ def test_the_loss_is_found(shape: str) -> None:
 def test_an_output_without_a_loss_is_an_error(output: Any, says: str) -> None:
     with pytest.raises(WorkloadError, match=says):
         loss_of(TorchRun(torch.nn.Identity()), output)
+
+
+class _Phases:
+    """Remembers the phases of a step in the order in which they are entered."""
+
+    def __init__(self) -> None:
+        self.entered: list[str] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.entered.append(name)
+        yield
+
+
+def _training(**options: Any) -> TorchStep:
+    torch.manual_seed(0)
+    run = TorchRun(torch.nn.Linear(2, 2), (torch.ones(1, 2),), loss=lambda output: output.sum())
+    return TorchStep(run, RunOptions(phase="training", **options), "cpu")
+
+
+def test_inference_is_a_forward_pass_without_gradients() -> None:
+    modes: list[tuple[bool, bool]] = []
+
+    def call(*_: Any) -> None:
+        modes.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+
+    phases = _Phases()
+    TorchStep(TorchRun(torch.nn.Linear(2, 2), call=call), RunOptions(), "cpu").take(phases)
+    assert phases.entered == ["forward"] and modes == [(False, False)]
+
+
+def test_a_training_step_goes_through_its_phases_and_forgets_its_gradients() -> None:
+    step, phases = _training(grad_accum=2), _Phases()
+    before = step.run.model.weight.detach().clone()
+    step.take(phases)
+    assert phases.entered == ["forward", "backward", "forward", "backward", "optimizer"]
+    assert not torch.equal(before, step.run.model.weight)
+    assert [parameter.grad for parameter in step.parameters] == [None, None]
+
+
+def test_passes_that_are_accumulated_give_the_gradients_of_one() -> None:
+    gradients = []
+    for passes in (1, 4):
+        step = _training(grad_accum=passes)
+        step.update = lambda: None  # type: ignore[method-assign]
+        step.take()
+        gradients.append([parameter.grad for parameter in step.parameters])
+    assert all(torch.equal(one, four) for one, four in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize(("limit", "norm"), [(0.5, 0.5), (0.0, 2.449)])
+def test_gradients_are_clipped_before_the_update(limit: float, norm: float) -> None:
+    step, norms = _training(clip_norm=limit), []
+    step.optimizer.register_step_pre_hook(
+        lambda *_: norms.append(torch.cat([p.grad.flatten() for p in step.parameters]).norm().item())
+    )
+    step.take()
+    assert norms == [pytest.approx(norm, rel=1e-3)]
+
+
+def test_float16_autocast_scales_the_loss_and_unscales_the_gradients() -> None:
+    step, seen = _training(autocast="float16", clip_norm=0.0), []
+    step.run.model.weight.register_hook(lambda gradient: seen.append(gradient.abs().max().item()))
+    step.optimizer.register_step_pre_hook(lambda *_: seen.append(step.run.model.weight.grad.abs().max().item()))
+    step.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    step.take()
+    assert seen == [8.0, 1.0]
+    assert _training(autocast="bfloat16").scaler is None
+
+
+def test_a_run_says_which_optimizer_it_has() -> None:
+    run = TorchRun(torch.nn.Linear(2, 2), optimizer=lambda model: torch.optim.SGD(model.parameters()))
+    assert isinstance(TorchStep(run, RunOptions(phase="training"), "cpu").optimizer, torch.optim.SGD)
+
+
+def test_the_form_of_adamw_can_be_another() -> None:
+    run = TorchRun(torch.nn.Linear(2, 2))
+    options = RunOptions(phase="training")
+    step = TorchStep(run, options, "cpu", adamw=lambda model: torch.optim.AdamW(model.parameters(), foreach=True))
+    assert optimizer_name(step.optimizer) == "AdamW (foreach)"

@@ -14,18 +14,16 @@ from mpsprobe.schemas.comparison import (
     ComparisonReport,
     Presence,
 )
-from mpsprobe.schemas.coverage import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
+from mpsprobe.schemas.coverage import (
+    SEVERITY,
+    AdvisoryMatch,
+    CoverageReport,
+    MatrixReport,
+    OperatorFinding,
+    RunFailure,
+    Verdict,
+)
 
-# From what runs on the GPU to what nothing makes run: an error that a variable turns into a trip to the CPU is less
-# than one that it does not.
-SEVERITY: dict[Verdict, int] = {
-    "composite": 0,
-    "native": 0,
-    "unknown": 1,
-    "fallback": 2,
-    "missing": 3,
-    "unsupported": 4,
-}
 _NOT_MET = "one of the runs stopped: operators after that are not compared"
 Change = Literal["worse", "new", "better", "gone"]
 Report = TypeVar("Report", CoverageReport, MatrixReport)
@@ -99,12 +97,9 @@ def _report(
     )
 
 
-def _worst(found: Iterable[OperatorFinding]) -> dict[str, Verdict]:
-    kept: dict[str, Verdict] = {}
-    for one in found:
-        if one.verdict != "composite" and SEVERITY[one.verdict] >= SEVERITY[kept.get(one.operator, "native")]:
-            kept[one.operator] = one.verdict
-    return kept
+def _worst(findings: Iterable[OperatorFinding]) -> dict[str, Verdict]:
+    ascending = sorted(findings, key=lambda finding: SEVERITY[finding.verdict])
+    return {finding.operator: finding.verdict for finding in ascending if finding.verdict != "composite"}
 
 
 def _verdicts(

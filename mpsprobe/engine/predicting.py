@@ -13,6 +13,7 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Progress, Scanner
 from mpsprobe.schemas.coverage import CoverageReport, OperatorFinding
 from mpsprobe.schemas.profile import FallbackCost, ProfileCell, ProfileReport
+from mpsprobe.suggestions import in_short
 
 LEAVES = ("missing", "fallback", "unsupported")  # the verdicts of operators that do not run on MPS
 RELEASE = "installed"
@@ -71,7 +72,7 @@ def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress
     except MpsprobeError as error:
         return f"{error.message}. {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
-        return f"{type(error).__name__}: {error}"
+        return in_short(error)
     if not isinstance(found, CoverageReport):
         return f"the scanner returned a report of kind '{found.kind}'"
     return found

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mpsprobe.plugins.process_state import changed, few_things, put_back, threads
+from mpsprobe.plugins.process_state import few_things, put_few_back, threads
 
 TIMEOUT_VARIABLE = "MPSPROBE_PLUGIN_TIMEOUT"
 TIMEOUT_S = 10.0  # a thin module takes milliseconds; a cold disk and a busy machine still stay far below this
@@ -119,7 +119,7 @@ def _run(functions: Sequence[Callable[[], Any]], outcomes: list[Outcome], given_
             outcome.error = outcome.error or Hangs("it left a thread running; one that waits should be a daemon")
         if given_up.is_set():
             return
-        put_back(before, changed(before, few_things()))
+        put_few_back(before)
         outcomes.append(outcome)
 
 
@@ -137,7 +137,7 @@ def contained() -> Iterator[None]:
         try:
             yield
         finally:
-            put_back(before, changed(before, few_things()))
+            put_few_back(before)
 
 
 @contextlib.contextmanager

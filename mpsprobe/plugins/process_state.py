@@ -1,7 +1,7 @@
-"""What code of a plugin may not leave changed in the process: which parts there are, what changed, putting it back.
+"""What is put back after every call of a plugin, and the threads that it may have left behind.
 
-Parts are called by the words that messages use for them (``the working folder``, ``the variable NAME``). Values are no
-part of a message: a variable may be a secret. Of torch and numpy it speaks only where something has imported them.
+The parts are called by the words that messages use for them. mpsprobe-devkit knows everything else that a plugin should
+leave alone.
 """
 
 from __future__ import annotations
@@ -11,20 +11,9 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
-
-Part = tuple[Callable[[], Any], Callable[[Any], object] | None]
-"""How a part is read, and how it is put back where there is a way."""
-
-VARIABLE = "the variable "
-RANDOM_NUMBERS = " random numbers"
-IMPORT_STAYS = ("sys.path", "the warnings filter")
-"""What an import may bring for good, beside variables."""
-SIGNALS = (
-    "SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGHUP", "SIGPIPE", "SIGCHLD", "SIGSEGV",
-)  # fmt: skip
 
 
 def folder() -> str | None:
@@ -45,140 +34,29 @@ def _set_filters(filters: list[Any]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
 
 
-def _of_sys(name: str) -> Part:
-    return partial(getattr, sys, name), partial(setattr, sys, name)
-
-
-FEW: Mapping[str, Part] = {
+FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the working folder": (folder, _enter),
     "the warnings filter": (lambda: list(warnings.filters), _set_filters),
-    **{f"sys.{name}": _of_sys(name) for name in ("stdin", "stdout", "stderr", "__stdout__")},
+    **{
+        f"sys.{name}": (partial(getattr, sys, name), partial(setattr, sys, name))
+        for name in ("stdin", "stdout", "stderr", "__stdout__")
+    },
 }
-"""What is put back after every call of a plugin."""
-
-
-def process_state(*, random_numbers: bool = True) -> dict[str, Any]:
-    """The state of this process, by what it is; values compare equal while it is unchanged.
-
-    Args:
-        random_numbers: include the generators, which code that draws numbers for a good reason moves on.
-    """
-    parts = _parts()
-    state = {name: parts[name][0]() for name in parts if random_numbers or not name.endswith(RANDOM_NUMBERS)}
-    return {**state, **{f"{VARIABLE}{name}": value for name, value in os.environ.items()}}
+"""How each of them is read, and how it is put back."""
 
 
 def few_things() -> dict[str, Any]:
-    """The state of ``FEW`` only, which takes a few microseconds and imports nothing."""
+    """The state of ``FEW``, which takes a few microseconds and imports nothing."""
     return {name: read() for name, (read, _) in FEW.items()}
+
+
+def put_few_back(before: Mapping[str, Any]) -> None:
+    """Give what is different from ``before`` its value there again."""
+    for name, (read, write) in FEW.items():
+        if read() != before[name]:
+            write(before[name])
 
 
 def threads(*, daemon: bool) -> set[threading.Thread]:
     """The threads that end with the process, or those that it would wait for."""
     return {one for one in threading.enumerate() if one.daemon is daemon}
-
-
-def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What is different in ``after``, in words; what an import of torch or numpy in between added is not."""
-    variables = sorted(name for name in {*before, *after} if name.startswith(VARIABLE))
-    names = [name for name in before if name in after and not name.startswith(VARIABLE)]
-    return [name for name in [*names, *variables] if before.get(name) != after.get(name)]
-
-
-def put_back(before: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Give what is in ``names`` its value in ``before`` again, where there is a way to."""
-    parts = FEW if before.keys() == FEW.keys() else _parts()
-    for name in names:
-        variable = name.removeprefix(VARIABLE)
-        if name in parts:
-            if (write := parts[name][1]) is not None:
-                write(before[name])
-        elif name in before:
-            os.environ[variable] = before[name]
-        else:
-            os.environ.pop(variable, None)
-
-
-def _parts() -> dict[str, Part]:
-    """Every part but the variables. What it imports is not needed by commands that end well."""
-    import gc
-    import locale
-    import logging
-    import random
-    import signal
-    import socket
-    import tracemalloc
-
-    root = logging.getLogger()
-    signals = [name for name in SIGNALS if hasattr(signal, name)]
-    return {
-        **FEW,
-        "sys.path": (lambda: list(sys.path), partial(sys.path.__setitem__, slice(None))),
-        "sys.argv": (lambda: list(sys.argv), partial(setattr, sys, "argv")),
-        "sys.excepthook": _of_sys("excepthook"),
-        "the trace function (sys.settrace)": (sys.gettrace, sys.settrace),
-        "the profile function (sys.setprofile)": (sys.getprofile, sys.setprofile),
-        "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
-        "the locale": (partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
-        "the default time-out of sockets": (socket.getdefaulttimeout, socket.setdefaulttimeout),
-        "garbage collection": (lambda: (gc.isenabled(), gc.get_threshold(), list(gc.callbacks)), None),
-        "tracemalloc": (tracemalloc.is_tracing, None),
-        "the handlers of the root logger": (lambda: list(root.handlers), None),
-        "the level of the root logger": (lambda: root.level, root.setLevel),
-        "Python's random numbers": (random.getstate, random.setstate),
-        **{f"the handler of {one}": (partial(signal.getsignal, getattr(signal, one)), None) for one in signals},
-        **_of_numpy(),
-        **_of_torch(),
-    }
-
-
-def _of_numpy() -> dict[str, Part]:
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is None:
-        return {}
-
-    def read() -> Any:
-        name, keys, *rest = numpy.random.get_state()
-        return name, keys.tobytes(), *rest
-
-    def write(state: Any) -> None:
-        name, keys, *rest = state
-        numpy.random.set_state((name, numpy.frombuffer(keys, dtype=numpy.uint32), *rest))
-
-    return {"numpy's random numbers": (read, write)}
-
-
-def _of_torch() -> dict[str, Part]:
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "get_default_dtype"):
-        return {}
-
-    def default_device() -> Any:
-        """``None`` where nobody has set one: to set the CPU instead would leave a mode behind."""
-        return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
-
-    def set_random_numbers(state: bytes) -> None:
-        torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
-
-    return {
-        "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-        "torch's default device": (default_device, torch.set_default_device),
-        "torch's grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-        "torch's inference mode": (torch.is_inference_mode_enabled, None),
-        "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
-        "torch's deterministic algorithms": (
-            torch.are_deterministic_algorithms_enabled,
-            torch.use_deterministic_algorithms,
-        ),
-        "torch's precision of matrix products": (
-            torch.get_float32_matmul_precision,
-            torch.set_float32_matmul_precision,
-        ),
-        "torch's anomaly detection": (torch.is_anomaly_enabled, None),
-        "torch's autocast": (torch.is_autocast_enabled, None),
-        "torch's profiler": (torch.autograd._profiler_enabled, None),
-        "torch's dispatch modes": (torch._C._len_torch_dispatch_stack, None),
-        "torch's function modes": (torch._C._len_torch_function_stack, None),
-        # Not by numpy, which need not be there.
-        "torch's random numbers": (lambda: bytes(torch.get_rng_state().tolist()), set_random_numbers),
-    }

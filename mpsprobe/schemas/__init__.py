@@ -18,6 +18,7 @@ from mpsprobe.schemas.comparison import (
     UnpairedCell,
 )
 from mpsprobe.schemas.coverage import (
+    SEVERITY,
     AdvisoryMatch,
     AffectedRange,
     AffectedSystems,

@@ -49,9 +49,9 @@ def test_the_cpu_is_there_and_counts_no_memory() -> None:
 @pytest.mark.parametrize("phase", ["inference", "training"])
 def test_a_step_and_its_phases(phase: str) -> None:
     steps = CpuDevice().open(_Tiny(), RunOptions(phase=phase, grad_accum=2 if phase == "training" else 1))
-    before = [p.detach().clone() for p in steps._run.model.parameters()]
+    before = [p.detach().clone() for p in steps._step.run.model.parameters()]
     steps.step()
-    changed = any(not torch.equal(a, b) for a, b in zip(before, steps._run.model.parameters(), strict=True))
+    changed = any(not torch.equal(a, b) for a, b in zip(before, steps._step.run.model.parameters(), strict=True))
     assert changed is (phase == "training")
     wanted = {"forward"} if phase == "inference" else {"forward", "backward", "optimizer"}
     found = steps.phases()
@@ -65,7 +65,7 @@ def test_a_training_step_is_trainers() -> None:
     steps = CpuDevice().open(_Tiny(), RunOptions(phase="training"))
     assert steps.info.optimizer == "AdamW (fused)"
     steps.step()
-    gradients = [parameter.grad for parameter in steps._parameters]
+    gradients = [parameter.grad for parameter in steps._step.parameters]
     assert gradients == [None] * len(gradients)
 
 

@@ -43,7 +43,7 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
         (report("2.15.0", ("unknown", None)), "1 of 2 operators is unknown on torch 2.15.0"),
         (
             report("2.9.0", ("unsupported", "2.0.0"), ("missing", "2.10.0"), ("fallback", "2.10.0"), ("unknown", None)),
-            "4 of 5 operators are not native on torch 2.9.0: 1 has no MPS kernel, 1 is not supported on MPS, "
+            "4 of 5 operators are not native on torch 2.9.0: 1 is not supported on MPS, 1 has no MPS kernel, "
             "1 falls back to the CPU and 1 is unknown; native: 2 from 2.10.0 on, 1 in no release yet",
         ),
         (failed(), "up to there, 2 of 2 operators native on torch 2.6.0"),

@@ -36,7 +36,7 @@ def test_what_a_stopped_run_did_not_reach_is_not_called_native() -> None:
         "? not met before the run stopped",
     ]
     assert release_grid.legends(made) == ["· native, or not called there"]
-    assert release_grid.not_native(first) == "2 missing, 1 unsupported, stopped"
+    assert release_grid.not_native(first) == "1 unsupported, 2 missing, stopped"
 
 
 def test_rows_about_the_whole() -> None:

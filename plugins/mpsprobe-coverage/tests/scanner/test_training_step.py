@@ -12,7 +12,7 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import TorchRun
 from mpsprobe.stepping import optimizer_name
 from mpsprobe_coverage.kernels.store import load_table
-from mpsprobe_coverage.scanner.training import make_adamw
+from mpsprobe_coverage.scanner.step import make_adamw
 
 
 def _training(release: str, workload: Made | None = None, **options: Any) -> Any:

@@ -1,16 +1,19 @@
-"""What the three devices share: building a workload there, how memory is read, and what else they may tell."""
+"""What the three devices share: building a workload there, stepping it, how memory is read, what else they may tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
-from mpsprobe_devices.torch_steps import TorchSteps, move
+from mpsprobe.stepping import TorchStep, workload_info
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo
@@ -115,3 +118,50 @@ class TorchDevice:
         run.model = run.model.to(self.name)
         run.args, run.kwargs = move(run.args, self.name), move(dict(run.kwargs), self.name)
         return TorchSteps(workload.name, run, options, self, compiled=compiled)
+
+
+class TorchSteps:
+    """Satisfies ``mpsprobe.protocols.Steps``.
+
+    Args:
+        compiled: run the model through ``torch.compile``.
+    """
+
+    def __init__(
+        self, name: str, run: TorchRun, options: RunOptions, device: TorchDevice, *, compiled: bool = False
+    ) -> None:
+        self._device = device
+        self._step = TorchStep(run, options, device.name)
+        self.info = workload_info(name, run, options, self._step.optimizer)
+        self.model: Any = run.model
+        if compiled:
+            run.model = torch.compile(run.model)
+
+    def step(self) -> None:
+        """One whole step; nothing is synchronised."""
+        self._step.take()
+
+    def phases(self) -> Mapping[str, int]:
+        """One whole step, synchronised after each phase: ns by phase, summed over the passes that are accumulated."""
+        spent: dict[str, int] = {}
+
+        @contextmanager
+        def timed(phase: str) -> Iterator[None]:
+            self._device.synchronize()
+            start = time.perf_counter_ns()
+            yield
+            self._device.synchronize()
+            spent[phase] = spent.get(phase, 0) + time.perf_counter_ns() - start
+
+        self._step.take(timed)
+        return spent
+
+    def close(self) -> None:
+        """Forget model, inputs and optimizer, and give the device's memory back."""
+        self._step, self.model = TorchStep(TorchRun(torch.nn.Identity()), RunOptions(), self._device.name), None
+        self._device.empty_cache()
+
+
+def move(value: Any, device: str) -> Any:
+    """``value`` with every tensor in it on ``device``."""
+    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)

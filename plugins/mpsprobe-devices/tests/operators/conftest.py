@@ -12,7 +12,7 @@ from torch.utils import backend_registration
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.operators.probe import OperatorsProbe
-from mpsprobe_devices.torch_steps import TorchSteps
+from mpsprobe_devices.torch_device import TorchSteps
 
 # Its device is written in Python, which torch 2.6 cannot register.
 if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity, shortened
 
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
         OperatorFinding,
         RunFailure,
         Unjudged,
-        Verdict,
         WorkloadInfo,
     )
 
     AnyReport = CoverageReport | MatrixReport
 
-# Worst first: an error, an error that no variable helps, a slow trip to the CPU, not known.
-FINDINGS: tuple[Verdict, ...] = ("missing", "unsupported", "fallback", "unknown")
+FINDINGS = tuple(sorted((verdict for verdict in SEVERITY if SEVERITY[verdict]), key=lambda one: -SEVERITY[one]))
+"""The verdicts that are findings, the worst first."""
 SAYS = {
     "missing": ("has no {} kernel", "have no {} kernel"),
     "unsupported": ("is not supported on {}", "are not supported on {}"),
@@ -76,8 +76,8 @@ def since(one: OperatorFinding, release: str) -> str | None:
 
 def findings(report: AnyReport) -> list[OperatorFinding]:
     """The operators that are not native, worst first, then by calls. What is composite is no finding."""
-    found = [one for one in report.operators if one.verdict in FINDINGS]
-    return sorted(found, key=lambda one: (FINDINGS.index(one.verdict), -one.calls, one.operator))
+    not_native = (finding for finding in report.operators if finding.verdict in FINDINGS)
+    return sorted(not_native, key=lambda finding: (-SEVERITY[finding.verdict], -finding.calls, finding.operator))
 
 
 def natives(report: AnyReport) -> list[OperatorFinding]:
@@ -151,7 +151,7 @@ def _matrix_answer(report: MatrixReport) -> list[str]:
 
 def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> str:
     """``16 of 16 operators native on torch 2.15.0`` and its worse forms."""
-    counts: Mapping[Verdict, int] = summary.operators_by_verdict
+    counts = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
     operators = plural(summary.operators, "judged operator" if judged else "operator")
     if summary.operators == 0:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import answer, comparison_csv, profile_rows, release_grid
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.reading import known_or_comparison
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, OperatorFinding, Target
@@ -49,7 +49,7 @@ class CsvExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = known_or_comparison(report, "csv")
+        read = supported_report(report, "csv")
         stream = io.StringIO(newline="")
         writer = csv.writer(stream, lineterminator="\r\n")
         if read.kind == "profile":

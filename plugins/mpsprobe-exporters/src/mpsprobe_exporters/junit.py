@@ -12,7 +12,7 @@ from xml.etree import ElementTree as Xml
 
 from mpsprobe_exporters.junit_cases import Case, Suite, suites
 from mpsprobe_exporters.plain_text import REPLACEMENT
-from mpsprobe_exporters.reading import known_or_comparison
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -31,7 +31,7 @@ class JunitExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        found = suites(known_or_comparison(report, "junit"))
+        found = suites(supported_report(report, "junit"))
         counts = _counts([case for suite in found for case in suite.cases])
         del counts["skipped"]  # the schema has it of a suite only
         root = Xml.Element("testsuites", {"name": "mpsprobe", **counts})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Target,
     )
     from mpsprobe.schemas.environment import Environment
-    from mpsprobe_exporters.reading import Known
+    from mpsprobe_exporters.supported import SupportedReport
 
 # These fail; what no table covers is skipped, since nothing is known of it.
 FAILING = ("missing", "unsupported", "fallback")
@@ -64,7 +64,7 @@ class Suite:
     properties: list[tuple[str, str]] = field(default_factory=list)
 
 
-def suites(report: Known) -> list[Suite]:
+def suites(report: SupportedReport) -> list[Suite]:
     """The suites: one, or of a matrix one for each release."""
     if report.kind == "profile":
         return [_profile(report)]

@@ -9,7 +9,7 @@ from mpsprobe_exporters import advisories, answer, backends, comparison_markdown
 from mpsprobe_exporters.markdown_text import code, prose, section, table
 from mpsprobe_exporters.places import places
 from mpsprobe_exporters.plain_text import byte_size, number
-from mpsprobe_exporters.reading import known_or_comparison
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding
@@ -30,7 +30,7 @@ class MarkdownExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = known_or_comparison(report, "markdown")
+        read = supported_report(report, "markdown")
         if read.kind == "profile":
             return "\n\n".join(profile_markdown.blocks(read)) + "\n"
         if read.kind == "comparison":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.prometheus_metrics import Family, families
-from mpsprobe_exporters.reading import known_or_comparison
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -26,7 +26,7 @@ class PrometheusExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        found = families(known_or_comparison(report, "prometheus"))
+        found = families(supported_report(report, "prometheus"))
         return "".join(line + "\n" for family in found for line in _lines(family))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Target,
     )
     from mpsprobe.schemas.environment import Environment
-    from mpsprobe_exporters.reading import Known
+    from mpsprobe_exporters.supported import SupportedReport
 
 MOST = 1e300  # what a float surely holds; a report may hold any whole number
 # The unit in the name of a reading: base unit, and how many of it one is.
@@ -79,7 +79,7 @@ class Metrics:
         family.samples.append((labels, float(min(max(value, -MOST), MOST))))
 
 
-def families(report: Known) -> list[Family]:
+def families(report: SupportedReport) -> list[Family]:
     """The metrics of a report."""
     metrics = Metrics()
     if report.kind == "profile":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters.answer import FINDINGS
 from mpsprobe_exporters.plain_text import number, one_line
 
@@ -37,8 +38,8 @@ def operators(report: MatrixReport) -> list[str]:
     last_seen: dict[str, tuple[int, int]] = {}
     for index, cell in enumerate(report.releases):
         for operator, verdict in cell.findings.items():
-            last_seen[operator] = (index, _severity(verdict))
-    return sorted(last_seen, key=lambda operator: (-last_seen[operator][0], last_seen[operator][1], operator))
+            last_seen[operator] = (index, SEVERITY[verdict])
+    return sorted(last_seen, key=lambda operator: (-last_seen[operator][0], -last_seen[operator][1], operator))
 
 
 def verdict_at(cell: MatrixCell, operator: str) -> str:
@@ -82,10 +83,6 @@ def legends(report: MatrixReport) -> list[str]:
     """What the signs in a matrix mean, those that occur."""
     signs = {verdict_at(cell, operator) for cell in report.releases for operator in operators(report)}
     return [text for sign, text in LEGENDS.items() if sign in signs]
-
-
-def _severity(verdict: str) -> int:
-    return FINDINGS.index(verdict) if verdict in FINDINGS else len(FINDINGS)
 
 
 def _shown(cell: MatrixCell) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.reading import known_or_comparison
+from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.terminal.blocks import body
 from mpsprobe_exporters.terminal.comparison_blocks import body as comparison_body
 from mpsprobe_exporters.terminal.profile_blocks import body as profile_body
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mpsprobe.schemas.report import Report
-    from mpsprobe_exporters.reading import Known
+    from mpsprobe_exporters.supported import SupportedReport
 
 FILE_COLUMNS = 100
 
@@ -50,7 +50,7 @@ class TableExporter:
         return _drawn(report, on_terminal())
 
 
-def _blocks(report: Known, screen: Screen) -> Iterator[RenderableType]:
+def _blocks(report: SupportedReport, screen: Screen) -> Iterator[RenderableType]:
     if report.kind == "profile":
         return profile_body(report, screen.width)
     if report.kind == "comparison":
@@ -59,7 +59,7 @@ def _blocks(report: Known, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _drawn(report: Report, screen: Screen) -> str:
-    read = known_or_comparison(report, "table")
+    read = supported_report(report, "table")
     console = screen.console()
     with console.capture() as capture:
         for block in _blocks(read, screen):

@@ -29,7 +29,7 @@ def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
 @hookimpl
 def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
     """Model types, checkpoint folders and repositories of the Hub."""
-    from mpsprobe_hf.opennames.names import declare
+    from mpsprobe_hf.auto_models.names import declare
 
     return declare(name)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpsprobe_coverage.kernels.expectations import Expectations, load_expectations
 from mpsprobe_tables.audit.device import Seen
 from mpsprobe_tables.audit.running import Pair, Raised, Ran
+from mpsprobe_tables.expectations import Expectations, load_expectations
 
 RELEASE = "2.13.0"
 UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"

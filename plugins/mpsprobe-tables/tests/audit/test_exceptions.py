@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.expectations import load_expectations
 from mpsprobe_tables.audit import exceptions
 from mpsprobe_tables.audit.entries import DTYPES, entries
 from mpsprobe_tables.audit.exceptions import MOST_LINES, ExceptionLine, exception_lines
+from mpsprobe_tables.expectations import load_expectations
 
 EXPECTATIONS = load_expectations("2.13.0")
 

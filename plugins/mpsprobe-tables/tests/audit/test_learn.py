@@ -9,11 +9,11 @@ import pytest
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Rule
-from mpsprobe_coverage.device.refusals.listed import decode
-from mpsprobe_coverage.kernels.expectations import expectation_releases, load_expectations
+from mpsprobe_coverage.device.refusals.listed import decode, learned
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.learn import _by_flags, learn, observe, shared_lists, status_of
+from mpsprobe_tables.expectations import expectation_releases, load_expectations
 
 SOME = ("nn.functional.linear", "nn.functional.silu", "abs", "sort", "logspace", "tril", "mm")
 
@@ -41,6 +41,10 @@ def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database of a few entries, since the whole one takes minutes, and no mechanism that explains their failures."""
     monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", ())
     monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {key: entry_named(key) for key in SOME})
+
+
+def test_the_shipped_file_covers_every_release_with_expectations() -> None:
+    assert [release for part in learned() for release in part.releases] == list(expectation_releases())
 
 
 def test_releases_with_the_same_expectations_share_a_list() -> None:

@@ -11,7 +11,6 @@ from made_wheel import make_wheel
 
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels.expectations import decode, expectation_releases, load_expectations
 from mpsprobe_tables.builder.expectations import (
     Expectations,
     has_expectations,
@@ -19,6 +18,7 @@ from mpsprobe_tables.builder.expectations import (
 )
 from mpsprobe_tables.builder.rebuild import from_files, rebuild
 from mpsprobe_tables.builder.wheel import Wheel
+from mpsprobe_tables.expectations import decode, expectation_releases, load_expectations
 
 
 def _read(tmp_path: Path, lists: str = LISTS, entries: str = ENTRIES) -> Expectations:

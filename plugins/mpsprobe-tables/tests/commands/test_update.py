@@ -46,6 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[R
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setattr(releases, "data_folder", lambda: folder)
+    monkeypatch.setattr(rebuild, "data_folder", lambda: folder)
 
     def run(built: Sequence[Rebuilt]) -> tuple[str, list[Request]]:
         further = ["9.0.0"] if built else []

@@ -24,13 +24,8 @@ _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared with co_filename, a plain string
     os.path.dirname(os.path.dirname(__file__)) + os.sep,  # noqa: PTH120
 )
-# Above these frames is the program that scans, not the one that is scanned.
-_SCANNER = frozenset(
-    {
-        os.path.join(os.path.dirname(os.path.dirname(__file__)), "scanner", "step.py"),  # noqa: PTH118, PTH120
-        stepping.__file__,
-    }
-)
+# Above its frames is the program that scans, not the one that is scanned.
+_SCANNER = stepping.__file__
 
 
 class Origin(NamedTuple):
@@ -109,7 +104,7 @@ class Attribution:
         internal = self._internal
         while frame is not None:
             name = frame.f_code.co_filename
-            if name in _SCANNER:
+            if name == _SCANNER:
                 break
             if not (internal[name] if name in internal else self.is_internal(name)):
                 return name, frame.f_lineno

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
 
-from mpsprobe.schemas import CoverageSummary, DataDependence, OperatorFinding, RefusedTensor, Unjudged
+from mpsprobe.schemas import SEVERITY, CoverageSummary, DataDependence, OperatorFinding, RefusedTensor, Unjudged
 from mpsprobe_coverage.device.keys import serving_key
 from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
 from mpsprobe_coverage.device.refusal import Refusal
@@ -21,7 +21,6 @@ from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advice import Situation, advise
 from mpsprobe_coverage.scanner.evidence import evidence
 
-SEVERITY = ("unsupported", "missing", "fallback", "unknown", "native")
 SHAPES_SHOWN = 8
 
 
@@ -65,7 +64,7 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     made = [
         _finding(operator, verdict, group, table, workload_since) for (operator, verdict, _), group in groups.items()
     ]
-    return sorted(made, key=lambda f: (SEVERITY.index(f.verdict), -f.calls, f.operator))
+    return sorted(made, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
 
 
 def summarise(
@@ -192,7 +191,7 @@ def _shapes(specs: Iterable[TensorSpec]) -> str:
 
 
 def _ordered(counts: Counter[str]) -> dict[str, int]:
-    return {verdict: counts[verdict] for verdict in reversed(SEVERITY) if counts[verdict]}
+    return {verdict: counts[verdict] for verdict in SEVERITY if counts[verdict]}
 
 
 def _by_text(notes: Iterable[Note]) -> dict[tuple[str, str], list[Note]]:

@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import torch
 
-from mpsprobe.schemas import Verdict
+from mpsprobe.schemas import SEVERITY
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.targets import libraries_for
-
-WORST_LAST: tuple[str, ...] = get_args(Verdict)
 
 
 class OpenDevice:
@@ -57,11 +55,12 @@ class OpenDevice:
 
     def verdicts(self) -> dict[str, str]:
         """The verdict of each operator that was called; of several the worst."""
-        found: dict[str, str] = {}
+        best_first: tuple[str, ...] = tuple(SEVERITY)
+        worst: dict[str, str] = {}
         for record in self._device.recorder.calls():
-            before = found.get(record.operator, record.verdict)
-            found[record.operator] = max(before, record.verdict, key=WORST_LAST.index)
-        return found
+            before = worst.get(record.operator, record.verdict)
+            worst[record.operator] = max(before, record.verdict, key=best_first.index)
+        return worst
 
     def calls(self) -> dict[str, int]:
         """How often each operator was called."""

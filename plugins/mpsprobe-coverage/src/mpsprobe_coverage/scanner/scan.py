@@ -45,9 +45,8 @@ from mpsprobe_coverage.scanner.findings import (
 from mpsprobe_coverage.scanner.macos import check_macos, conditions, refuse_before
 from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for, speaks_for_table
-from mpsprobe_coverage.scanner.step import run_step
+from mpsprobe_coverage.scanner.step import make_adamw, run_step
 from mpsprobe_coverage.scanner.targets import libraries_for, table_for
-from mpsprobe_coverage.scanner.training import make_adamw
 
 
 @dataclass(slots=True)

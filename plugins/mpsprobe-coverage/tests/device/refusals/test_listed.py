@@ -15,7 +15,6 @@ from mpsprobe_coverage.device.refusal import Refusal
 from mpsprobe_coverage.device.refusals import Call, Rule, listed
 from mpsprobe_coverage.device.refusals.listed import Learned, Lists, decode, encode, rules, speaking_for, uncontradicted
 from mpsprobe_coverage.device.refusals.signatures import dtypes_in
-from mpsprobe_coverage.kernels.expectations import expectation_releases
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.store import load_table
 
@@ -230,9 +229,8 @@ def test_a_call_on_the_device_is_judged_by_them(
     assert len(refused) == len(sources)
 
 
-def test_the_shipped_file_covers_every_release_with_expectations() -> None:
+def test_what_the_shipped_file_says_fits_together() -> None:
     known = listed.learned()
-    assert [release for one in known for release in one.releases] == list(expectation_releases())
     for one in known:
         assert one.refused
         assert sum(map(len, one.accepted.values())) > 1000

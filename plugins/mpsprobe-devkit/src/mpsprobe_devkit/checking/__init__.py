@@ -1,11 +1,13 @@
 """What ``mpsprobe plugins check`` finds out about a plugin before a user meets it. Public: what stands here.
 
-``check_plugin`` gives the findings, ``examine`` also what the plugin contributes and how long its import takes. The
-plugin's own code never runs in this process: a plugin may hang, crash or print without harm to whoever checks it.
+``check_plugin`` gives the findings, ``assert_plugin_sound`` is the same as a test, ``examine`` has also what the plugin
+contributes and how long its import takes. The plugin's own code never runs in this process: a plugin may hang, crash or
+print without harm to whoever checks it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from mpsprobe_devkit.checking.findings import Finding
 if TYPE_CHECKING:
     from mpsprobe_devkit.checking.examination import Examined
 
-__all__ = ["CODES", "Code", "Finding", "check_plugin", "examine"]
+__all__ = ["CODES", "Code", "Finding", "assert_plugin_sound", "check_plugin", "examine"]
 
 TIME_LIMIT_S = 10.0
 """How long one step of the plugin (its import, one hook, one target) may take. As long as mpsprobe itself waits."""
@@ -47,3 +49,29 @@ def examine(
     from mpsprobe_devkit.checking.examination import examine as examine_now
 
     return examine_now(target, run_tests=run_tests, time_limit=time_limit, contracts=contracts)
+
+
+def assert_plugin_sound(target: str | Path, *, ignore: Iterable[str] = (), warnings: bool = True) -> None:
+    """Assert that ``mpsprobe plugins check`` finds nothing wrong with a plugin.
+
+    Args:
+        target: a folder with a ``pyproject.toml``, a single ``.py`` file, a wheel, or the name of what is installed.
+        ignore: codes of findings that are known and accepted.
+        warnings: a warning is a finding too.
+
+    Raises:
+        AssertionError: something is wrong; every finding is listed, with what to do about it.
+        UsageError: there is nothing at ``target``.
+        ValueError: ``ignore`` has a code that there is not.
+    """
+    ignored = set(ignore)
+    if unknown := ignored - set(CODES):
+        raise ValueError(f"there is no finding called {', '.join(sorted(unknown))}")
+    findings = [one for one in check_plugin(target) if one.code not in ignored and (warnings or one.level == "error")]
+    if findings:
+        lines = [
+            f"{one.level} {one.code}{f' in {one.where}' if one.where else ''}: {one.message}"
+            + (f"\n    {one.hint}" if one.hint else "")
+            for one in findings
+        ]
+        raise AssertionError("\n".join([f"{target} is not sound:", *lines]))

@@ -16,13 +16,13 @@ from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe.suggestions import nearest
 from mpsprobe_devkit.checking.child.recording import HEAVY
-from mpsprobe_devkit.checking.endings import endings, printings
 from mpsprobe_devkit.checking.findings import Finding, finding, in_order
 from mpsprobe_devkit.checking.hooks import functions_in, judged, known_hooks
 from mpsprobe_devkit.checking.locating import found_subject
 from mpsprobe_devkit.checking.package import judged_metadata, judged_sources, static_heavy
 from mpsprobe_devkit.checking.runs import Answers, Run
 from mpsprobe_devkit.checking.sources import module_file, package_of, parsed
+from mpsprobe_devkit.checking.step_findings import ended_step_findings, output_findings
 from mpsprobe_devkit.checking.subject import WHEEL, Subject, module_of, normalized, top_level
 
 TIMED_PROCESSES = 3
@@ -145,7 +145,7 @@ class _Check:
         """Ask the others for their names and use the targets, both at once."""
         distribution = self._subject.distribution
         with (
-            closing(self._run("others", distribution=distribution, names=resolved, **self._others)) as others,
+            closing(self._run("taken_names", distribution=distribution, names=resolved, **self._others)) as others,
             closing(
                 self._run(
                     "targets",
@@ -169,8 +169,8 @@ class _Check:
     def _take(self, answers: Answers, point: FoundPlugin) -> None:
         for one in answers.findings:
             self._examined.findings.append(self._in_wheel(one))
-        self._examined.findings += endings(answers.ended, point)
-        self._examined.findings += printings(answers.printed, point)
+        self._examined.findings += ended_step_findings(answers.ended, point)
+        self._examined.findings += output_findings(answers.printed, point)
         for event in answers.told("hooks"):
             self._examined.hooks = sorted({*self._examined.hooks, *event["hooks"]})
         self._examined.not_checked += [event["note"] for event in answers.told("note")]

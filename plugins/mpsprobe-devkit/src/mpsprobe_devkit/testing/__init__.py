@@ -34,7 +34,6 @@ from mpsprobe_devkit.testing.packages import install_plugin
 from mpsprobe_devkit.testing.profiles import sample_cell, sample_profile_report, sample_trace
 from mpsprobe_devkit.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
 from mpsprobe_devkit.testing.samples import sample_reports
-from mpsprobe_devkit.testing.soundness import assert_plugin_sound
 from mpsprobe_devkit.testing.tiny import TinyWorkload
 from mpsprobe_devkit.testing.virtual import OpenDevice, assert_verdicts, open_virtual_device
 
@@ -53,7 +52,6 @@ __all__ = [
     "FakeWorkload",
     "OpenDevice",
     "TinyWorkload",
-    "assert_plugin_sound",
     "assert_verdicts",
     "broken_clauses",
     "device_contract",

@@ -131,8 +131,8 @@ def _run_here(
 @contextmanager
 def _put_back() -> Iterator[None]:
     """What the end of a process would undo is undone, and modules that only the command could import are forgotten."""
-    from mpsprobe.plugins.process_state import changed, process_state, put_back
     from mpsprobe.plugins.registry import use_registry
+    from mpsprobe_devkit.process_state import changed, process_state, put_back
 
     modules, before = set(sys.modules), process_state()
     try:

@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from mpsprobe_devkit.testing import Broken
-from mpsprobe_devkit.testing.altered import MARKED_ELEMENT
 from mpsprobe_devkit.testing.contracts.formats import first_difference, refuse_control_characters, refuse_malformed
+from mpsprobe_devkit.testing.mutations import MARKED_ELEMENT
 
 SOUND = {
     "a.json": '{"a": [1, null, "\\u001b"]}',

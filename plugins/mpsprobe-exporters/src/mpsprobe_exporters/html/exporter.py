@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.html.comparison_page import comparison_page
 from mpsprobe_exporters.html.coverage_page import coverage_page
 from mpsprobe_exporters.html.profile_page import profile_page
-from mpsprobe_exporters.reading import known_or_comparison
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -22,7 +22,7 @@ class HtmlExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = known_or_comparison(report, "html")
+        read = supported_report(report, "html")
         if read.kind == "comparison":
             return comparison_page(read)
         return profile_page(read) if read.kind == "profile" else coverage_page(read)

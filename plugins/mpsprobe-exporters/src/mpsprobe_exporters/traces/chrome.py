@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mpsprobe.errors import ReportError
-from mpsprobe_exporters.reading import known
+from mpsprobe_exporters.supported import run_report
 from mpsprobe_exporters.traces import counters, timed
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import chrome
@@ -122,10 +122,10 @@ def profile_of(report: Report, exporter: str) -> ProfileReport:
     """
     from mpsprobe.schemas import ProfileReport
 
-    found = known(report, exporter)
-    if not isinstance(found, ProfileReport):
+    measured = run_report(report, exporter)
+    if not isinstance(measured, ProfileReport):
         raise ReportError(f"the exporter '{exporter}' draws profiles, not coverage", "Make one: mpsprobe profile")
-    return found
+    return measured
 
 
 def worth_drawing(report: ProfileReport) -> list[ProfileCell]:

@@ -25,10 +25,10 @@ from typing import Literal
 from packaging.version import Version
 
 from mpsprobe_coverage.device.refusals import Lists
-from mpsprobe_coverage.kernels.expectations import Expectations
 from mpsprobe_tables.audit.device import Seen
 from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries
 from mpsprobe_tables.audit.running import BACKWARD, FORWARD, Pair
+from mpsprobe_tables.expectations import Expectations
 
 Outcome = Literal["internal error", "refused", "reference raises", "random", "runs"]
 Meaning = Literal["pass", "kernel", "numbers"]

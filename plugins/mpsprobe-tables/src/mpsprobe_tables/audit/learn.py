@@ -19,12 +19,6 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.device.refusals.listed import Learned, encode
 from mpsprobe_coverage.device.refusals.signatures import signature
 from mpsprobe_coverage.device.wrapping import NotStrided
-from mpsprobe_coverage.kernels.expectations import (
-    TESTED_DTYPES,
-    Expectations,
-    expectation_releases,
-    load_expectations,
-)
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_tables.audit.blame import Observed, Status, blame
 from mpsprobe_tables.audit.device import AuditDevice
@@ -33,6 +27,12 @@ from mpsprobe_tables.audit.procedure import forward
 from mpsprobe_tables.audit.quiet import undisturbed
 from mpsprobe_tables.audit.reference import on_cpu
 from mpsprobe_tables.audit.samples import draw
+from mpsprobe_tables.expectations import (
+    TESTED_DTYPES,
+    Expectations,
+    expectation_releases,
+    load_expectations,
+)
 
 REFUSING_LISTS = frozenset({"UNIMPLEMENTED_XFAILLIST", "SUPPORTED_COMPLEX_OPS", "UNSUPPORTED_COMPLEX_OPS"})
 """Lists of what MPS does not do. The others are about wrong or undefined numbers and old versions of macOS;

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from mpsprobe.suggestions import first_line
+
 LONGEST_MESSAGE = 200  # characters of an error that are kept
 
 
@@ -40,8 +42,7 @@ def backward(
 
 def message(error: BaseException) -> str:
     """The first line of an error, with its type."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {first}"[:LONGEST_MESSAGE]
+    return f"{type(error).__name__}: {first_line(error)}"[:LONGEST_MESSAGE]
 
 
 def _has_gradient(value: Any) -> bool:

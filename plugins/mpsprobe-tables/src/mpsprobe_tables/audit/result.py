@@ -10,12 +10,12 @@ import torch
 
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.device.refusals import Lists
-from mpsprobe_coverage.kernels.expectations import load_expectations
 from mpsprobe_tables.audit.exceptions import ExceptionLine, exception_lines
 from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge
 from mpsprobe_tables.audit.running import Pair
 from mpsprobe_tables.audit.scoring import Score, Scores, scores, total
 from mpsprobe_tables.audit.workers import run_tasks, tasks_for
+from mpsprobe_tables.expectations import load_expectations
 
 ALONE: Lists = "none"
 HELPED: Lists = "neighbours"

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mpsprobe_coverage.kernels.expectations import Expectations
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.exceptions import ExceptionLine, matching
 from mpsprobe_tables.audit.judging import Judged, by_test
+from mpsprobe_tables.expectations import Expectations
 
 UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"
 

@@ -17,10 +17,10 @@ import torch
 
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.device.refusals import Lists
-from mpsprobe_coverage.kernels.expectations import load_expectations
 from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.running import FORWARD, Pair, Raised, Ran, run_entries
+from mpsprobe_tables.expectations import load_expectations
 
 WHAT = "OpInfo entries"
 CHUNK = 24  # entries that one process takes at a time: few enough that none idles at the end

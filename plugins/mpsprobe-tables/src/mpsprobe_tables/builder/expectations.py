@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.expectations import Decorator, Dtypes, Expectations
 from mpsprobe_tables.builder.expectations_entries import Entries, read_entries
 from mpsprobe_tables.builder.expectations_lists import (
     ERROR_INPUTS,
@@ -15,6 +14,7 @@ from mpsprobe_tables.builder.expectations_lists import (
 )
 from mpsprobe_tables.builder.python_sources import parse
 from mpsprobe_tables.builder.wheel import Wheel
+from mpsprobe_tables.expectations import Decorator, Dtypes, Expectations
 
 _TESTS = "torch/testing/_internal"
 ENTRY_FILES = (

@@ -16,9 +16,6 @@ from packaging.version import InvalidVersion, Version
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.expectations import SUFFIX as EXPECTATIONS_SUFFIX
-from mpsprobe_coverage.kernels.expectations import Expectations, expectation_releases, load_expectations
-from mpsprobe_coverage.kernels.expectations import encode as encode_expectations
 from mpsprobe_coverage.kernels.format import encode
 from mpsprobe_coverage.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
 from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, encode_facts, facts_releases, load_facts
@@ -31,6 +28,9 @@ from mpsprobe_tables.builder.expectations import has_expectations, read_expectat
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.wheel import Wheel
+from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
+from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
+from mpsprobe_tables.expectations import encode as encode_expectations
 
 SHOWN_DIFFERENCES = 20
 SENTENCE = re.compile(r"\w \w")
@@ -51,10 +51,12 @@ class DataFile:
     """A data file that was made.
 
     Attributes:
+        folder: where a checkout keeps such files.
         shipped: whether this package has a file of that name.
         same: whether that one has the same bytes.
     """
 
+    folder: Path
     name: str
     data: bytes
     shipped: bool
@@ -95,12 +97,19 @@ class _Series(Generic[T]):
 
     Args:
         name: of a file, with ``{}`` for the release.
+        folder: where they are.
         shipped: the releases that have one.
     """
 
     def __init__(
-        self, name: str, shipped: Sequence[str], load: Callable[[str], T | None], encode: Callable[[T, T | None], bytes]
+        self,
+        folder: Path,
+        name: str,
+        shipped: Sequence[str],
+        load: Callable[[str], T | None],
+        encode: Callable[[T, T | None], bytes],
     ) -> None:
+        self._folder = folder
         self._name, self._shipped, self._load, self._encode = name, shipped, load, encode
         self._made: dict[str, T] = {}
 
@@ -111,7 +120,7 @@ class _Series(Generic[T]):
         base = None if before is None else self._made.get(before) or self._load(before)
         self._made[release] = made
         name, data, shipped = self._name.format(release), self._encode(made, base), release in self._shipped
-        return DataFile(name, data, shipped, shipped and (data_folder() / name).read_bytes() == data)
+        return DataFile(self._folder, name, data, shipped, shipped and (self._folder / name).read_bytes() == data)
 
 
 def from_versions(versions: Iterable[str], library: str) -> list[Request]:
@@ -145,14 +154,14 @@ def from_files(paths: Iterable[str]) -> list[Request]:
 
 def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebuilt]:
     """Build every request, oldest first; nothing is left on disk, also after Ctrl-C."""
+    folder = Path(str(data_folder()))
     tables = {
-        name: _Series(f"{name}-{{}}{SUFFIX}", library_releases(name), partial(load_table, library=name), encode)
+        name: _Series(folder, f"{name}-{{}}{SUFFIX}", library_releases(name), partial(load_table, library=name), encode)
         for name in ("torch", "torchvision")
     }
-    facts = _Series(f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
-    expectations = _Series(
-        f"torch-{{}}{EXPECTATIONS_SUFFIX}", expectation_releases(), load_expectations, encode_expectations
-    )
+    facts = _Series(folder, f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
+    names = f"torch-{{}}{EXPECTATIONS_SUFFIX}"
+    expectations = _Series(DATA, names, expectation_releases(), load_expectations, encode_expectations)
     built = []
     for number, request in enumerate(requests):
         wanted = f"{request.library} {request.release}: getting the wheel"
@@ -160,8 +169,8 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
         with ExitStack() as stack:
             path = request.wheel
             if path is None:
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-"))
-                path = download(request.library, request.release, Path(folder))
+                downloads = stack.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-"))
+                path = download(request.library, request.release, Path(downloads))
             progress.advance(f"{request.library} {request.release}: reading the wheel")
             wheel = stack.enter_context(Wheel(path))
             if (wheel.library, wheel.release) != (request.library, request.release):

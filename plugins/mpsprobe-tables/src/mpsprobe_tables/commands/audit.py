@@ -28,7 +28,7 @@ def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None
     """
     if value is None:
         return None
-    from mpsprobe_coverage.kernels.expectations import TESTED_DTYPES
+    from mpsprobe_tables.expectations import TESTED_DTYPES
 
     names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
     for name in names:
@@ -131,9 +131,9 @@ def _releases(text: str) -> list[str]:
     Raises:
         UsageError: an unknown release, or one without expectations.
     """
-    from mpsprobe_coverage.kernels.expectations import expectation_releases
     from mpsprobe_coverage.kernels.live import INSTALLED, installed_release
     from mpsprobe_coverage.kernels.releases import resolve_release
+    from mpsprobe_tables.expectations import expectation_releases
 
     known = expectation_releases()
     if text == "all":

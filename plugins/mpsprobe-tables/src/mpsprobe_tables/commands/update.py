@@ -34,9 +34,9 @@ AFTERWARDS = """Then look at what is named above, and:
 def update(jobs: int) -> None:
     """Make every data file of the releases of torch and torchvision that this package lacks.
 
-    Written into the package's own data folder, so run it in a checkout: tables, facts of kernels, the expectations of
-    PyTorch's tests and, where these are new, the list of what they say that kernels refuse. The release before is read
-    too. It must give the file that is shipped, and what is new since then is printed for a person to look at.
+    Written into the data folders of the packages, so run it in a checkout: tables, facts of kernels, the expectations
+    of PyTorch's tests and, where these are new, the list of what they say that kernels refuse. The release before is
+    read too. It must give the file that is shipped, and what is new since then is printed for a person to look at.
 
     \b
     mpsprobe kernels update
@@ -69,7 +69,7 @@ def update(jobs: int) -> None:
                     f"See what differs: mpsprobe kernels build {one.table.release} --check",
                 )
         for file in (file for one in built for file in one.files if not file.shipped):
-            write_atomically(folder / file.name, file.data)
+            write_atomically(file.folder / file.name, file.data)
             lines.append(f"written: {file.name}")
         if any(one.expectations is not None and not one.files[0].shipped for one in built):
             from mpsprobe_tables.audit.learn import learn

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpsprobe_devkit.checking.child.telling import Teller
 
-MODES = {"plugin", "time", "others", "targets"}
+MODES = {"plugin", "time", "taken_names", "targets"}
 
 
 def main(folder: str) -> None:

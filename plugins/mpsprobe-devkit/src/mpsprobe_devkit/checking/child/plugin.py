@@ -16,13 +16,14 @@ from mpsprobe.errors import MpsprobeError, PluginError
 from mpsprobe.plugins.catalogue import KINDS, checked
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.loading import MOST_ANSWERS, HookFailed, imported, load, new_manager
-from mpsprobe.plugins.process_state import changed, process_state, threads
+from mpsprobe.plugins.process_state import threads
 from mpsprobe_devkit.checking.child.declared import judged_declarations, judged_doctor_findings, judged_resolution
 from mpsprobe_devkit.checking.child.nearby import nearest_attributes, nearest_modules
 from mpsprobe_devkit.checking.child.recording import Recorder
 from mpsprobe_devkit.checking.child.telling import Teller
 from mpsprobe_devkit.checking.findings import Finding
 from mpsprobe_devkit.checking.hooks import HookFunction, callable_ones, functions_of, judged, known_hooks
+from mpsprobe_devkit.process_state import changed, process_state
 
 FILTER = "the warnings filter"
 SLOW_HOOK_S = 1.0  # of a hook that only lists; far above what a busy machine makes of some milliseconds

@@ -133,12 +133,11 @@ def _is_sound(kind: str, declaration: Any, target: Any, what: str, teller: Telle
 
 
 def _has_contract(kind: str) -> bool:
-    return kind != "command" and hasattr(_contracts(), f"{kind}_contract")  # the import is left out for commands
+    if kind == "command":
+        return False
+    from mpsprobe_devkit.testing import contracts  # costs more than a command needs
 
-
-def _contracts() -> Any:
-    """By name: mpsprobe_devkit.testing itself checks plugins, and imports may not go in a circle."""
-    return importlib.import_module("mpsprobe_devkit.testing.contracts")
+    return hasattr(contracts, f"{kind}_contract")
 
 
 def _hold_to_contract(kind: str, declaration: Any, what: str, teller: Teller, where: str) -> None:
@@ -148,8 +147,10 @@ def _hold_to_contract(kind: str, declaration: Any, what: str, teller: Teller, wh
         if "torch" not in declaration.frameworks:
             return
         declaration = replace(declaration, frameworks=("torch",))
+    from mpsprobe_devkit.testing.contracts import broken_clauses
+
     try:
-        broken = _contracts().broken_clauses(declaration)
+        broken = broken_clauses(declaration)
     except MissingPackage as error:
         teller.tell(lacking=error.distribution, message=f"the contract of {what}: {error.message}", where=where)
         return

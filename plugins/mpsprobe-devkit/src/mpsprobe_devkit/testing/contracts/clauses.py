@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mpsprobe.plugins.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 from mpsprobe.suggestions import nearest, printable
+from mpsprobe_devkit.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 
 Subject = TypeVar("Subject")
 Check = Callable[[Subject], None]

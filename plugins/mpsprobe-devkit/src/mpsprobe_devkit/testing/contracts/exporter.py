@@ -16,12 +16,12 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import as_bytes
 from mpsprobe.schemas import Report, UnknownReport
 from mpsprobe.schemas.report import KINDS
-from mpsprobe_devkit.testing.altered import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
 from mpsprobe_devkit.testing.comparisons import sample_coverage_comparison
 from mpsprobe_devkit.testing.contracts import formats
 from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, told
-from mpsprobe_devkit.testing.contracts.elsewhere import Elsewhere, render_elsewhere
+from mpsprobe_devkit.testing.contracts.fresh_process import FreshRun, render_in_fresh_process
 from mpsprobe_devkit.testing.contracts.subjects import Made
+from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
 from mpsprobe_devkit.testing.samples import sample_reports
 
 LARGEST = 2**53
@@ -61,9 +61,9 @@ class ExporterSubject:
         return made
 
     @cached_property
-    def elsewhere(self) -> Elsewhere:
+    def fresh_run(self) -> FreshRun:
         """What it did in a process of its own, which is started once."""
-        return render_elsewhere(self.declaration, self.reports)
+        return render_in_fresh_process(self.declaration, self.reports)
 
     def render(self, report: Report, exporter: Any = None) -> Files:
         """What a new exporter (or ``exporter``) makes of ``report``; a broken folder or type is not told here."""
@@ -242,7 +242,7 @@ def does_not_look_at_the_terminal(subject: ExporterSubject) -> None:
 @EXPORTER.clause(when=_importable)
 def is_the_same_in_another_process(subject: ExporterSubject) -> None:
     """Another process gives the same: on another day, in another folder, language and time zone, with other hashes."""
-    for what, files in subject.elsewhere.rendered.items():
+    for what, files in subject.fresh_run.rendered.items():
         if isinstance(files, str):
             raise Broken(f"rendering {what} in a new process raised {files}")
         _same(
@@ -256,17 +256,17 @@ def is_the_same_in_another_process(subject: ExporterSubject) -> None:
 @EXPORTER.clause(when=_importable)
 def does_not_import_torch(subject: ExporterSubject) -> None:
     """Rendering imports no torch: a report opens where none is installed."""
-    if subject.elsewhere.imported_torch:
+    if subject.fresh_run.imported_torch:
         raise Broken("importing it and rendering the samples imports torch")
 
 
 @EXPORTER.clause(when=_importable)
 def leaves_files_and_network_alone(subject: ExporterSubject) -> None:
     """It returns what it renders, writes no file itself and opens no connection."""
-    if subject.elsewhere.left_files:
-        raise Broken(f"rendering writes files: {listed(subject.elsewhere.left_files[:3])}")
-    if subject.elsewhere.connections:
-        raise Broken(f"rendering opens connections: {listed(subject.elsewhere.connections[:3])}")
+    if subject.fresh_run.left_files:
+        raise Broken(f"rendering writes files: {listed(subject.fresh_run.left_files[:3])}")
+    if subject.fresh_run.connections:
+        raise Broken(f"rendering opens connections: {listed(subject.fresh_run.connections[:3])}")
 
 
 @EXPORTER.clause()

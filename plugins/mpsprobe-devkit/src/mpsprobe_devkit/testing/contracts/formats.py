@@ -16,8 +16,8 @@ from typing import NoReturn
 from xml.etree import ElementTree
 
 from mpsprobe.output import as_bytes
-from mpsprobe_devkit.testing.altered import MARKED_ELEMENT, MARKED_FORMULA, MARKED_SCRIPT
 from mpsprobe_devkit.testing.contracts.clauses import Broken, listed, told
+from mpsprobe_devkit.testing.mutations import MARKED_ELEMENT, MARKED_FORMULA, MARKED_SCRIPT
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 LONGEST_NAME = 255  # bytes of one part of a path, on every system of today

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 
-from mpsprobe.plugins.process_state import changed, process_state, put_back
+from mpsprobe_devkit.process_state import changed, process_state, put_back
 from mpsprobe_devkit.testing.contracts.clauses import Broken, listed, restored
 
 PATIENCE_S = 2.0  # a thread that was told to stop may need a moment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mpsprobe_devkit.testing.altered import HOSTILE_TEXTS
+from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS
 
 LONGEST = 12
 

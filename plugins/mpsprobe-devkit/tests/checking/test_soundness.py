@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.errors import UsageError
-from mpsprobe_devkit.testing import assert_plugin_sound
+from mpsprobe_devkit.checking import assert_plugin_sound
 
 SOUND = '''
 """A plugin of one file."""

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import WorkloadError
-from mpsprobe_hf.opennames.names import declare
+from mpsprobe_hf.auto_models.names import declare
 from mpsprobe_hf.plugin import mpsprobe_resolve_workload
 
-TYPES, CHECKPOINTS = "mpsprobe_hf.opennames.model_types:load", "mpsprobe_hf.opennames.checkpoints:load"
+TYPES, CHECKPOINTS = "mpsprobe_hf.auto_models.model_types:load", "mpsprobe_hf.auto_models.checkpoints:load"
 
 
 @pytest.mark.parametrize(

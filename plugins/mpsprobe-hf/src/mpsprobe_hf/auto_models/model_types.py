@@ -9,10 +9,10 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.opennames.checkpoints import load as load_checkpoint
-from mpsprobe_hf.opennames.classes import base_class_name, class_names, model_class_of, model_types
-from mpsprobe_hf.opennames.names import PREFIX
-from mpsprobe_hf.opennames.run import make_run
+from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
+from mpsprobe_hf.auto_models.classes import base_class_name, class_names, model_class_of, model_types
+from mpsprobe_hf.auto_models.names import PREFIX
+from mpsprobe_hf.auto_models.run import make_run
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload

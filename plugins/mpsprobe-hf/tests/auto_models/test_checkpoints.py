@@ -15,7 +15,7 @@ from meta_forward import build_on_meta, run_once
 
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_hf.opennames.checkpoints import load
+from mpsprobe_hf.auto_models.checkpoints import load
 
 SMALL = {
     "model_type": "bert",
@@ -184,7 +184,7 @@ def test_sizes_and_description(tmp_path: Path) -> None:
 def test_hub_offline_says_what_it_needed(tmp_path: Path) -> None:
     script = (
         "from mpsprobe.protocols import RunOptions; from mpsprobe.errors import WorkloadError\n"
-        "from mpsprobe_hf.opennames.checkpoints import load\n"
+        "from mpsprobe_hf.auto_models.checkpoints import load\n"
         "for weights in (False, True):\n"
         "    try: load('no-org/no-model').build(RunOptions(weights=weights))\n"
         "    except WorkloadError as error: print(error)"

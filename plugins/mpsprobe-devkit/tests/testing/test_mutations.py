@@ -13,7 +13,7 @@ from mpsprobe.schemas import CoverageReport, ProfileReport
 from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import KINDS, parse_report
 from mpsprobe_devkit.testing import sample_coverage_report, sample_profile_report, sample_reports
-from mpsprobe_devkit.testing.altered import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
+from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
 
 
 @pytest.mark.parametrize("kind", KINDS)

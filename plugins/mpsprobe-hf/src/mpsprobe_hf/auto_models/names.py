@@ -10,6 +10,7 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import nearest, printable
 
 PREFIX = "hf:"
+_ROOM = "mpsprobe_hf.auto_models"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """``organisation/repository``, as the Hub allows them."""
 
@@ -32,14 +33,14 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if not name or not name.isprintable() or PYTHON_FILE.search(name):
         return None
     if name.startswith(PREFIX):
-        return WorkloadDeclaration(name, "mpsprobe_hf.opennames.model_types:load", "a transformers model type", "text")
+        return WorkloadDeclaration(name, f"{_ROOM}.model_types:load", "a transformers model type", "text")
     folder = as_folder(name)
     if folder is not None:
-        return WorkloadDeclaration(name, "mpsprobe_hf.opennames.checkpoints:load", "a checkpoint folder", "checkpoint")
+        return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a checkpoint folder", "checkpoint")
     if PATH_LIKE.match(name):
         raise WorkloadError(f"there is no checkpoint folder '{printable(name)}'", _near_folders(name))
     if HUB_ID.fullmatch(name):
-        return WorkloadDeclaration(name, "mpsprobe_hf.opennames.checkpoints:load", "a repository of the Hub", "hub")
+        return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a repository of the Hub", "hub")
     return None
 
 

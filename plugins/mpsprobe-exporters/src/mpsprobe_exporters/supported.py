@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport
     from mpsprobe.schemas.report import Report
 
-    Measured = CoverageReport | MatrixReport | ProfileReport
-    Known = Measured | ComparisonReport
+    RunReport = CoverageReport | MatrixReport | ProfileReport
+    SupportedReport = RunReport | ComparisonReport
 
 
-def known(report: Report, exporter: str) -> Measured:
+def run_report(report: Report, exporter: str) -> RunReport:
     """``report``, when it is of a run and its schema is known here.
 
     Raises:
@@ -28,11 +28,11 @@ def known(report: Report, exporter: str) -> Measured:
     raise _refused(report, exporter)
 
 
-def known_or_comparison(report: Report, exporter: str) -> Known:
-    """The same for what also reads comparisons. Raises as ``known``."""
+def supported_report(report: Report, exporter: str) -> SupportedReport:
+    """The same for what also reads comparisons. Raises as ``run_report``."""
     from mpsprobe.schemas import ComparisonReport
 
-    return report if isinstance(report, ComparisonReport) else known(report, exporter)
+    return report if isinstance(report, ComparisonReport) else run_report(report, exporter)
 
 
 def _refused(report: Report, exporter: str) -> ReportError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mpsprobe_hf.auto_models.signature import Signature, first
 from mpsprobe_hf.catalog.entry import Field
-from mpsprobe_hf.opennames.signature import Signature, first
 
 TOKEN_HEADS = ("CausalLM", "MaskedLM", "LMHeadModel", "ConditionalGeneration", "LMHead", "Seq2SeqLM")
 SAMPLE_HEADS = ("SequenceClassification", "ImageClassification", "AudioClassification", "VideoClassification")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mpsprobe.errors import WorkloadError
+from mpsprobe_hf.auto_models.labels import label_fields
+from mpsprobe_hf.auto_models.signature import Signature, first
 from mpsprobe_hf.catalog.entry import Dimension, Field
-from mpsprobe_hf.opennames.labels import label_fields
-from mpsprobe_hf.opennames.signature import Signature, first
 
 DEFAULT_LENGTH = 128
 SAMPLES = 16_000

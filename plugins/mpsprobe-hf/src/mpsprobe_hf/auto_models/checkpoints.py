@@ -10,10 +10,10 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, nearest, printable
-from mpsprobe_hf.opennames.checkpoint_files import CONFIG, check_weights, needs_own_code, read_config
-from mpsprobe_hf.opennames.classes import base_class_name, model_class_of, model_types
-from mpsprobe_hf.opennames.names import as_folder
-from mpsprobe_hf.opennames.run import check_config, make_run
+from mpsprobe_hf.auto_models.checkpoint_files import CONFIG, check_weights, needs_own_code, read_config
+from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
+from mpsprobe_hf.auto_models.names import as_folder
+from mpsprobe_hf.auto_models.run import check_config, make_run
 
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
 

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.kernels.expectations import (
+from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_tables.expectations import (
+    DATA,
     MAGIC,
     Decorator,
     Expectations,
@@ -20,8 +23,6 @@ from mpsprobe_coverage.kernels.expectations import (
     expectation_releases,
     load_expectations,
 )
-from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
-from mpsprobe_coverage.kernels.store import load_table
 
 MOST_BYTES = 60_000
 ENTRIES = st.text("ab._", min_size=1, max_size=4)
@@ -56,7 +57,7 @@ MADE = st.builds(
 
 def test_there_is_one_for_each_release_with_lists() -> None:
     assert expectation_releases() == tuple(one for one in torch_releases() if Version(one) >= Version("2.8.0"))
-    files = [data_folder() / f"torch-{release}.expectations" for release in expectation_releases()]
+    files = [DATA / f"torch-{release}.expectations" for release in expectation_releases()]
     assert sum(len(file.read_bytes()) for file in files) < MOST_BYTES
 
 

@@ -4,7 +4,7 @@ The test behind the lists is ``TestConsistency`` of PyTorch's test/test_mps.py: 
 claims, each sample, on the CPU **and** on MPS, and the two compared. So an expected failure need not mean that MPS
 refuses: the CPU may raise, or the numbers may differ.
 
-The data files lie beside the kernel tables: ``torch-V.expectations``, one for each release, each holding what changed
+The data files lie in ``data``: ``torch-V.expectations``, one for each release, each holding what changed
 since the release before. The first line is ``mpsprobe-expectations 1 SHA256``, the digest of the rest, one document::
 
     {"base": "2.12.1", "release": "2.13.0", "wheel": …, "sha256": …, "macos": "newest", "kinds": {…}, "unread": […],
@@ -21,14 +21,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.kernels.format import REINSTALL
-from mpsprobe_coverage.kernels.releases import data_folder
 
+DATA = Path(__file__).parent / "data"
+REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-tables"
 MAGIC = "mpsprobe-expectations 1"
 SUFFIX = ".expectations"
 PREFIX = "torch-"
@@ -114,27 +115,27 @@ class Expectations:
 
         The gradient test runs entries that carry the forward lists too, because its forward part fails with them.
         """
-        found: dict[str, list[str]] = {"skip": [], "fail": []}
+        lists: dict[str, list[str]] = {"skip": [], "fail": []}
         for name, listed in self.lists.items():
             if _holds(listed, entry, dtype):
-                found[self.kinds[f"forward {name}"]].append(name)
+                lists[self.kinds[f"forward {name}"]].append(name)
         if dtype in COMPLEX:
             if self.supported_complex is not None and entry not in self.supported_complex:
-                found["fail"].append("SUPPORTED_COMPLEX_OPS")
+                lists["fail"].append("SUPPORTED_COMPLEX_OPS")
             if self.unsupported_complex is not None and entry in self.unsupported_complex:
-                found["fail"].append("UNSUPPORTED_COMPLEX_OPS")
+                lists["fail"].append("UNSUPPORTED_COMPLEX_OPS")
         if gradient:
             for name, listed in self.gradient_lists.items():
                 if _holds(listed, entry, dtype):
-                    found[self.kinds[f"gradient {name}"]].append(f"gradient {name}")
+                    lists[self.kinds[f"gradient {name}"]].append(f"gradient {name}")
         test = GRADIENT_TEST if gradient else FORWARD_TEST
         for decorator in self.decorators.get(entry, ()):
             if decorator.test in (None, test) and (decorator.dtypes is None or dtype in decorator.dtypes):
-                found[decorator.kind].append(DECORATORS)
-        if found["skip"]:
-            return Expected("skip", tuple(dict.fromkeys(found["skip"])))
-        if found["fail"]:
-            return Expected("fail", tuple(dict.fromkeys(found["fail"])))
+                lists[decorator.kind].append(DECORATORS)
+        if lists["skip"]:
+            return Expected("skip", tuple(dict.fromkeys(lists["skip"])))
+        if lists["fail"]:
+            return Expected("fail", tuple(dict.fromkeys(lists["fail"])))
         return Expected("pass")
 
     def has(self, entry: str) -> bool:
@@ -158,9 +159,11 @@ def _holds(listed: Mapping[str, Dtypes], entry: str, dtype: str) -> bool:
 @functools.cache
 def expectation_releases() -> tuple[str, ...]:
     """The torch releases whose expectations are shipped, oldest first."""
-    names = (entry.name for entry in data_folder().iterdir())
-    found = [n.removeprefix(PREFIX).removesuffix(SUFFIX) for n in names if n.startswith(PREFIX) and n.endswith(SUFFIX)]
-    return tuple(sorted(found, key=Version))
+    names = (entry.name for entry in DATA.iterdir())
+    releases = [
+        n.removeprefix(PREFIX).removesuffix(SUFFIX) for n in names if n.startswith(PREFIX) and n.endswith(SUFFIX)
+    ]
+    return tuple(sorted(releases, key=Version))
 
 
 @functools.cache
@@ -174,24 +177,24 @@ def load_expectations(release: str) -> Expectations:
     if release not in expectation_releases():
         raise UnknownName("torch release with expectations", release, expectation_releases())
     base: Expectations | None = None
-    for one in expectation_releases():
-        name = f"{PREFIX}{one}{SUFFIX}"
+    for shipped in expectation_releases():
+        name = f"{PREFIX}{shipped}{SUFFIX}"
         try:
-            data = (data_folder() / name).read_bytes()
+            data = (DATA / name).read_bytes()
         except OSError as error:
             raise TableError(f"the expectations {name} cannot be read: {error}", REINSTALL) from error
         base = decode(data, name, base)
-        if one == release:
+        if shipped == release:
             break
     assert base is not None
     return base
 
 
-def encode(made: Expectations, base: Expectations | None) -> bytes:
-    """The data file of ``made`` when the release before it is ``base``; the same input gives the same bytes."""
+def encode(expectations: Expectations, base: Expectations | None) -> bytes:
+    """The data file of ``expectations`` when the release before it is ``base``; the same input gives the same bytes."""
     before = {} if base is None else _sections(base)
     sections: dict[str, dict[str, str]] = {}
-    for section, now in _sections(made).items():
+    for section, now in _sections(expectations).items():
         old = before.get(section, {})
         groups: dict[str, list[str]] = {}
         for entry in sorted({*old, *now}):
@@ -200,12 +203,12 @@ def encode(made: Expectations, base: Expectations | None) -> bytes:
         sections[section] = {value: " ".join(entries) for value, entries in sorted(groups.items())}
     document = {
         "base": None if base is None else base.release,
-        "release": made.release,
-        "wheel": made.wheel,
-        "sha256": made.sha256,
+        "release": expectations.release,
+        "wheel": expectations.wheel,
+        "sha256": expectations.sha256,
         "macos": "newest",
-        "kinds": dict(made.kinds),
-        "unread": list(made.unread),
+        "kinds": dict(expectations.kinds),
+        "unread": list(expectations.unread),
         "sections": sections,
     }
     body = (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
@@ -240,24 +243,24 @@ def decode(data: bytes, name: str, base: Expectations | None) -> Expectations:
         raise TableError(f"the expectations {name} are damaged: {error}", REINSTALL) from error
 
 
-def _sections(made: Expectations) -> dict[str, dict[str, str]]:
+def _sections(expectations: Expectations) -> dict[str, dict[str, str]]:
     """Section → entry → value, as the files have them."""
-    found: dict[str, dict[str, str]] = {}
+    sections: dict[str, dict[str, str]] = {}
     for kind, lists in (
-        ("forward", made.lists),
-        ("gradient", made.gradient_lists),
-        ("error_inputs", made.error_input_lists),
+        ("forward", expectations.lists),
+        ("gradient", expectations.gradient_lists),
+        ("error_inputs", expectations.error_input_lists),
     ):
         for name, listed in lists.items():
-            found[f"{kind} {name}"] = {entry: _joined(dtypes) for entry, dtypes in listed.items()}
+            sections[f"{kind} {name}"] = {entry: _joined(dtypes) for entry, dtypes in listed.items()}
     for name in ("supported_complex", "unsupported_complex", "entries", "elsewhere"):
-        entries = getattr(made, name)
+        entries = getattr(expectations, name)
         if entries is not None:
-            found[name] = dict.fromkeys(entries, ALL)
+            sections[name] = dict.fromkeys(entries, ALL)
     for name in ("claimed", "claimed_backward"):
-        found[name] = {entry: _joined(dtypes) for entry, dtypes in getattr(made, name).items()}
-    found[DECORATORS] = {entry: "; ".join(map(str, them)) for entry, them in made.decorators.items()}
-    return found
+        sections[name] = {entry: _joined(dtypes) for entry, dtypes in getattr(expectations, name).items()}
+    sections[DECORATORS] = {entry: "; ".join(map(str, them)) for entry, them in expectations.decorators.items()}
+    return sections
 
 
 def _from_sections(header: Mapping[str, Any], sections: Mapping[str, Mapping[str, str]]) -> Expectations:
@@ -284,7 +287,7 @@ def _from_sections(header: Mapping[str, Any], sections: Mapping[str, Mapping[str
         claimed={entry: _split(value) or () for entry, value in sections["claimed"].items()},
         claimed_backward={entry: _split(value) or () for entry, value in sections["claimed_backward"].items()},
         decorators={
-            entry: tuple(Decorator.read(one) for one in value.split("; "))
+            entry: tuple(Decorator.read(text) for text in value.split("; "))
             for entry, value in sections[DECORATORS].items()
         },
         entries=names("entries") or frozenset(),

@@ -38,9 +38,9 @@ def make_run(
     """
     import torch
 
+    from mpsprobe_hf.auto_models.derive import OWN_FUNCTION, derive
+    from mpsprobe_hf.auto_models.signature import Signature
     from mpsprobe_hf.losses import LOSSES
-    from mpsprobe_hf.opennames.derive import OWN_FUNCTION, derive
-    from mpsprobe_hf.opennames.signature import Signature
     from mpsprobe_hf.sizes import choose_sizes
     from mpsprobe_hf.tensors import make
 
@@ -52,7 +52,7 @@ def make_run(
     except MpsprobeError:
         raise
     except ImportError as error:
-        from mpsprobe_hf.opennames.classes import missing_package
+        from mpsprobe_hf.auto_models.classes import missing_package
 
         raise missing_package(f"'{printable(name)}' ({model_class.__name__})", error) from error
     except Exception as error:

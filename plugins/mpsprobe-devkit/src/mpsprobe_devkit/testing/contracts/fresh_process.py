@@ -27,8 +27,8 @@ START = """
 import json, sys
 work = json.loads(sys.stdin.buffer.read())
 sys.path[:] = work["path"]
-from mpsprobe_devkit.testing.contracts.elsewhere import work_here
-work_here(work)
+from mpsprobe_devkit.testing.contracts.fresh_process import render_work
+render_work(work)
 """
 DAYS_LATER = 400
 TIMEOUT_S = 300
@@ -45,7 +45,7 @@ OTHER_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class FreshRun:
     """What a process of its own did.
 
     Attributes:
@@ -61,7 +61,7 @@ class Elsewhere:
     connections: list[str]
 
 
-def render_elsewhere(declaration: ExporterDeclaration, reports: Mapping[str, Report]) -> Elsewhere:
+def render_in_fresh_process(declaration: ExporterDeclaration, reports: Mapping[str, Report]) -> FreshRun:
     """Render ``reports`` with what ``declaration`` names in a new process.
 
     Raises:
@@ -81,7 +81,7 @@ def render_elsewhere(declaration: ExporterDeclaration, reports: Mapping[str, Rep
         _run(json.dumps(work).encode(), place)
         found = json.loads(answer.read_text(encoding="utf-8"))
     rendered = {what: one if isinstance(one, str) else _decoded(one) for what, one in found["rendered"].items()}
-    return Elsewhere(rendered, found["torch"], found["files"], found["connections"])
+    return FreshRun(rendered, found["torch"], found["files"], found["connections"])
 
 
 def _run(work: bytes, place: Path) -> None:
@@ -118,8 +118,8 @@ def _decoded(files: Mapping[str, str]) -> dict[str, bytes]:
     return {path: base64.b64decode(content) for path, content in files.items()}
 
 
-def work_here(work: Mapping[str, Any]) -> None:
-    """What the new process does: ``work`` is what ``render_elsewhere`` sent, the answer goes to the file that it names.
+def render_work(work: Mapping[str, Any]) -> None:
+    """What the new process does: ``work`` is what ``render_in_fresh_process`` sent and names the answer's file.
 
     Everything is rendered twice, and the second time counts: then all is imported, so that the clock can be moved in
     the plugin's own modules, and what is imported late has filled its caches.

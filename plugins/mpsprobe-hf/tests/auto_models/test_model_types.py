@@ -10,9 +10,9 @@ from meta_forward import binds, build_on_meta, run_on_meta
 
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_hf.opennames.checkpoints import CheckpointWorkload
-from mpsprobe_hf.opennames.classes import missing_package, model_types
-from mpsprobe_hf.opennames.model_types import ModelTypeWorkload, load
+from mpsprobe_hf.auto_models.checkpoints import CheckpointWorkload
+from mpsprobe_hf.auto_models.classes import missing_package, model_types
+from mpsprobe_hf.auto_models.model_types import ModelTypeWorkload, load
 
 RUNNABLE = {
     "hf:bert": "BertModel",

@@ -11,27 +11,27 @@ from mpsprobe_devkit.checking.runs import EXITS, HANGS, Ended
 FLOOD_HINT = "Print nothing."
 
 
-def endings(ended: Iterable[Ended], point: FoundPlugin) -> Iterator[Finding]:
+def ended_step_findings(ended: Iterable[Ended], point: FoundPlugin) -> Iterator[Finding]:
     """A finding for each step that the plugin did not end itself."""
-    for one in ended:
-        part, _, name = one.step.partition(":")
+    for step in ended:
+        part, _, name = step.step.partition(":")
         if part == "import":
-            code = {HANGS: "import-hangs", EXITS: "import-exits"}.get(one.how, "import-prints")
-            yield finding(code, f"importing {point.target} {one.detail}", one.where or f"entry point {point.name}")
+            code = {HANGS: "import-hangs", EXITS: "import-exits"}.get(step.how, "import-prints")
+            yield finding(code, f"importing {point.target} {step.detail}", step.where or f"entry point {point.name}")
         elif part == "hook":
-            code = {HANGS: "hook-hangs", EXITS: "hook-exits"}.get(one.how, "hook-prints")
-            yield finding(code, f"{name} {one.detail}", one.where)
+            code = {HANGS: "hook-hangs", EXITS: "hook-exits"}.get(step.how, "hook-prints")
+            yield finding(code, f"{name} {step.detail}", step.where)
         elif part == "contract":
             kind, _, called = name.partition(":")
-            yield finding("contract-hangs", f"the contract of the {kind} '{called}' {one.detail}", one.where)
+            yield finding("contract-hangs", f"the contract of the {kind} '{called}' {step.detail}", step.where)
         else:
             kind, _, called = name.partition(":")
             doing = f"importing {kind}" if part == "target" else f"making the {kind} '{called}'"
-            code = "target-hangs" if one.how == HANGS else "target-exits"
-            yield finding(code, f"{doing} {one.detail}", one.where)
+            code = "target-hangs" if step.how == HANGS else "target-exits"
+            yield finding(code, f"{doing} {step.detail}", step.where)
 
 
-def printings(printed: Mapping[str, tuple[str, int, str]], point: FoundPlugin) -> Iterator[Finding]:
+def output_findings(printed: Mapping[str, tuple[str, int, str]], point: FoundPlugin) -> Iterator[Finding]:
     """A finding for each step of the thin module that printed; what objects print when they are made is their own."""
     for step, (line, size, where) in printed.items():
         part, _, name = step.partition(":")
