@@ -21,8 +21,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.releases import latest
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.releases import torch_releases
 
 WARM_UP = 2
 
@@ -44,7 +44,7 @@ class Scanner:
 
     def __init__(self, phase: str) -> None:
         self.phase = phase
-        self.table = load_table(latest())
+        self.table = load_table(torch_releases()[-1])
         with VirtualDevice(self.table).construction():
             self.run = build(phase)
 

@@ -14,7 +14,7 @@ UNKNOWN = "not known"
 _ENVIRONMENT = ("platform", "torch", "torch_build", "transformers", "torchvision", "python", "mpsprobe")
 _PLAN = ("runner", "compile", "steps", "warmup", "processes")
 _WORKLOAD = ("architecture", "parameters", "optimizer", "grad_accum", "weights")
-_TARGET = ("backend", "torch", "macos", "torchvision")
+_TARGET = ("backend", "torch", "macos")
 Pair = tuple[str, object, object]
 
 

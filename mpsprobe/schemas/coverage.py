@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Record
@@ -44,7 +44,7 @@ class TableProvenance(Record):
 
 
 class Target(Record):
-    """What was judged.
+    """What was judged: a release on MPS.
 
     Attributes:
         backend: what was judged, as the user types it (``mps``, ``xpu``).
@@ -52,19 +52,17 @@ class Target(Record):
         macos_minimum: the oldest macOS that the release runs on.
         macos: the one that was asked for; ``None`` stands for a new one.
         table: the table that was read; ``None`` when the live dispatcher was asked (a build with MPS).
-        torchvision: the release of torchvision whose table was read too.
     """
 
-    backend: str = "mps"
+    backend: Literal["mps"] = "mps"
     torch: str
     macos_minimum: str | None = None
     macos: str | None = None
     table: TableProvenance | None = None
-    torchvision: str | None = None
 
 
 class BackendTarget(Target):
-    """What was judged, on another backend than MPS.
+    """What was judged: a release on another backend than MPS.
 
     Attributes:
         label: the backend as people write it.
@@ -74,11 +72,23 @@ class BackendTarget(Target):
         notes: what is not known of the backend, in sentences.
     """
 
+    backend: str  # type: ignore[assignment]
     label: str
     source: str
     sha256: str | None = None
     variable: str | None = None
     notes: list[str] = []
+
+
+def _class_of(target: Any) -> str:
+    backend = target.get("backend", "mps") if isinstance(target, dict) else getattr(target, "backend", None)
+    return "Target" if backend == "mps" else "BackendTarget"
+
+
+AnyTarget = Annotated[
+    Annotated[Target, Tag("Target")] | Annotated[BackendTarget, Tag("BackendTarget")], Discriminator(_class_of)
+]
+"""What was judged, distinguished by ``backend``: ``mps``, or that of a plugin."""
 
 
 class CoverageSummary(Record):
@@ -89,6 +99,7 @@ class CoverageSummary(Record):
         operators: distinct ones.
         calls_by_verdict: a verdict that does not occur has no entry.
         operators_by_verdict: likewise.
+        native_since: the first release from which on, without a gap up to the newest, all of the workload is native.
         parameters_bytes: memory of the parameters.
     """
 
@@ -96,10 +107,7 @@ class CoverageSummary(Record):
     operators: int = Field(ge=0)
     calls_by_verdict: dict[Verdict, int]
     operators_by_verdict: dict[Verdict, int]
-    native_since: str | None = Field(
-        default=None,
-        description="First release from which every operator that was called here has a native kernel.",
-    )
+    native_since: str | None = None
     parameters_bytes: int | None = None
     advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
 
@@ -116,7 +124,7 @@ class OperatorFinding(Record):
         shapes: of the tensor arguments, as the distinct combinations that occurred, most frequent first.
         modules: where in the model it is called, as paths of modules.
         call_sites: where in the source, as ``file:line``.
-        native_since: the first release from which it has had a native kernel without a gap up to the newest.
+        native_since: the first release from which on, without a gap up to the newest, it is native.
         input_bytes: what its tensor arguments hold, over the whole run.
         output_bytes: what its results hold, over the whole run.
     """
@@ -135,6 +143,7 @@ class OperatorFinding(Record):
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
+    judges: list[str] = Field(default=[], description="Who was asked for the verdict, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     advice: str | None = Field(default=None, description="What the user can do about it.")
 
@@ -293,6 +302,10 @@ class CoverageReport(Record):
         operators: every operator, by verdict.
         not_judged: what has no verdict.
         data_dependence: where the model looked at values that a prediction does not have.
+        first_refused_tensor: where the first tensor of a dtype that the backend does not have (float64) is made.
+        macos_conditions: what needs a newer macOS than the release itself; empty when --macos settles it.
+        advisories: calls whose results are known to be wrong on this release, under some condition.
+        explained: whether --explain asked for the evidence to be shown.
         failure: set if the run ended with an exception; the report ends there.
     """
 
@@ -300,22 +313,16 @@ class CoverageReport(Record):
     schema_version: Literal[1] = 1
     method: Method
     workload: WorkloadInfo
-    target: BackendTarget | Target
+    target: AnyTarget
     environment: Environment
     summary: CoverageSummary
     operators: list[OperatorFinding]
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
-    first_refused_tensor: RefusedTensor | None = Field(
-        default=None, description="Where the first tensor of a dtype that MPS does not have (float64) is made."
-    )
-    macos_conditions: list[MacosCondition] = Field(
-        default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
-    )
-    advisories: list[AdvisoryMatch] = Field(
-        default=[], description="Calls whose results are known to be wrong on this release, under some condition."
-    )
-    explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
+    first_refused_tensor: RefusedTensor | None = None
+    macos_conditions: list[MacosCondition] = []
+    advisories: list[AdvisoryMatch] = []
+    explained: bool = False
     failure: RunFailure | None = None
 
 
@@ -329,7 +336,7 @@ class MatrixCell(Record):
         failure: set if this run ended with an exception.
     """
 
-    target: BackendTarget | Target
+    target: AnyTarget
     summary: CoverageSummary
     findings: dict[str, Verdict] = {}
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
@@ -343,11 +350,12 @@ class MatrixReport(Record):
         method: how the verdicts were found.
         workload: what was run.
         environment: where it was traced.
-        native_since: the first release from which the whole workload is native without a gap up to the newest,
-            found by tracing each release.
+        native_since: the first of ``releases`` from which on, without a gap up to the newest, all of it is native.
         releases: one for each, oldest first.
+        operators: the findings of the newest release.
         not_judged: of the newest release.
         data_dependence: of the newest release.
+        advisories: each advisory of a release once, with the calls of the newest release that it is about.
     """
 
     kind: Literal["coverage-matrix"] = "coverage-matrix"
@@ -357,10 +365,7 @@ class MatrixReport(Record):
     environment: Environment
     native_since: str | None
     releases: list[MatrixCell]
-    operators: list[OperatorFinding] = Field(description="The findings of the newest release.")
+    operators: list[OperatorFinding]
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
-    advisories: list[AdvisoryMatch] = Field(
-        default=[],
-        description="Each advisory of a release once, with the calls of the newest release that it is about.",
-    )
+    advisories: list[AdvisoryMatch] = []

@@ -274,7 +274,7 @@ class FallbackCost(Record):
         verdict: why it leaves MPS.
         duration_ns: in one step, where it was observed.
         bytes: what is copied to the CPU and back in one step.
-        native_since: the first release from which it has a native kernel.
+        native_since: the first release from which on, without a gap up to the newest, it is native.
     """
 
     operator: str

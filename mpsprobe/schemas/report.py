@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import get_args
 
 from pydantic import ValidationError
 
@@ -33,12 +34,7 @@ KnownReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport
 Report = KnownReport | UnknownReport
 """What everything before produces and everything after reads."""
 
-KINDS: dict[str, type[KnownReport]] = {
-    "coverage": CoverageReport,
-    "coverage-matrix": MatrixReport,
-    "profile": ProfileReport,
-    "comparison": ComparisonReport,
-}
+KINDS: dict[str, type[KnownReport]] = {one.model_fields["kind"].default: one for one in get_args(KnownReport)}
 """The schema of each kind, by the ``kind`` in the document."""
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
 """What errors say to somebody who gave another file."""

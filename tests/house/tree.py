@@ -37,7 +37,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported(path: Path, package: str) -> Iterator[str]:
-    """Every module of ``package`` that ``path`` imports, anywhere in it: at its top, in a function, for types only.
+    """Every module of ``package`` that ``path`` imports, anywhere in it: in a function, for types only, by its name.
 
     ``from package import name`` gives ``package.name`` where that is a module, else ``package``.
     """
@@ -54,6 +54,8 @@ def _all_imported(path: Path) -> list[str]:
             assert node.level == 0, f"{shown(path)}:{node.lineno} imports relatively"
             base = node.module or ""
             names += [f"{base}.{alias.name}" if _is_module(base, alias.name) else base for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names += [name.value for name in node.args[:1] if isinstance(name, ast.Constant)]
     return names
 
 

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import (
+    BackendTarget,
     ComparisonReport,
     CoverageReport,
     MatrixReport,
     ProfileReport,
     Report,
+    Target,
     UnknownReport,
     read_report,
 )
@@ -151,3 +154,41 @@ def test_samples_cover_every_field() -> None:
     for model in (CoverageReport, MatrixReport, ProfileReport, ComparisonReport):
         sample = samples[model.model_fields["kind"].default]
         assert set(model.model_fields) == set(sample.model_fields_set) | {"kind", "schema_version"}
+
+
+XPU = {"backend": "xpu", "label": "XPU", "torch": "2.13.0", "source": "a yaml (mpsprobe-xpu 0.1)"}
+
+
+@pytest.mark.parametrize(
+    ("target", "field"),
+    [
+        ({key: value for key, value in XPU.items() if key != "source"}, "target.source"),
+        ({**XPU, "label": 1}, "target.label"),
+        ({**XPU, "backend": 1}, "target.backend"),
+        ({**XPU, "backend": "mps", "torch": None}, "target.torch"),
+        ({"backend": None, "torch": "2.13.0"}, "target.backend"),
+        ({}, "target.torch"),
+        ("xpu", "target"),
+        (["xpu"], "target"),
+        (None, "target"),
+    ],
+)
+def test_an_error_names_the_field_of_a_target(target: Any, field: str) -> None:
+    for kind in ("coverage", "coverage-matrix"):
+        data = sample_reports()[kind].model_dump(mode="json")
+        cell = data if kind == "coverage" else data["releases"][1]
+        cell["target"] = target
+        with pytest.raises(ReportError) as caught:
+            parse_report(json.dumps(data))
+        where = field if kind == "coverage" else f"releases.1.{field}"
+        assert f"damaged at '{where}'" in caught.value.message
+
+
+def test_the_backend_says_which_target_it_is() -> None:
+    data = sample_coverage_report().model_dump(mode="json")
+    of_before = {key: value for key, value in data["target"].items() if key != "backend"}  # without a word of backends
+    for target, expected in ((XPU, BackendTarget), (of_before, Target), (data["target"], Target)):
+        report = parse_report(json.dumps({**data, "target": target}))
+        assert isinstance(report, CoverageReport) and type(report.target) is expected
+    with pytest.raises(ValidationError, match="backend"):
+        Target(backend="xpu", torch="2.13.0")

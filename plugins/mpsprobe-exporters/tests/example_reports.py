@@ -133,9 +133,9 @@ def failed() -> CoverageReport:
 
 def explained() -> CoverageReport:
     """``--explain``, with a tensor that MPS cannot hold and each kind of evidence."""
-    wide = {"dtypes": ["float64"], "reason": "a float64 tensor: MPS has no 64-bit floating point"}
+    wide = {"dtypes": ["float64"], "native_since": None, "reason": "a float64 tensor: MPS has no 64-bit floating point"}
     operators = [
-        finding("aten::mul.Tensor", "unsupported", source="dtype", evidence="float64", native_since=None, **wide),
+        finding("aten::mul.Tensor", "unsupported", source="dtype", evidence="float64", judges=["dtype"], **wide),
         finding(
             "aten::linalg_lu_factor_ex.out",
             "unsupported",
@@ -143,6 +143,7 @@ def explained() -> CoverageReport:
             reason="LU factorisation of complex matrices",
             source="message",
             evidence="linalg.lu_factor(): MPS doesn't support complex types.",
+            judges=["dtype", "guard"],
         ),
         finding("aten::copy_", source="branch", evidence="the call goes to MPS by the type of its device"),
         finding("aten::linear", source="registration", evidence="a kernel is registered under MPS"),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
-from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_tables.expectations import (
     DATA,
     MAGIC,
@@ -115,14 +115,14 @@ def test_expectations_come_back_from_their_difference(made: Expectations, base: 
 def test_a_damaged_byte_is_told(made: Expectations, position: int, change: int) -> None:
     data = bytearray(encode(made, None))
     data[position % len(data)] ^= change
-    with pytest.raises(TableError, match="the expectations x are damaged"):
+    with pytest.raises(TableError, match="the data file x is damaged"):
         decode(bytes(data), "x", None)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"base": null, "sections": 1}', b"\xff", b'{"base": "2.8.0"}'])
 def test_a_file_with_the_right_checksum_and_other_content_is_told(body: bytes) -> None:
     data = f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
-    with pytest.raises(TableError, match="the expectations x"):
+    with pytest.raises(TableError, match="the data file x"):
         decode(data, "x", None)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe.declarations import DoctorFinding
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
-from mpsprobe_coverage.kernels.store import load_table
 
 MACOS = re.compile(r"macos-(\d+(?:\.\d+)*)")
 

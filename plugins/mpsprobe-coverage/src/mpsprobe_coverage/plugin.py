@@ -25,7 +25,7 @@ def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
     return [
         KernelTablesDeclaration(
             name="mps",
-            target="mpsprobe_coverage.kernels.own:MpsTables",
+            target="mpsprobe_coverage.kernels.mps:MpsTables",
             summary="Apple GPUs, from the macOS wheels of every release since 1.12.0.",
         )
     ]

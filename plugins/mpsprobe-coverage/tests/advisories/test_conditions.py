@@ -18,7 +18,7 @@ from mpsprobe_coverage.advisories.conditions import (
     matches,
 )
 from mpsprobe_coverage.advisories.model import Advisory
-from mpsprobe_coverage.device.refusals.call import Call
+from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.device.tensor import spec_of
 
 OTHERS = {

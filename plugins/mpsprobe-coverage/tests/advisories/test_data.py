@@ -11,10 +11,10 @@ from packaging.version import Version
 
 from mpsprobe_coverage.advisories.model import SUBJECT, Advisory, Condition
 from mpsprobe_coverage.advisories.store import all_advisories, data_folder
-from mpsprobe_coverage.device.plan import operator_name
+from mpsprobe_coverage.calls.keys import operator_name
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.names import resolve_operators
 from mpsprobe_coverage.kernels.releases import torch_releases
-from mpsprobe_coverage.kernels.store import load_table
 
 ADVISORIES = all_advisories()
 every_advisory = pytest.mark.parametrize("advisory", ADVISORIES, ids=lambda one: one.id)
@@ -49,8 +49,9 @@ def test_identifiers_are_unique_and_in_one_file_each() -> None:
 
 @every_advisory
 def test_operators_are_those_of_the_tables_and_native_where_they_are_wrong(advisory: Advisory) -> None:
-    assert resolve_operators([f"{name}.default" if name.count(".") == 0 else name for name in advisory.operators])
-    assert resolve_operators(advisory.reached_from) or not advisory.reached_from
+    names = [f"{name}.default" if name.count(".") == 0 else name for name in advisory.operators]
+    assert resolve_operators(names, MPS_FAMILY.operators)
+    assert resolve_operators(advisory.reached_from, MPS_FAMILY.operators) or not advisory.reached_from
     concerned = [one for one in torch_releases() if advisory.affects(one, load_table(one).macos_minimum)]
     first = advisory.torch.since or next(iter(advisory.torch.seen), concerned[-1])
     for release in (first, concerned[-1]):

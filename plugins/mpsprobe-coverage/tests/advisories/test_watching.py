@@ -8,10 +8,9 @@ import pytest
 import torch
 from made_workloads import calling, scan
 
-from mpsprobe_coverage.advisories import conditions
-from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device import VirtualDevice, watching
 from mpsprobe_coverage.device.watching import Watching
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 
 aten = torch.ops.aten
 
@@ -25,13 +24,13 @@ def test_only_operators_that_an_advisory_of_the_release_names_are_watched() -> N
 
 def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    real = conditions.matches
+    real = watching.matches
 
     def counted(advisory: Any, call: Any, phase: str) -> bool:
         looked.append(advisory.id)
         return real(advisory, call, phase)
 
-    monkeypatch.setattr(conditions, "matches", counted)
+    monkeypatch.setattr(watching, "matches", counted)
 
     def run(x: torch.Tensor) -> Any:
         for _ in range(5):

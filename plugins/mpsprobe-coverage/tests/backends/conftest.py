@@ -28,7 +28,8 @@ PLUGIN = """
 def _made_tables_are_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
     from made_backend import RELEASE
 
-    monkeypatch.setattr("mpsprobe_coverage.kernels.backends.installed_release", lambda: RELEASE)
+    for module in ("backends", "table"):
+        monkeypatch.setattr(f"mpsprobe_coverage.kernels.{module}.installed_release", lambda: RELEASE)
 
 
 @pytest.fixture

@@ -12,14 +12,15 @@ from made_backend import RELEASE, XPU, Made
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
 from mpsprobe.protocols import Backend, BackendKernels
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.backends import BackendTables, backend_tables
+from mpsprobe_coverage.kernels.backends import PluginFamily, family_named
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 
 OWNER = "mpsprobe-made 1.0"
 
 
 def load(tables: Any) -> Any:
     """Its table of the one release."""
-    return BackendTables("made", OWNER, tables).load(RELEASE)
+    return PluginFamily("made", OWNER, tables).load(RELEASE)
 
 
 class Answers(Made):
@@ -121,11 +122,11 @@ def test_an_error_on_purpose_reaches_the_user() -> None:
 @pytest.mark.parametrize("releases", [[], (), None, "2.13.0", [2.13], ["newest"], ["2.13.0\n"], ["2.13.0+cpu"], {"a"}])
 def test_releases(releases: Any) -> None:
     with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0"):
-        assert BackendTables("made", OWNER, Answers(releases=releases)).releases
+        assert PluginFamily("made", OWNER, Answers(releases=releases)).releases
 
 
 def test_a_release_of_which_nothing_is_known() -> None:
-    tables = BackendTables("made", OWNER, Answers(BackendKernels("9.9.9", {"XPU": ["aten::mm"]}, "x"), ["9.9.9"]))
+    tables = PluginFamily("made", OWNER, Answers(BackendKernels("9.9.9", {"XPU": ["aten::mm"]}, "x"), ["9.9.9"]))
     with pytest.raises(TableError, match=r"9\.9\.9, whose operators are not known"):
         tables.load("9.9.9")
 
@@ -134,7 +135,7 @@ def test_a_release_of_which_nothing_is_known() -> None:
 def test_routes(routes: Any) -> None:
     made = Made()
     made.routes = lambda release: routes  # type: ignore[attr-defined]
-    tables = BackendTables("made", OWNER, made)
+    tables = PluginFamily("made", OWNER, made)
     with pytest.raises(PluginError, match=r"routes|route of"):
         tables.routes(RELEASE)
 
@@ -151,9 +152,8 @@ def test_a_device_that_torch_does_not_have(backend: Backend) -> None:
 
 
 def test_a_dtype_that_torch_does_not_have() -> None:
-    table = load(Made(refused_dtypes={"float128": "none"}))
-    with pytest.raises(PluginError, match=r"float128.*does not have|refuses the dtype 'float128'"):
-        VirtualDevice(table)
+    with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0.* refuses the dtype 'float128', which torch does not"):
+        VirtualDevice(load(Made(refused_dtypes={"float128": "none"})))
 
 
 def test_what_a_plugin_prints_does_not_reach_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,22 +169,22 @@ def test_what_a_plugin_prints_does_not_reach_standard_output(capsys: pytest.Capt
 
 def test_names(bring: Any) -> None:
     bring(Made(), "xpu-like")
-    assert backend_tables("mps") is None
-    found = backend_tables("xpu-like")
-    assert found is not None and found.owner == OWNER
+    assert family_named("mps") is MPS_FAMILY
+    found = family_named("xpu-like")
+    assert found.owner == OWNER
     with pytest.raises(UnknownName, match="did you mean 'xpu-like'") as caught:
-        backend_tables("xpu-lik")
+        family_named("xpu-lik")
     assert "come with a plugin" in (caught.value.hint or "")
     with pytest.raises(UnknownName):
-        backend_tables("x" * 5000 + "\n<script>")
+        family_named("x" * 5000 + "\n<script>")
 
 
 def test_a_target_that_is_no_kernel_tables(bring: Any) -> None:
     bring(object())
     with pytest.raises(MpsprobeError, match="not a KernelTables"):
-        backend_tables("made")
+        family_named("made")
 
 
 def test_nobody_takes_mps_away(bring: Any) -> None:
     bring(Made(), "mps")
-    assert backend_tables("mps") is None
+    assert family_named("mps") is MPS_FAMILY

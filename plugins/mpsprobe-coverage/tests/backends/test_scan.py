@@ -16,7 +16,7 @@ from mpsprobe.protocols import Backend, RunOptions, TorchRun
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import MPS, stands_for
-from mpsprobe_coverage.kernels.backends import backend_tables
+from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 from mpsprobe_devkit.testing import FakeProgress
 
@@ -97,7 +97,7 @@ def test_dtypes_are_refused_by_what_the_plugin_says(bring: Any) -> None:
     report = scanned(doubled)
     [finding, *_] = [one for one in report.operators if one.verdict == "unsupported"]
     assert finding.reason == "a float64 tensor: the chip has none"
-    assert "another dtype" in finding.advice
+    assert "Use float32" in finding.advice
 
 
 class _Convolves(torch.nn.Module):
@@ -120,18 +120,23 @@ def test_convolutions_are_those_that_backends_override(bring: Any, backend: Back
 
 
 @pytest.mark.parametrize(
-    ("backend", "more", "operator", "verdict"),
+    ("backend", "more", "operator", "judgement", "says"),
     [
-        (XPU, (), "aten::copy_", "native"),
-        (OWN, (), "aten::_copy_from", "missing"),
-        (OWN, ("aten::_copy_from",), "aten::_copy_from", "native"),
-        (OWN, ("aten::copy_",), "aten::copy_", "native"),
+        (XPU, (), "aten::copy_", ("native", "branch"), "goes to XPU by the type of its device"),
+        # A device that `copy_` does not name: the composite kernel calls `_copy_from`.
+        (OWN, (), "aten::_copy_from", ("missing", "registration"), "no kernel under PrivateUse1"),
+        (OWN, ("aten::_copy_from",), "aten::_copy_from", ("native", "registration"), "the table of Own chip has it"),
+        (OWN, ("aten::copy_",), "aten::copy_", ("native", "registration"), "the table of Own chip has it"),
     ],
 )
-def test_copies(bring: Any, backend: Backend, more: tuple[str, ...], operator: str, verdict: str) -> None:
+def test_copies(
+    bring: Any, backend: Backend, more: tuple[str, ...], operator: str, judgement: tuple[str, str], says: str
+) -> None:
     bring(Made(backend, [*BASIC, *more]))
-    found = verdicts(scanned(calling(lambda y: y.clone().copy_(y))))
-    assert found[operator] == verdict
+    report = scanned(calling(lambda y: y.clone().copy_(y)))
+    [finding] = [one for one in report.operators if one.operator == operator]
+    assert (finding.verdict, finding.source) == judgement
+    assert says in finding.evidence
 
 
 class _Attends(torch.nn.Module):
@@ -194,7 +199,7 @@ def test_a_version_of_macos_says_nothing(bring: Any) -> None:
 
 def test_the_process_is_as_before(bring: Any) -> None:
     bring(Made())
-    tables = backend_tables("made")
+    tables = family_named("made")
     assert tables is not None
     with VirtualDevice(tables.load(RELEASE)) as device, device.recording("forward"):
         made = torch.ones(3, device="xpu")
@@ -212,7 +217,7 @@ def test_the_process_is_as_before(bring: Any) -> None:
 
 def test_a_backend_without_a_module_gets_one_for_as_long_as_the_device_is_open(bring: Any) -> None:
     bring(Made(OWN))
-    tables = backend_tables("made")
+    tables = family_named("made")
     assert tables is not None
     with VirtualDevice(tables.load(RELEASE)):
         assert torch.get_device_module("privateuseone").is_available()

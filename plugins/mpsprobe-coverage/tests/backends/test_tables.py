@@ -9,22 +9,21 @@ from made_backend import OWN, RELEASE, XPU, Made
 
 from mpsprobe.errors import UnknownName
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
-from mpsprobe_coverage.kernels.backends import OVERRIDEABLE, BackendTables
-from mpsprobe_coverage.kernels.own import MpsTables, OwnTables
-from mpsprobe_coverage.kernels.store import load_table
-from mpsprobe_coverage.kernels.table import TENSOR_KEYS
+from mpsprobe_coverage.kernels.backends import OVERRIDEABLE, PluginFamily
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, MpsTables, load_table
+from mpsprobe_coverage.kernels.table import tensor_keys
 
 
 def made(backend: Backend = XPU, kernels: Any = ("aten::mm",), **more: Any) -> Any:
     """The table of a backend."""
-    return BackendTables("made", "mpsprobe-made 1.0", Made(backend, kernels, **more)).load(RELEASE)
+    return PluginFamily("made", "mpsprobe-made 1.0", Made(backend, kernels, **more)).load(RELEASE)
 
 
 @pytest.mark.parametrize("release", ["1.12.0", "2.6.0", "2.13.0", "2.15.0"])
 def test_our_own_tables_say_the_same_when_a_plugin_brings_them(release: str) -> None:
-    own, brought = load_table(release), BackendTables("mps", "ours", MpsTables()).load(release)
+    own, brought = load_table(release), PluginFamily("mps", "ours", MpsTables()).load(release)
     names = own.operators - OVERRIDEABLE  # MPS never calls them
-    for key in TENSOR_KEYS:
+    for key in tensor_keys():
         assert {name: own.verdict(name, key) for name in names} == {name: brought.verdict(name, key) for name in names}
     assert isinstance(MpsTables(), KernelTables)
 
@@ -92,7 +91,7 @@ class Several(Made):
 
 
 def test_history() -> None:
-    tables = BackendTables("made", "mpsprobe-made 1.0", Several())
+    tables = PluginFamily("made", "mpsprobe-made 1.0", Several())
     assert tables.releases == ("2.9.1", "2.13.0")
     assert tables.history("aten::bmm.out") == (("2.9.1", "missing"), ("2.13.0", "native"))
     assert tables.native_since("aten::bmm.out") == "2.13.0"
@@ -112,14 +111,14 @@ def test_installed_is_the_dispatcher_if_the_plugin_asks_it() -> None:
             return answer
 
     answer: BackendKernels | None = BackendKernels(RELEASE, {"XPU": ["aten::bmm.out"]}, "the dispatcher")
-    tables = BackendTables("made", "mpsprobe-made 1.0", Asking(kernels=["aten::mm"]))
+    tables = PluginFamily("made", "mpsprobe-made 1.0", Asking(kernels=["aten::mm"]))
     assert tables.target("installed").native == {"aten::bmm.out"}
     answer = None
     assert tables.target("installed").native == {"aten::mm"}
 
 
 def test_ours_answer_the_same_questions() -> None:
-    ours = OwnTables()
+    ours = MPS_FAMILY
     assert ours.history("aten::mm")[-1] == (ours.releases[-1], "native")
     assert ours.load("2.13.0") is load_table("2.13.0") is ours.target("2.13.0")
     assert ours.native_since("aten::linalg_qr.out") == "2.12.0"

@@ -127,6 +127,13 @@ def test_exit_codes(folder: Path, arguments: list[str], code: int) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_explain_names_the_judges_that_were_asked(folder: Path) -> None:
+    text = " ".join(_coverage(folder, "models.py:late", "--torch", "1.13.1", "--explain").stdout.split())
+    assert "no kernel under MPS and no composite one in the library (asked: dtype, fallback, registration)" in text
+    assert "a kernel is registered under MPS (asked: dtype, registration)" in text
+    assert "asked" not in _coverage(folder, "models.py:late", "--torch", "1.13.1").stdout
+
+
 def test_every_release_at_once(folder: Path) -> None:
     report = _coverage(folder, "models.py:late", "--torch", "all", "--format", "json").json()
     assert report["kind"] == "coverage-matrix" and report["native_since"] == "2.0.0"

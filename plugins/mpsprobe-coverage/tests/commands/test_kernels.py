@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe_coverage.commands.kernels import kernels
-from mpsprobe_coverage.kernels.releases import latest, torch_releases
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_devkit.testing.commands import command_environment, command_path, run_cli
 
 
@@ -120,7 +120,7 @@ def test_diff() -> None:
     text = _text("diff", "2.14.0", "2.15.0")
     assert "macOS needed: 14.0 → 15.0" in text
     assert ["aten::take.out", "missing", "native"] in [line.split() for line in text.splitlines()]
-    assert "no difference" in _text("diff", "latest", latest())
+    assert "no difference" in _text("diff", "latest", torch_releases()[-1])
 
 
 @pytest.mark.parametrize(

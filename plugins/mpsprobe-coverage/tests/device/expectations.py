@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 
 TORCH_2_6 = torch.__version__.startswith("2.6.")
 """Whether the oldest torch that may trace does: what it cannot do is said where it is tested."""
@@ -102,9 +102,9 @@ def called(recorder: Recorder, phase: str) -> Counter[str]:
     for record in recorder.calls():
         if record.phase != phase:
             continue
-        if record.operator in FREE and record.verdict == "native":
+        if record.operator in FREE and record.judgement.verdict == "native":
             continue
-        counts[f"{record.verdict}:{SAME.get(record.operator, record.operator)}"] += record.calls
+        counts[f"{record.judgement.verdict}:{SAME.get(record.operator, record.operator)}"] += record.calls
     return counts
 
 

@@ -34,8 +34,8 @@ def registered():
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devkit.testing import FakeProgress
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.live import installed_table
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 before = registered()
 found = {}
@@ -50,7 +50,7 @@ with VirtualDevice(load_table("2.13.0")) as device:
     with device.recording("backward"):
         loss.backward()
     found["gradient"] = list(layer.weight.grad.shape)
-    found["calls"] = {r.operator: r.verdict for r in device.recorder.calls()}
+    found["calls"] = {r.operator: r.judgement.verdict for r in device.recorder.calls()}
 found["left"] = sorted(set(registered()) ^ set(before))
 """
 
@@ -70,7 +70,8 @@ def scan(release):
     }
 
 found["installed"], found["2.13.0"] = scan("installed"), scan("2.13.0")
-found["live"] = {name: installed_table().verdict("aten::" + name) for name in ("linear", "sin", "tanh.out", "nonzero")}
+live = MPS_FAMILY.installed()
+found["live"] = {name: live.verdict("aten::" + name) for name in ("linear", "sin", "tanh.out", "nonzero")}
 """
 
 

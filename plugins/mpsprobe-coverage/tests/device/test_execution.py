@@ -11,7 +11,7 @@ from torch.fx.immutable_collections import immutable_list
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import mapped, spec_of
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 
 SCALARS: dict[str, Callable[[Any], Any]] = {
     "copysign": lambda x: torch.copysign(x, -3.14),
@@ -53,7 +53,7 @@ def test_a_dtype_that_only_mps_computes_has_a_result(device: VirtualDevice, name
     with device.recording("forward"):
         made = run(values.to(dtype).to("mps"))
     assert (tuple(made.shape), made.stride(), made.dtype) == (tuple(run(values).shape), run(values).stride(), dtype)
-    assert "native" in {r.verdict for r in device.recorder.calls()}
+    assert "native" in {r.judgement.verdict for r in device.recorder.calls()}
 
 
 REFUSED_EVERYWHERE: dict[str, Callable[[Any], Any]] = {
@@ -80,7 +80,7 @@ def test_an_output_argument_keeps_its_dtype_and_gets_the_size(device: VirtualDev
 
 def test_unique_values_of_a_dtype_that_the_cpu_lacks(device: VirtualDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values, where a kernel has no code for the dtype, are those of float32, in the dtype of the call."""
-    from mpsprobe_coverage.device.values import _on_the_cpu
+    from mpsprobe_coverage.device.data_dependent import _on_the_cpu
 
     def only_float32(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype is not torch.float32:
@@ -96,7 +96,7 @@ def test_statistics_of_an_empty_batch(release: str, float64: bool) -> None:
     """``_batch_norm_impl_index`` makes them in the dtype to accumulate in, float32 on MPS from 2.5 on."""
     with VirtualDevice(load_table(release)) as device, device.recording("forward"):
         _F.batch_norm(torch.empty(0, 3, device="mps"), None, None, training=True)
-    refused = [r.operator for r in device.recorder.calls() if r.verdict == "unsupported"]
+    refused = [r.operator for r in device.recorder.calls() if r.judgement.verdict == "unsupported"]
     assert bool(refused) is float64
 
 
@@ -109,7 +109,7 @@ def test_the_gradient_of_renorm(release: str, float64: bool) -> None:
         with device.recording("backward"):
             (grad,) = torch.autograd.grad(made.sum(), x)
     assert (tuple(grad.shape), grad.dtype) == ((3, 4), torch.float32)
-    assert bool([r for r in device.recorder.calls() if r.verdict == "unsupported"]) is float64
+    assert bool([r for r in device.recorder.calls() if r.judgement.verdict == "unsupported"]) is float64
 
 
 class _Pair(NamedTuple):
@@ -135,7 +135,7 @@ def test_what_is_remembered_of_calls_holds_for_every_release() -> None:
                 _F.avg_pool2d(x[0], 2)
                 for _ in range(2):
                     torch.cumsum(x, 0)
-        return {(r.operator, r.verdict, r.reason) for r in device.recorder.calls()}
+        return {(r.operator, r.judgement.verdict, r.judgement.reason) for r in device.recorder.calls()}
 
     shared: dict[Any, Any] = {}
     releases = ("2.2.2", "1.13.1", "2.13.0", "2.2.2")

@@ -30,7 +30,7 @@ def test_a_generator_of_the_device_draws(device: VirtualDevice, draw: str, where
     with device.recording("forward"):
         made = _DRAWS[draw](generator)
     assert made.device.type == "mps"
-    assert {r.verdict for r in device.recorder.calls()} == {"native"}
+    assert {r.judgement.verdict for r in device.recorder.calls()} == {"native"}
 
 
 def test_a_generator_of_the_cpu_stays_one(device: VirtualDevice) -> None:

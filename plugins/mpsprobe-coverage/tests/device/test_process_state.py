@@ -13,7 +13,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 
 _KEYS = ("MPS", "AutogradMPS", "AutocastMPS")
 _OWNERS: list[Any] = [

@@ -67,7 +67,9 @@ def test_numpy_refuses_as_on_a_mac(device: VirtualDevice) -> None:
 def test_copies_between_devices_are_recorded_as_copies(device: VirtualDevice) -> None:
     with device.recording("forward"):
         torch.ones(4).to("mps").cpu()
-    assert [(r.operator, r.verdict, r.calls) for r in device.recorder.calls()] == [("aten::copy_", "native", 2)]
+    assert [(r.operator, r.judgement.verdict, r.calls) for r in device.recorder.calls()] == [
+        ("aten::copy_", "native", 2)
+    ]
 
 
 def test_data_can_be_read_and_replaced(device: VirtualDevice) -> None:

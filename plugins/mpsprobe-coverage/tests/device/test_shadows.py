@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import spec_of, undispatched, virtual_tensor
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 
 
 def _unknown(*shape: int) -> torch.Tensor:

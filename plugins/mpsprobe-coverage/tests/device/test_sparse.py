@@ -12,7 +12,7 @@ from expectations import TORCH_2_6, called
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import spec_of
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_moving_one_needs_the_sparse_key(release: str, name: str, verdict: str) 
     real = MAKE[name]()
     with VirtualDevice(load_table(release)) as device, device.recording("forward"):
         real.to("mps")
-    assert [(r.operator, r.verdict) for r in device.recorder.calls()] == [("aten::copy_", verdict)]
+    assert [(r.operator, r.judgement.verdict) for r in device.recorder.calls()] == [("aten::copy_", verdict)]
 
 
 CALLS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -76,7 +76,7 @@ def test_operators_are_judged_under_the_key_of_the_layout(device: VirtualDevice,
         made = run(device.move(real), device.move(dense))
     assert (made.layout, tuple(made.shape)) == (run(real, dense).layout, tuple(run(real, dense).shape))
     verdict, _, operator = (with_coo if layout == "coo" else with_csr).partition(":")
-    assert (verdict, f"aten::{operator}") in [(r.verdict, r.operator) for r in device.recorder.calls()]
+    assert (verdict, f"aten::{operator}") in [(r.judgement.verdict, r.operator) for r in device.recorder.calls()]
 
 
 def test_sampled_products_have_no_kernel(device: VirtualDevice) -> None:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe_coverage.kernels.difference import Change, compare
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
-from mpsprobe_coverage.kernels.store import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 
 
 def _table(release: str, **labels: str) -> KernelTable:
     found = {f"aten::{name}": frozenset(joined.split()) for name, joined in labels.items()}
-    return KernelTable(release, "torch", "", "", None, "13.0", "", found)
+    return KernelTable(MPS_FAMILY, release, found, macos_minimum="13.0")
 
 
 def test_every_way_to_change() -> None:

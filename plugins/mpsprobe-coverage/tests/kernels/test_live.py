@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from mpsprobe.errors import MissingPackage, UnknownName
-from mpsprobe_coverage.kernels import live
-from mpsprobe_coverage.kernels.live import installed_release, live_table, origin_of, target_table
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels import live, releases, table
+from mpsprobe_coverage.kernels.live import origin_of
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, live_table, load_table
+from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import DEFINED, EXPLICIT, IMPLICIT, NON_FUNCTIONAL
 
 DUMP = """\
@@ -26,7 +27,7 @@ CompositeImplicitAutograd[alias]: registered at /b/RegisterCompositeImplicitAuto
 """
 REGISTER_FOR_MPS = """
 import json, torch
-from mpsprobe_coverage.kernels.live import live_table
+from mpsprobe_coverage.kernels.mps import live_table
 library = torch.library.Library("aten", "IMPL", "MPS")
 library.impl("linalg_qr.out", lambda *arguments, **keywords: None)
 table = live_table()
@@ -83,30 +84,30 @@ def test_the_shipped_table_has_the_operators_and_composite_kernels_of_this_torch
 
 def test_installed_means_the_table_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "has_mps_build", lambda: False)
-    monkeypatch.setattr(live, "installed_release", lambda: "2.6.0")
-    assert target_table("installed") is load_table("2.6.0")
-    assert target_table("2.6") is load_table("2.6.0")
+    monkeypatch.setattr(table, "installed_release", lambda: "2.6.0")
+    assert MPS_FAMILY.target("installed") is load_table("2.6.0")
+    assert MPS_FAMILY.target("2.6") is load_table("2.6.0")
 
 
 def test_installed_means_the_dispatcher_on_a_build_with_mps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "has_mps_build", lambda: True)
-    table = target_table("installed")
+    table = MPS_FAMILY.target("installed")
     assert (table.wheel, table.release) == ("", installed_release())
 
 
 def test_an_installed_release_without_a_table_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "has_mps_build", lambda: False)
-    monkeypatch.setattr(live, "installed_release", lambda: "9.9.0")
+    monkeypatch.setattr(table, "installed_release", lambda: "9.9.0")
     with pytest.raises(UnknownName) as caught:
-        target_table("installed")
+        MPS_FAMILY.target("installed")
     assert "--torch latest" in str(caught.value.hint)
 
 
 def test_no_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(name: str) -> str:
-        raise live.importlib.metadata.PackageNotFoundError(name)
+        raise releases.importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(live.importlib.metadata, "version", nothing)
+    monkeypatch.setattr(releases.importlib.metadata, "version", nothing)
     with pytest.raises(MissingPackage):
         installed_release()
 

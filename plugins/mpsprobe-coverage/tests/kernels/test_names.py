@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import UnknownName
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.names import resolve_operators
-from mpsprobe_coverage.kernels.store import all_operators
 
-OPERATORS = sorted(all_operators())
+OPERATORS = sorted(MPS_FAMILY.operators)
 
 
 @pytest.mark.parametrize(
@@ -18,34 +18,34 @@ OPERATORS = sorted(all_operators())
     ["aten::linalg_qr.out", "linalg_qr.out", "aten.linalg_qr.out", "torch.ops.aten.linalg_qr.out", " linalg_qr.out "],
 )
 def test_one_overload(text: str) -> None:
-    assert resolve_operators([text]) == ["aten::linalg_qr.out"]
+    assert resolve_operators([text], MPS_FAMILY.operators) == ["aten::linalg_qr.out"]
 
 
 @pytest.mark.parametrize(
     "text", ["aten::linalg_qr", "linalg_qr", "torch.linalg_qr", "torch.linalg.qr", "aten.linalg_qr"]
 )
 def test_a_name_without_an_overload_means_all_of_them(text: str) -> None:
-    assert resolve_operators([text]) == ["aten::linalg_qr", "aten::linalg_qr.out"]
+    assert resolve_operators([text], MPS_FAMILY.operators) == ["aten::linalg_qr", "aten::linalg_qr.out"]
 
 
 def test_the_overload_without_a_name_can_be_named() -> None:
-    assert resolve_operators(["aten::abs.default"]) == ["aten::abs"]
-    assert resolve_operators(["abs.default", "abs"]) == ["aten::abs", "aten::abs.out"]
+    assert resolve_operators(["aten::abs.default"], MPS_FAMILY.operators) == ["aten::abs"]
+    assert resolve_operators(["abs.default", "abs"], MPS_FAMILY.operators) == ["aten::abs", "aten::abs.out"]
 
 
 def test_a_name_may_only_have_named_overloads() -> None:
-    assert "aten::add.Tensor" in resolve_operators(["torch.add"])
+    assert "aten::add.Tensor" in resolve_operators(["torch.add"], MPS_FAMILY.operators)
 
 
 @pytest.mark.parametrize("text", ["torchvision::nms", "torchvision.ops.nms", "nms"])
 def test_operators_of_torchvision(text: str) -> None:
-    assert resolve_operators([text]) == ["torchvision::nms"]
+    assert resolve_operators([text], MPS_FAMILY.operators) == ["torchvision::nms"]
 
 
 def test_methods_and_functions() -> None:
-    assert resolve_operators(["torch.Tensor.abs_"]) == ["aten::abs_"]
-    assert "aten::relu" in resolve_operators(["torch.nn.functional.relu"])
-    assert "aten::fft_fft" in resolve_operators(["torch.fft.fft"])
+    assert resolve_operators(["torch.Tensor.abs_"], MPS_FAMILY.operators) == ["aten::abs_"]
+    assert "aten::relu" in resolve_operators(["torch.nn.functional.relu"], MPS_FAMILY.operators)
+    assert "aten::fft_fft" in resolve_operators(["torch.fft.fft"], MPS_FAMILY.operators)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_methods_and_functions() -> None:
 )
 def test_another_name_gets_the_nearest(text: str, near: str) -> None:
     with pytest.raises(UnknownName) as caught:
-        resolve_operators([text])
+        resolve_operators([text], MPS_FAMILY.operators)
     assert near in caught.value.nearest
 
 
 @given(st.sampled_from(OPERATORS))
 def test_every_operator_is_found_by_its_own_name(operator: str) -> None:
-    found = resolve_operators([operator])
+    found = resolve_operators([operator], MPS_FAMILY.operators)
     assert operator in found
     assert all(other == operator or other.startswith(f"{operator}.") for other in found)
 
@@ -73,7 +73,7 @@ def test_every_operator_is_found_by_its_own_name(operator: str) -> None:
 @given(st.text(max_size=20))
 def test_any_text_is_an_operator_or_an_error(text: str) -> None:
     try:
-        assert set(resolve_operators([text])) <= all_operators()
+        assert set(resolve_operators([text], MPS_FAMILY.operators)) <= MPS_FAMILY.operators
     except UnknownName as error:
         assert error.message.isprintable()
 
@@ -81,5 +81,5 @@ def test_any_text_is_an_operator_or_an_error(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "::", "aten::", ".", "aten::abs\nx", "\x1b[31m", "a" * 10_000, "torch.", "*"])
 def test_hostile_text(text: str) -> None:
     with pytest.raises(UnknownName) as caught:
-        resolve_operators([text])
+        resolve_operators([text], MPS_FAMILY.operators)
     assert len(caught.value.message) < 600

@@ -8,20 +8,15 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe_coverage.kernels.releases import (
-    latest,
-    library_releases,
-    resolve_release,
-    torch_releases,
-    torchvision_for,
-)
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, torchvision_for
+from mpsprobe_coverage.kernels.releases import library_releases, torch_releases
 
 RELEASES = st.sampled_from(torch_releases())
 
 
 def test_every_release_since_mps_came_is_there_in_order() -> None:
     releases = torch_releases()
-    assert (releases[0], latest()) == ("1.12.0", releases[-1])
+    assert (releases[0], torch_releases()[-1]) == ("1.12.0", releases[-1])
     assert list(releases) == sorted(releases, key=Version)
     assert releases.index("2.9.1") + 1 == releases.index("2.10.0")
     minors = {Version(release).release[:2] for release in releases}
@@ -30,23 +25,23 @@ def test_every_release_since_mps_came_is_there_in_order() -> None:
 
 @given(RELEASES, st.sampled_from(["{}", "v{}", " {} ", "{}+cpu", "{}+cu128", "V{}"]))
 def test_a_release_has_several_spellings(release: str, form: str) -> None:
-    assert resolve_release(form.format(release)) == release
+    assert MPS_FAMILY.resolve(form.format(release)) == release
 
 
 @given(RELEASES)
 def test_a_minor_release_means_its_newest_patch(release: str) -> None:
     minor = release.rpartition(".")[0]
-    assert resolve_release(minor) == max((r for r in torch_releases() if r.startswith(f"{minor}.")), key=Version)
+    assert MPS_FAMILY.resolve(minor) == max((r for r in torch_releases() if r.startswith(f"{minor}.")), key=Version)
 
 
 def test_latest_is_a_name() -> None:
-    assert resolve_release("latest") == resolve_release("Latest") == latest()
+    assert MPS_FAMILY.resolve("latest") == MPS_FAMILY.resolve("Latest") == torch_releases()[-1]
 
 
 @pytest.mark.parametrize("text", ["1.11", "1.11.0", "1.0", "0.4.1", "v1.11.0+cpu"])
 def test_a_release_from_before_mps_is_told(text: str) -> None:
     with pytest.raises(UsageError, match=r"MPS came with 1\.12"):
-        resolve_release(text)
+        MPS_FAMILY.resolve(text)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def test_a_release_from_before_mps_is_told(text: str) -> None:
 )
 def test_another_name_gets_the_nearest(text: str, near: str | None) -> None:
     with pytest.raises(UnknownName) as caught:
-        resolve_release(text)
+        MPS_FAMILY.resolve(text)
     assert near is None or near in caught.value.nearest
     assert torch_releases()[0] in str(caught.value.hint)
 
@@ -62,7 +57,7 @@ def test_another_name_gets_the_nearest(text: str, near: str | None) -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_a_release_or_an_error(text: str) -> None:
     try:
-        assert resolve_release(text) in torch_releases()
+        assert MPS_FAMILY.resolve(text) in torch_releases()
     except UsageError as error:
         assert error.message.isprintable()
 
@@ -71,7 +66,7 @@ def test_any_text_is_a_release_or_an_error(text: str) -> None:
 def test_any_number_is_a_release_or_an_error(numbers: list[int]) -> None:
     text = ".".join(map(str, numbers))
     try:
-        assert resolve_release(text) in torch_releases()
+        assert MPS_FAMILY.resolve(text) in torch_releases()
     except UsageError as error:
         assert len(error.message) < 400
 

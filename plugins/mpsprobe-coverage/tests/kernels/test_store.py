@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.kernels import releases, store
-from mpsprobe_coverage.kernels.releases import data_folder, latest, torch_releases
-from mpsprobe_coverage.kernels.store import all_operators, history, load_table, native_since, removed_in, table_for
+from mpsprobe_coverage.kernels import mps, releases
+from mpsprobe_coverage.kernels.format import data_file
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
 
 MOST_BYTES = 400_000
 
@@ -54,8 +55,8 @@ def test_the_reference_counts(release: str, native: int, fallback_initialiser: i
     ],
 )
 def test_what_is_known_of_pytorch(operator: str, release: str, verdict: str, reason: str) -> None:
-    assert dict(history(operator))[release] == verdict, reason
-    table = table_for(operator, release)
+    assert dict(MPS_FAMILY.history(operator))[release] == verdict, reason
+    table = MPS_FAMILY.library(operator.partition("::")[0], release) or load_table(release)
     assert table is not None
     assert table.verdict(operator) == verdict, reason
 
@@ -73,20 +74,22 @@ def test_what_is_known_of_pytorch(operator: str, release: str, verdict: str, rea
     ],
 )
 def test_since_when_and_until_when(operator: str, since: str | None, removed: str | None) -> None:
-    assert (native_since(operator), removed_in(operator)) == (since, removed)
+    assert (MPS_FAMILY.native_since(operator), MPS_FAMILY.removed_in(operator)) == (since, removed)
 
 
 def test_sparse_kernels_have_a_key_of_their_own() -> None:
-    assert native_since("aten::_coalesce", "SparseMPS") == "2.9.0"
-    assert native_since("aten::_coalesce") is None
+    assert MPS_FAMILY.native_since("aten::_coalesce", "SparseMPS") == "2.9.0"
+    assert MPS_FAMILY.native_since("aten::_coalesce") is None
     assert set(load_table("2.13.0").keys) == {"AutocastMPS", "MPS", "SparseCsrMPS", "SparseMPS"}
 
 
 def test_history_and_tables_agree_about_everything() -> None:
     tables = {release: load_table(release) for release in torch_releases()}
-    for operator in sorted(all_operators())[::7]:
+    for operator in sorted(MPS_FAMILY.operators)[::7]:
         if not operator.startswith("torchvision::"):
-            assert history(operator) == tuple((release, table.verdict(operator)) for release, table in tables.items())
+            assert MPS_FAMILY.history(operator) == tuple(
+                (release, table.verdict(operator)) for release, table in tables.items()
+            )
 
 
 @pytest.mark.parametrize("release", torch_releases())
@@ -121,25 +124,25 @@ def test_kernels_by_hand_are_the_only_disagreement_of_the_sources() -> None:
 )
 def test_facts_hold_in_one_stretch_of_releases(marker: str, first: str, last: str | None) -> None:
     holding = [release for release in torch_releases() if marker in load_table(release).markers]
-    assert (holding[0], holding[-1]) == (first, last or latest())
+    assert (holding[0], holding[-1]) == (first, last or torch_releases()[-1])
     start = torch_releases().index(first)
     assert holding == list(torch_releases()[start : start + len(holding)])
 
 
 def test_all_data_is_small_and_loads_in_milliseconds() -> None:
     assert sum(len(entry.read_bytes()) for entry in data_folder().iterdir()) <= MOST_BYTES
-    store._chain.cache_clear()
-    store._file.cache_clear()
+    mps._chain.cache_clear()
+    data_file.cache_clear()
     load_table.cache_clear()
     start = time.perf_counter()
-    load_table(latest())
+    load_table(torch_releases()[-1])
     assert time.perf_counter() - start < 1.0  # about 10 ms; the limit only catches another order of magnitude
 
 
 def test_neither_torch_nor_pydantic_is_needed() -> None:
     code = (
-        "import sys; from mpsprobe_coverage.kernels.store import load_table, native_since;"
-        "load_table('2.13.0'); native_since('aten::abs.out');"
+        "import sys; from mpsprobe_coverage.kernels.mps import MPS_FAMILY;"
+        "MPS_FAMILY.load('2.13.0'); MPS_FAMILY.native_since('aten::abs.out');"
         "print(sorted({'torch', 'pydantic', 'lief', 'capstone', 'rich'} & set(sys.modules)))"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -158,9 +161,8 @@ def copied_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for entry in data_folder().iterdir():
         (folder / entry.name).write_bytes(entry.read_bytes())
-    caches = (store._file, store._chain, load_table, releases.library_releases)
-    for module in (store, releases):
-        monkeypatch.setattr(module, "data_folder", lambda: folder)
+    caches = (data_file, mps._chain, load_table, releases.library_releases)
+    monkeypatch.setattr(releases, "data_folder", lambda: folder)
     for cached in caches:
         cached.cache_clear()
     yield folder

@@ -6,16 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.table import (
     COMPOSITE_LABELS,
+    DEFINED,
     MPS,
-    PLAIN_LABELS,
-    TENSOR_KEYS,
+    MPS_ERROR,
+    MPS_FALLBACK,
+    MPS_PYTHON,
     KernelTable,
+    tensor_keys,
     verdict_of,
 )
 
-LABELS = st.frozensets(st.sampled_from(sorted({*PLAIN_LABELS, *TENSOR_KEYS, "AutocastMPS"})))
+LABELS = st.frozensets(
+    st.sampled_from([DEFINED, MPS_FALLBACK, MPS_ERROR, MPS_PYTHON, *COMPOSITE_LABELS, *tensor_keys(), "AutocastMPS"])
+)
 VERDICTS = {"native", "composite", "fallback", "missing", "unsupported", "unknown"}
 
 
@@ -59,7 +65,7 @@ def test_compressed_sparse_tensors_have_the_non_functional_kernels() -> None:
     assert verdict_of(["CompositeExplicitAutogradNonFunctional"], "SparseCsrMPS") == "composite"
 
 
-@given(LABELS, st.sampled_from(TENSOR_KEYS))
+@given(LABELS, st.sampled_from(tensor_keys()))
 def test_every_operator_has_one_verdict(labels: frozenset[str], key: str) -> None:
     verdict = verdict_of(labels, key)
     assert verdict in VERDICTS
@@ -70,13 +76,12 @@ def test_every_operator_has_one_verdict(labels: frozenset[str], key: str) -> Non
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), LABELS.filter(bool), max_size=8))
 def test_the_sets_are_views_of_the_labels(labels: dict[str, frozenset[str]]) -> None:
-    table = KernelTable("2.13.0", "torch", "", "", None, None, "", labels)
+    table = KernelTable(MPS_FAMILY, "2.13.0", labels)
     assert table.operators == set(labels)
     assert table.native == {o for o, found in labels.items() if MPS in found} - table.fallback - table.error
     for key, operators in table.keys.items():
         assert key.endswith("MPS")
         assert operators == {o for o, found in labels.items() if key in found}
-    assert table.composite_explicit | table.composite_implicit == {
-        o for o, found in labels.items() if found & {*COMPOSITE_LABELS}
-    }
+    for label in COMPOSITE_LABELS:
+        assert table.with_label(label) == {o for o, found in labels.items() if label in found}
     assert all(table.verdict(o) == verdict_of(found) for o, found in labels.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,23 +11,26 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpsprobe.schemas import Verdict
+from mpsprobe_coverage.calls.spec import interned
+from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Origin
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import intern_spec
-from mpsprobe_coverage.kernels.store import load_table
-from mpsprobe_coverage.scanner.advice import Situation, advise
+from mpsprobe_coverage.judging.judgement import Judgement, refused
+from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.scanner.advice import advise
 from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
 
-_FLOAT = intern_spec((2, 3), (3, 1), torch.float32)
-_HALF = intern_spec((4,), (1,), torch.float16)
-_SCALAR = intern_spec((), (), torch.int64)
+_FLOAT = interned((2, 3), (3, 1), torch.float32)
+_HALF = interned((4,), (1,), torch.float16)
+_SCALAR = interned((), (), torch.int64)
 
 
-def _recorder(*calls: tuple[str, str, str, Origin]) -> Recorder:
+def _recorder(*calls: tuple[str, Verdict, str, Origin]) -> Recorder:
     recorder = Recorder()
     for operator, verdict, phase, origin in calls:
         recorder.phase = phase
-        recorder.call(operator, verdict, None, origin, (_FLOAT, _SCALAR), (_HALF,))
+        recorder.call(operator, Judgement(verdict), origin, (_FLOAT, _SCALAR), (_HALF,))
     return recorder
 
 
@@ -51,6 +55,21 @@ def test_one_finding_for_each_operator_and_verdict() -> None:
     assert summary.calls_by_verdict == {"native": 3, "unsupported": 1}
 
 
+def test_calls_that_differ_in_their_judgement_alone_are_two_records_and_two_findings() -> None:
+    with VirtualDevice(load_table("2.12.0")) as device:
+        numbers, places = device.move(torch.ones(2, dtype=torch.int64)), device.move(torch.tensor([0, 1]))
+        with device.recording("forward"):
+            for way in ("mean", "amax", "mean"):
+                numbers.scatter_reduce(0, places, numbers, way)
+    mean, largest = (record for record in device.recorder.calls() if record.operator == "aten::scatter_reduce.two")
+    assert replace(mean, judgement=largest.judgement, calls=1) == largest
+    by_guard, by_list = (one for one in findings(device.recorder, device.table) if one.verdict == "unsupported")
+    assert (by_guard.calls, by_guard.source, by_guard.judges) == (2, "message", ["dtype", "guard"])
+    assert "mean mode" in (by_guard.reason or "")
+    assert (by_list.calls, by_list.source, by_list.judges) == (1, "list", ["dtype", "guard", "lists"])
+    assert "reduce=amax" in (by_list.reason or "")
+
+
 @given(
     st.lists(
         st.tuples(
@@ -62,15 +81,15 @@ def test_one_finding_for_each_operator_and_verdict() -> None:
         max_size=30,
     )
 )
-def test_nothing_is_lost(made: list[tuple[str, str, str, Origin]]) -> None:
-    found = findings(_recorder(*made), load_table("2.13.0"))
-    assert sum(one.calls for one in found) == len(made)
-    assert {(one.operator, one.verdict) for one in found} == {(operator, verdict) for operator, verdict, *_ in made}
+def test_nothing_is_lost(calls: list[tuple[str, Verdict, str, Origin]]) -> None:
+    found = findings(_recorder(*calls), load_table("2.13.0"))
+    assert sum(one.calls for one in found) == len(calls)
+    assert {(one.operator, one.verdict) for one in found} == {(operator, verdict) for operator, verdict, *_ in calls}
     for one in found:
         assert sum(one.phases.values()) == one.calls
         assert (one.advice is None) == (one.verdict == "native")
     summary = summarise(found)
-    assert sum(summary.operators_by_verdict.values()) == summary.operators == len({operator for operator, *_ in made})
+    assert sum(summary.operators_by_verdict.values()) == summary.operators == len({operator for operator, *_ in calls})
 
 
 def test_notes_are_gathered_by_text() -> None:
@@ -91,22 +110,26 @@ def test_sites_are_paths_below_the_folder_of_the_import() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "reason", "since", "said"),
+    ("judgement", "said"),
     [
-        ("fallback", "registered", "2.14.0", ["works, slowly", "2.0 kB", "2.14.0"]),
-        ("missing", "no kernel", "2.9.0", ["2.9.0", "PYTORCH_ENABLE_MPS_FALLBACK=1", "2.0 kB"]),
-        ("missing", "no kernel", None, ["No release up to 2.15.0", "PYTORCH_ENABLE_MPS_FALLBACK=1"]),
-        ("unsupported", "a float64 tensor: MPS has no 64-bit floating point", None, ["float32", "model.py:3"]),
-        ("unknown", "a library", None, ["Not covered"]),
+        (Judgement("fallback", accepted_since="2.14.0"), ["works, slowly", "2.0 kB", "2.14.0"]),
+        (Judgement("missing", accepted_since="2.9.0"), ["2.9.0", "PYTORCH_ENABLE_MPS_FALLBACK=1", "2.0 kB"]),
+        (Judgement("missing"), ["No release up to 2.15.0", "PYTORCH_ENABLE_MPS_FALLBACK=1"]),
+        (refused("a float64 tensor", source="dtype", evidence="float64"), ["Use float32 at model.py:3"]),
+        (refused("a complex128 tensor", source="dtype", evidence="complex128"), ["Use complex64"]),
+        (refused("a view operator cannot fall back"), ["It raises whatever the environment says", "model.py:3"]),
+        (refused("a dtype", accepted_since="2.9.0"), ["Accepted from torch 2.9.0 on"]),
+        (refused("bfloat16", needs_macos="14.0"), ["macOS 14.0", "model.py:3"]),
+        (Judgement("unknown"), ["Not covered", "a Mac"]),
     ],
 )
-def test_advice_says_what_to_do(verdict: str, reason: str, since: str | None, said: list[str]) -> None:
-    advice = advise(Situation(verdict, reason, "2.6.0", since, "2.15.0", "model.py:3", 2000))
+def test_advice_says_what_to_do(judgement: Judgement, said: list[str]) -> None:
+    advice = advise("aten::x", judgement, load_table("2.6.0"), "model.py:3", 2000)
     assert advice is not None
     for words in said:
         assert words in advice
-    assert "PYTORCH_ENABLE_MPS_FALLBACK" not in advice or verdict == "missing"
+    assert "PYTORCH_ENABLE_MPS_FALLBACK" not in advice or judgement.verdict == "missing"
 
 
 def test_what_is_native_needs_no_advice() -> None:
-    assert advise(Situation("native", None, "2.6.0", "1.12.0", "2.15.0", None, 0)) is None
+    assert advise("aten::x", Judgement("native", accepted_since="1.12.0"), load_table("2.6.0"), None, 0) is None

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe_coverage.kernels.store import load_table
-from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for
+from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 
 
 def _run(release: str) -> NativeRun:
-    return NativeRun(release, frozenset(), frozenset())
+    return NativeRun(Chain(replace(load_table("2.13.0"), release=release)), {})
+
+
+def _called(release: str, dtype: torch.dtype, *operators: str) -> NativeRun:
+    return NativeRun(Chain(load_table(release)), dict.fromkeys(operators, frozenset({dtype})))
 
 
 def _by_trying_all(native: list[bool]) -> str | None:
@@ -23,18 +30,18 @@ def _by_trying_all(native: list[bool]) -> str | None:
 
 
 @st.composite
-def _histories(draw: st.DrawFn) -> tuple[list[bool], set[tuple[str, str]], int | None]:
+def _histories(draw: st.DrawFn) -> tuple[list[bool], set[tuple[str, str]], int]:
     """Which releases are native, which runs truly speak for which release, and which release is known already."""
     native = draw(st.lists(st.booleans(), min_size=1, max_size=9))
     count = len(native)
     pairs = [(f"r{i}", f"r{j}") for i in range(count) for j in range(count) if native[i] and native[j]]
     speaks = {pair for pair in pairs if pair[0] == pair[1] or draw(st.booleans())}
-    return native, speaks, draw(st.none() | st.integers(0, count - 1))
+    return native, speaks, draw(st.integers(0, count - 1))
 
 
 @given(_histories())
 def test_it_finds_what_trying_every_release_finds(
-    history: tuple[list[bool], set[tuple[str, str]], int | None],
+    history: tuple[list[bool], set[tuple[str, str]], int],
 ) -> None:
     native, speaks, known_at = history
     releases = [f"r{i}" for i in range(len(native))]
@@ -44,13 +51,11 @@ def test_it_finds_what_trying_every_release_finds(
         traced.append(release)
         return _run(release) if native[int(release[1:])] else None
 
-    known = None
-    if known_at is not None:
-        known = (releases[known_at], _run(releases[known_at]) if native[known_at] else None)
-    found = native_since(releases, trace, lambda run, release: (run.release, release) in speaks, known)
+    known = (releases[known_at], _run(releases[known_at]) if native[known_at] else None)
+    found = native_since(releases, trace, lambda run, release: (run.chain.table.release, release) in speaks, known)
     assert found == _by_trying_all(native)
     assert len(traced) == len(set(traced)), "no release is run twice"
-    assert known is None or known[0] not in traced
+    assert known[0] not in traced
 
 
 def test_one_run_is_enough_where_it_speaks_for_all() -> None:
@@ -73,13 +78,13 @@ def test_one_run_is_enough_where_it_speaks_for_all() -> None:
     ],
 )
 def test_for_which_releases_a_run_speaks(operators: set[str], release: str, expected: bool) -> None:
-    run = NativeRun("2.13.0", frozenset(operators), frozenset([torch.float32]))
-    assert speaks_for(run, release) is expected
+    run = _called("2.13.0", torch.float32, *operators)
+    assert applies_to(run, Chain(load_table(release))) is expected
 
 
 def test_dtypes_and_autocast_count_too() -> None:
-    bfloat16 = NativeRun("2.13.0", frozenset(["aten::mul.Tensor"]), frozenset([torch.bfloat16]))
-    autocast = NativeRun("2.13.0", frozenset(["aten::mul.Tensor"]), frozenset([torch.float16]), autocast=True)
-    assert [speaks_for(bfloat16, release) for release in ("2.2.2", "2.3.0")] == [False, True]
-    assert [speaks_for(autocast, release) for release in ("2.4.1", "2.5.0")] == [False, True]
+    bfloat16 = _called("2.13.0", torch.bfloat16, "aten::mul.Tensor")
+    autocast = replace(_called("2.13.0", torch.float16, "aten::mul.Tensor"), autocast=True)
+    assert [applies_to(bfloat16, Chain(load_table(release))) for release in ("2.2.2", "2.3.0")] == [False, True]
+    assert [applies_to(autocast, Chain(load_table(release))) for release in ("2.4.1", "2.5.0")] == [False, True]
     assert not load_table("2.4.1").with_label("AutocastMPS")

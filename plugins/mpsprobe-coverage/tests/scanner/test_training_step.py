@@ -11,7 +11,7 @@ from made_workloads import Made, calling, calls, finding, scan
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import TorchRun
 from mpsprobe.stepping import optimizer_name
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.scanner.step import make_adamw
 
 
@@ -85,6 +85,13 @@ def test_the_gradient_scaler_of_older_releases_needs_float64(release: str, refus
     assert bool(unsupported) is refused
     missing = [one.operator for one in report.operators if one.verdict == "missing"]
     assert ("aten::_amp_update_scale_" in missing) is refused
+
+
+def test_a_scaled_step_reaches_the_optimizer_in_every_release_with_autocast() -> None:
+    for release, update in (("2.6.0", "addcdiv_"), ("2.7.1", "addcdiv_"), ("2.8.0", "_fused_adamw_")):
+        report = _training(release, autocast="float16")
+        assert calls(report, "optimizer")[update] == 2  # the weight and the bias
+        assert "no gradient is infinite or NaN" in {read.assumed for read in report.data_dependence}
 
 
 def test_bfloat16_autocast_scales_nothing() -> None:

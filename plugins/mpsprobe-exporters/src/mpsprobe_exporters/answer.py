@@ -241,7 +241,7 @@ def first_refused(report: AnyReport) -> str | None:
     judged = backends.target(report)
     label = backends.label(judged)
     how = f"moved to {label}" if first.phase == "move" else f"made by {one_line(first.operator)}"
-    who = "a Mac" if backends.is_mps(judged) else label
+    who = backends.other(judged) or "a Mac"
     return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
 
 
@@ -263,7 +263,14 @@ def explanations(report: AnyReport) -> list[tuple[str, str, str]]:
     if report.kind != "coverage" or not report.explained:
         return []
     label = backends.label(report.target)
-    return [(one.operator, one.verdict, rests_on(one, label)) for one in (*findings(report), *natives(report))]
+    every = (*findings(report), *natives(report))
+    return [(finding.operator, finding.verdict, rests_on(finding, label) + _asked(finding)) for finding in every]
+
+
+def _asked(finding: OperatorFinding) -> str:
+    """Which judges were asked, the last of whom answered."""
+    judges = ", ".join(map(one_line, finding.judges))
+    return f" (asked: {judges})" if judges else ""
 
 
 def rests_on(one: OperatorFinding, label: str = "MPS") -> str:
@@ -313,9 +320,8 @@ def setting(
 def method_line(report: AnyReport) -> str:
     """How it is known: predicted with which torch, or observed."""
     macos = report.target.macos if report.kind == "coverage" else None
-    judged = backends.target(report)
-    target = f" for macOS {one_line(macos)}" if macos else ""
-    target = target if backends.is_mps(judged) else f" for {backends.label(judged)}"
+    judged = backends.other(backends.target(report)) or (f"macOS {one_line(macos)}" if macos else "")
+    target = f" for {judged}" if judged else ""
     how = "Observed" if report.method == "observed" else f"Predicted{target}: traced"
     return f"{how} with {made_with(report.environment)}"
 

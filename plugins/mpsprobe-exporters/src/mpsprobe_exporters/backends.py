@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     AnyReport = CoverageReport | MatrixReport
 
-MPS = "mps"
 LONGEST = 40  # characters of a backend's name
 TABLE = "Kernel table: {}"
 
@@ -23,32 +22,28 @@ def target(report: AnyReport) -> Target | None:
     return report.releases[-1].target if report.releases else None
 
 
-def is_mps(judged: Target | None) -> bool:
-    """Whether the words for MPS hold; they do for a report that judged nothing."""
-    return judged is None or judged.backend == MPS
+def other(judged: Target | None) -> str:
+    """Another backend than MPS as people write it (``XPU``); empty for MPS, and for a report that judged nothing."""
+    found = _other(judged)
+    return "" if found is None else one_line(found.label or found.backend, LONGEST)
 
 
 def label(judged: Target | None) -> str:
     """The backend as people write it: ``MPS``, ``XPU``."""
-    if judged is None or is_mps(judged):
-        return "MPS"
-    other = _other(judged)
-    return one_line(judged.backend if other is None else other.label, LONGEST)
+    return other(judged) or "MPS"
 
 
 def on_release(judged: Target | None, release: str) -> str:
     """``torch 2.13.0``, and for another backend than MPS ``XPU with torch 2.13.0``."""
-    told = f"torch {one_line(release)}"
-    return told if is_mps(judged) else f"{label(judged)} with {told}"
+    beside = f"{other(judged)} with " if other(judged) else ""
+    return f"{beside}torch {one_line(release)}"
 
 
 def notes(report: AnyReport) -> list[str]:
     """What a reader should know: of the workload, and of a backend other than MPS."""
-    other = _other(target(report))
-    found = [one_line(note, 400) for note in report.workload.notes]
-    if other is None:
-        return found
-    return [*found, TABLE.format(one_line(other.source, 400)), *(one_line(note, 400) for note in other.notes)]
+    judged = _other(target(report))
+    of_backend = [] if judged is None else [TABLE.format(one_line(judged.source, 400)), *judged.notes]
+    return [one_line(note, 400) for note in (*report.workload.notes, *of_backend)]
 
 
 def _other(judged: Target | None) -> BackendTarget | None:

@@ -143,7 +143,8 @@ def _coverage(report: CoverageReport) -> Suite:
 
 def _backend(target: Target) -> str:
     """The part of a group's name for another backend than MPS."""
-    return "" if backends.is_mps(target) else f".{_part(backends.label(target))}"
+    other = backends.other(target)
+    return f".{_part(other)}" if other else ""
 
 
 def _matrix(report: MatrixReport) -> list[Suite]:

@@ -193,9 +193,8 @@ def _matrix(metrics: Metrics, report: MatrixReport) -> None:
 
 def _judged(report: CoverageReport | MatrixReport, target: Target) -> dict[str, str]:
     """Labels; another backend than MPS is named, or its series would be those of MPS."""
-    backend = "" if backends.is_mps(target) else backends.label(target)
     made = {"workload": report.workload.name, "phase": report.workload.phase, "torch": target.torch}
-    return {**made, "backend": backend}
+    return {**made, "backend": backends.other(target)}
 
 
 def _summary(metrics: Metrics, summary: CoverageSummary, labels: dict[str, str]) -> None:

@@ -17,8 +17,6 @@ entry is gone since the base. Sections that the base has and this file does not 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +25,8 @@ from typing import Any, Literal
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
+from mpsprobe_coverage.kernels.format import apply, by_name, unseal
+from mpsprobe_tables.encoding import changed, seal
 
 DATA = Path(__file__).parent / "data"
 REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-tables"
@@ -195,12 +195,7 @@ def encode(expectations: Expectations, base: Expectations | None) -> bytes:
     before = {} if base is None else _sections(base)
     sections: dict[str, dict[str, str]] = {}
     for section, now in _sections(expectations).items():
-        old = before.get(section, {})
-        groups: dict[str, list[str]] = {}
-        for entry in sorted({*old, *now}):
-            if old.get(entry) != now.get(entry):
-                groups.setdefault(now.get(entry, ""), []).append(entry)
-        sections[section] = {value: " ".join(entries) for value, entries in sorted(groups.items())}
+        sections[section] = changed(now, before.get(section, {}))
     document = {
         "base": None if base is None else base.release,
         "release": expectations.release,
@@ -211,8 +206,7 @@ def encode(expectations: Expectations, base: Expectations | None) -> bytes:
         "unread": list(expectations.unread),
         "sections": sections,
     }
-    body = (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
-    return f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+    return seal(MAGIC, document)
 
 
 def decode(data: bytes, name: str, base: Expectations | None) -> Expectations:
@@ -221,26 +215,18 @@ def decode(data: bytes, name: str, base: Expectations | None) -> Expectations:
     Raises:
         TableError: the file is truncated, changed, of another format, or does not fit the base.
     """
-    first, _, body = data.partition(b"\n")
-    if first != f"{MAGIC} {hashlib.sha256(body).hexdigest()}".encode():
-        raise TableError(f"the expectations {name} are damaged", REINSTALL)
-    try:
-        document = json.loads(body)
+
+    def read(document: Any) -> Expectations:
         if document["base"] != (None if base is None else base.release):
-            raise TableError(f"the expectations {name} do not fit", REINSTALL)
+            raise TableError(f"the data file {name} does not fit", REINSTALL)
         before = {} if base is None else _sections(base)
         sections: dict[str, dict[str, str]] = {}
         for section, groups in document["sections"].items():
             sections[section] = dict(before.get(section, {}))
-            for value, entries in groups.items():
-                for entry in entries.split(" "):
-                    if value:
-                        sections[section][entry] = value
-                    else:
-                        del sections[section][entry]
+            apply(by_name(groups), sections[section])
         return _from_sections(document, sections)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise TableError(f"the expectations {name} are damaged: {error}", REINSTALL) from error
+
+    return unseal(MAGIC, data, name, read, REINSTALL)
 
 
 def _sections(expectations: Expectations) -> dict[str, dict[str, str]]:

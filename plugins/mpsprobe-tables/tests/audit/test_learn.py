@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.device.refusal import Refusal
-from mpsprobe_coverage.device.refusals import Call, Rule
-from mpsprobe_coverage.device.refusals.listed import decode, learned
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.judging.lists import decode, learned
+from mpsprobe_coverage.kernels.table import MPS, KernelTable
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.learn import _by_flags, learn, observe, shared_lists, status_of
 from mpsprobe_tables.expectations import expectation_releases, load_expectations
@@ -23,9 +23,10 @@ class Always:
     """Refuses every call."""
 
     dtypes: None = None
+    judge: str = "guard"
 
-    def __call__(self, call: Call) -> Refusal | None:
-        return Refusal("never", source="message")
+    def __call__(self, call: Call) -> Judgement | None:
+        return refused("never")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Sample:
 @pytest.fixture
 def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database of a few entries, since the whole one takes minutes, and no mechanism that explains their failures."""
-    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", ())
+    monkeypatch.setattr("mpsprobe_coverage.judging.chain._ABOUT_KERNELS", {MPS: ()})
     monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {key: entry_named(key) for key in SOME})
 
 
@@ -102,13 +103,13 @@ def test_samples_with_other_flags_come_first() -> None:
 
 def test_what_the_mechanism_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
-        """A source that refuses one operator."""
+        """A judge that refuses one operator."""
 
         @staticmethod
-        def rules(_table: KernelTable) -> dict[str, tuple[Rule, ...]]:
-            return {"aten::linear": (Always(),)}
+        def rules_of(operator: str, _table: KernelTable) -> tuple[Rule, ...]:
+            return (Always(),) if operator == "aten::linear" else ()
 
-    monkeypatch.setattr("mpsprobe_coverage.device.refusals._MODULES", (Refusing,))
+    monkeypatch.setattr("mpsprobe_coverage.judging.chain._ABOUT_KERNELS", {MPS: (Refusing,)})
     monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {SOME[0]: entry_named(SOME[0])})
     [found] = observe("int16", (("2.13.0",),))[("2.13.0",)]
     assert (found.status, found.explained) == ("fails", True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mpsprobe.errors import UnknownName
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_tables.audit.entries import claimed, entries, entry_named, unclaimed
 from mpsprobe_tables.audit.judging import outcome_of
 from mpsprobe_tables.audit.quiet import undisturbed

@@ -11,7 +11,7 @@ from made_library import Load, MadeLibrary, initialiser
 from made_wheel import DECLARED, make_torchvision_wheel, make_wheel
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels.table import EXPLICIT, IMPLICIT, NON_FUNCTIONAL, KernelTable
 from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.wheel import Wheel
 
@@ -30,8 +30,8 @@ def test_a_table_of_torch(tmp_path: Path) -> None:
     assert table.fallback == {"aten::embedding_renorm_", "aten::linalg_svd"}
     assert table.error == {"aten::_slow_conv2d_forward"}
     assert table.python == {"aten::native_group_norm"}
-    assert table.composite_explicit == {"aten::abs"}
-    assert table.composite_implicit == {"aten::linear"}
+    assert table.with_label(EXPLICIT) | table.with_label(NON_FUNCTIONAL) == {"aten::abs"}
+    assert table.with_label(IMPLICIT) == {"aten::linear"}
     assert table.keys["SparseMPS"] == {"aten::abs"}
     assert table.markers == {"float64_refused", "fused_mps"}
     assert len(table.sha256) == 64

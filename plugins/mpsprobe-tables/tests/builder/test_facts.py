@@ -163,8 +163,8 @@ def _file(*paths: Path) -> tuple[FactsFile, ...]:
 def test_a_wheel_gives_a_data_file_on_top_of_the_release_before(tmp_path: Path) -> None:
     library = kernel_library({"by_hand": unary("exp")}, kernels=NAMES).build()
     [file] = _file(make_wheel(tmp_path, library=library))
-    assert (file.base, file.operators["aten::by_hand"]) == ("2.12.1", "unary:exp")
-    assert file.operators["aten::exp"] == ""  # which the shipped 2.12.1 has, and this library not
+    assert (file.base, file.changes["aten::by_hand"]) == ("2.12.1", "unary:exp")
+    assert file.changes["aten::exp"] == ""  # which the shipped 2.12.1 has, and this library not
 
 
 def test_releases_that_are_built_together_build_on_each_other(tmp_path: Path) -> None:
@@ -174,4 +174,4 @@ def test_releases_that_are_built_together_build_on_each_other(tmp_path: Path) ->
         for version in ("9.0.0", "9.0.1")
     ]
     _, file = _file(*paths)
-    assert (file.base, file.operators, file.kernels) == ("9.0.0", {}, {})
+    assert (file.base, file.changes, file.kernels) == ("9.0.0", {}, {})

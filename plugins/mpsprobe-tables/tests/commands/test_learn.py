@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mpsprobe.errors import OutputError
-from mpsprobe_coverage.device.refusals.listed import FILE, Learned, encode
+from mpsprobe_coverage.judging.lists import FILE, Learned
 from mpsprobe_coverage.kernels.releases import data_folder
 from mpsprobe_tables.commands.learn import DIFFERENT, learn
+from mpsprobe_tables.encoding import encode_lists
 
-MADE = encode(
+MADE = encode_lists(
     [Learned(("9.0.0", "9.0.1"), {"aten::x": {"int8": "x", "bool": "x"}}, {}, {"aten::y": frozenset({"int8"})})], {}
 )
 

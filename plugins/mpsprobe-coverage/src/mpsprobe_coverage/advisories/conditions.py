@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.advisories.model import SUBJECT, Advisory, Condition, Word
-from mpsprobe_coverage.device.refusals.call import Call
-from mpsprobe_coverage.device.tensor import TensorSpec, spec_of
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.spec import TensorSpec, spec_of
 
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -44,23 +44,23 @@ def matches(advisory: Advisory, call: Call, phase: str) -> bool:
 def _holds(condition: Condition, call: Call, phase: str) -> bool:
     subject, relation, wanted = condition
     try:
-        found = _resolve(subject, call, phase)
+        value = _resolve(subject, call, phase)
         if relation in _COMPARE:
             other = _resolve(wanted, call, phase) if isinstance(wanted, str) else wanted
-            return _is_number(found) and _is_number(other) and _COMPARE[relation](found, other)
+            return _is_number(value) and _is_number(other) and _COMPARE[relation](value, other)
     except _Absent:
         return False
     if isinstance(wanted, list):
-        return (found in wanted) == (relation == "in")
-    return _is(found, wanted) == (relation == "is")
+        return (value in wanted) == (relation == "in")
+    return _is(value, wanted) == (relation == "is")
 
 
-def _is(found: Any, wanted: Word | list[Word]) -> bool:
+def _is(value: Any, wanted: Word | list[Word]) -> bool:
     if wanted == "given":
-        return found is not None
+        return value is not None
     if isinstance(wanted, str):
-        return isinstance(found, TensorSpec) and _LAYOUTS[wanted](found)
-    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+        return isinstance(value, TensorSpec) and _LAYOUTS[wanted](value)
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
 
 
 def _is_number(value: Any) -> bool:

@@ -48,20 +48,20 @@ def _known_condition(condition: Condition) -> Condition:
     return condition
 
 
-def _parsed_range(found: _Range) -> _Range:
-    named = [*([found.since] if found.since else []), *found.seen, *([found.fixed] if found.fixed else [])]
+def _parsed_range(affected: _Range) -> _Range:
+    named = [text for text in (affected.since, *affected.seen, affected.fixed) if text is not None]
     try:
-        versions = [Version(one) for one in named]
+        versions = [Version(version) for version in named]
     except InvalidVersion as error:
         raise ValueError(str(error)) from None
     if versions != sorted(versions) or len(set(versions)) != len(versions):
         raise ValueError("since, seen and fixed must follow each other")
-    if found.every:
-        if named or found.open:
+    if affected.every:
+        if named or affected.open:
             raise ValueError("'every' stands alone")
-    elif found.fixed is not None and found.open:
+    elif affected.fixed is not None and affected.open:
         raise ValueError("it cannot be both open and fixed")
-    return found
+    return affected
 
 
 def _source(text: str) -> str:
@@ -128,7 +128,7 @@ def _within(affected: AffectedRange, version: str) -> bool:
     """From the first version that is known to have it, to the last one."""
     if affected.every:
         return True
-    asked, seen = Version(version), [Version(one) for one in affected.seen]
+    asked, seen = Version(version), [Version(known) for known in affected.seen]
     first = Version(affected.since) if affected.since else min(seen, default=None)
     if first is not None and asked < first:
         return False

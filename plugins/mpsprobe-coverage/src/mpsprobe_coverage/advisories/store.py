@@ -26,14 +26,14 @@ def all_advisories() -> tuple[Advisory, ...]:
     Raises:
         MpsprobeError: a data file of the package is damaged.
     """
-    found: dict[str, Advisory] = {}
+    by_id: dict[str, Advisory] = {}
     for entry in sorted(data_folder().iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
             for advisory in parse(entry.read_text(encoding="utf-8"), entry.name):
-                if advisory.id in found:
+                if advisory.id in by_id:
                     raise MpsprobeError(f"{entry.name}: the advisory '{advisory.id}' is there twice")
-                found[advisory.id] = advisory
-    return tuple(found[name] for name in sorted(found))
+                by_id[advisory.id] = advisory
+    return tuple(by_id[name] for name in sorted(by_id))
 
 
 def parse(text: str, name: str) -> list[Advisory]:
@@ -44,7 +44,7 @@ def parse(text: str, name: str) -> list[Advisory]:
     """
     try:
         document = tomllib.loads(text)
-        return [Advisory.model_validate(one) for one in document["advisory"]]
+        return [Advisory.model_validate(entry) for entry in document["advisory"]]
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise MpsprobeError(f"{name} holds no list of advisories: {error}") from None
     except ValidationError as error:
@@ -55,7 +55,7 @@ def parse(text: str, name: str) -> list[Advisory]:
 
 def advisories_for(release: str, macos_minimum: str | None = None, macos: str | None = None) -> list[Advisory]:
     """Those that are known to concern a torch release, and a macOS that it runs on; see ``Advisory.affects``."""
-    return [one for one in all_advisories() if one.affects(release, macos_minimum, macos)]
+    return [advisory for advisory in all_advisories() if advisory.affects(release, macos_minimum, macos)]
 
 
 def named(names: Iterable[str]) -> list[Advisory]:
@@ -64,10 +64,10 @@ def named(names: Iterable[str]) -> list[Advisory]:
     Raises:
         UnknownName: there is no such one; carries the nearest names.
     """
-    known = {one.id: one for one in all_advisories()}
-    found = []
+    known = {advisory.id: advisory for advisory in all_advisories()}
+    advisories = []
     for name in dict.fromkeys(names):
         if name not in known:
             raise UnknownName("advisory", name, known, "mpsprobe advisories list shows them all.")
-        found.append(known[name])
-    return found
+        advisories.append(known[name])
+    return advisories

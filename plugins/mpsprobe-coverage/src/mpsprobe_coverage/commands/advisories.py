@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from mpsprobe.output import write_stdout
-from mpsprobe_coverage.commands.kernels import format_option
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.advisories.model import Advisory
+from mpsprobe_coverage.commands.kernels import write_json
+from mpsprobe_coverage.commands.options import FORMAT_OPTION
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 
 
 @click.group()
@@ -27,7 +22,7 @@ def advisories() -> None:
 @advisories.command("list", short_help="Every known wrong result, or those of a release or an operator.")
 @click.option("--torch", "torch_release", metavar="VERSION|latest", help="Only those that concern this release.")
 @click.option("--operator", metavar="OP", help="Only those of this operator, or of what it calls on MPS.")
-@format_option
+@FORMAT_OPTION
 def list_command(torch_release: str | None, operator: str | None, format_name: str) -> None:
     """Every known wrong result, or those of a release or an operator.
 
@@ -38,29 +33,26 @@ def list_command(torch_release: str | None, operator: str | None, format_name: s
     """
     from mpsprobe_coverage.advisories.store import advisories_for, all_advisories
 
-    found = list(all_advisories())
+    listed = list(all_advisories())
     if torch_release is not None:
-        from mpsprobe_coverage.kernels.releases import resolve_release
-        from mpsprobe_coverage.kernels.store import load_table
-
-        release = resolve_release(torch_release)
-        found = advisories_for(release, load_table(release).macos_minimum)
+        release = MPS_FAMILY.resolve(torch_release)
+        listed = advisories_for(release, MPS_FAMILY.load(release).macos_minimum)
     if operator is not None:
         from mpsprobe_coverage.kernels.names import resolve_operators
 
-        wanted = set(resolve_operators([operator]))
-        found = [one for one in found if wanted.intersection((*one.operators, *one.reached_from))]
+        wanted = set(resolve_operators([operator], MPS_FAMILY.operators))
+        listed = [known for known in listed if wanted.intersection((*known.operators, *known.reached_from))]
     if format_name == "json":
-        _write_json(found)
+        write_json([advisory.model_dump(mode="json") for advisory in listed])
         return
     from mpsprobe_coverage.commands import advisories_output
 
-    advisories_output.print_list(found)
+    advisories_output.print_list(listed)
 
 
 @advisories.command(short_help="Everything that is known of one, with its sources.")
 @click.argument("names", nargs=-1, required=True, metavar="ID…")
-@format_option
+@FORMAT_OPTION
 def show(names: tuple[str, ...], format_name: str) -> None:
     """Everything that is known of a wrong result: condition, symptom, workaround, releases, sources.
 
@@ -70,15 +62,10 @@ def show(names: tuple[str, ...], format_name: str) -> None:
     """
     from mpsprobe_coverage.advisories.store import named
 
-    found = named(names)
+    known = named(names)
     if format_name == "json":
-        _write_json(found)
+        write_json([advisory.model_dump(mode="json") for advisory in known])
         return
     from mpsprobe_coverage.commands import advisories_output
 
-    advisories_output.print_details(found)
-
-
-def _write_json(found: list[Advisory]) -> None:
-    documents: list[dict[str, Any]] = [one.model_dump(mode="json") for one in found]
-    write_stdout(json.dumps(documents, indent=2, ensure_ascii=False))
+    advisories_output.print_details(known)

@@ -20,48 +20,48 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 100
 
 
-def print_list(found: list[Advisory]) -> None:
+def print_list(advisories: list[Advisory]) -> None:
     """The identifier of each, and beside it its title and the releases of torch and macOS."""
-    if not found:
+    if not advisories:
         show([Text("no known wrong result")], PIPE_WIDTH)
         return
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for one in found:
-        facts = [f"torch: {releases(one.torch)}"]
-        if one.macos != AffectedSystems():
-            facts.append(f"macOS: {systems(one.macos)}")
-        if one.hardware:
-            facts.append(one.hardware)
-        grid.add_row(Text(one.id, style="bold"), Text.assemble(one.title, "\n", ("; ".join(facts), "dim")))
-    counted = f"{len(found)} known wrong result{'' if len(found) == 1 else 's'}"
+    for advisory in advisories:
+        facts = [f"torch: {releases(advisory.torch)}"]
+        if advisory.macos != AffectedSystems():
+            facts.append(f"macOS: {systems(advisory.macos)}")
+        if advisory.hardware:
+            facts.append(advisory.hardware)
+        grid.add_row(Text(advisory.id, style="bold"), Text.assemble(advisory.title, "\n", ("; ".join(facts), "dim")))
+    counted = f"{len(advisories)} known wrong result{'' if len(advisories) == 1 else 's'}"
     show([grid, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")], PIPE_WIDTH)
 
 
-def print_details(found: list[Advisory]) -> None:
+def print_details(advisories: list[Advisory]) -> None:
     """All that is known of each."""
     parts: list[RenderableType] = []
-    for one in found:
+    for advisory in advisories:
         grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        for label, text in _facts(one):
+        for label, text in _facts(advisory):
             grid.add_row(f"  {label}", Text(text))
-        parts += [Text.assemble((one.id, "bold"), "  ", one.title), grid, Text()]
+        parts += [Text.assemble((advisory.id, "bold"), "  ", advisory.title), grid, Text()]
     show(parts[:-1], PIPE_WIDTH)
 
 
-def _facts(one: Advisory) -> Iterator[tuple[str, str]]:
-    yield "operators", ", ".join(one.operators)
-    if one.reached_from:
-        yield "called by", ", ".join(one.reached_from)
-    yield "when", one.condition
-    yield "what", one.symptom
-    yield "do", one.workaround
-    yield "torch", releases(one.torch)
-    yield "macOS", systems(one.macos)
-    if one.hardware:
-        yield "hardware", one.hardware
-    yield "known by", one.basis
-    yield "sources", ", ".join(one.sources)
+def _facts(advisory: Advisory) -> Iterator[tuple[str, str]]:
+    yield "operators", ", ".join(advisory.operators)
+    if advisory.reached_from:
+        yield "called by", ", ".join(advisory.reached_from)
+    yield "when", advisory.condition
+    yield "what", advisory.symptom
+    yield "do", advisory.workaround
+    yield "torch", releases(advisory.torch)
+    yield "macOS", systems(advisory.macos)
+    if advisory.hardware:
+        yield "hardware", advisory.hardware
+    yield "known by", advisory.basis
+    yield "sources", ", ".join(advisory.sources)

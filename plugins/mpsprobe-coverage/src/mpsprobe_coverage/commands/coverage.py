@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -15,7 +16,15 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.commands.options import ADVISORY, MPS_NAME, MacosVersion, VerdictList, releases
+from mpsprobe_coverage.commands.options import (
+    ADVISORY,
+    ALL,
+    BACKEND_OPTION,
+    MacosVersion,
+    VerdictList,
+    releases,
+    torch_option,
+)
 
 METHODS = ("auto", "predicted", "observed")
 
@@ -23,21 +32,8 @@ METHODS = ("auto", "predicted", "observed")
 @click.command()
 @click.argument("workload")
 @click.option("--phase", type=Named("phase", PHASES), default="inference", show_default=True, help="What to run.")
-@click.option(
-    "--torch",
-    "torch_release",
-    metavar="VERSION|installed|latest|all",
-    default="installed",
-    show_default=True,
-    help="The torch release to judge; several with commas, or every one that is known.",
-)
-@click.option(
-    "--backend",
-    metavar="NAME",
-    default=MPS_NAME,
-    show_default=True,
-    help="Whose kernels to judge by; others than MPS come with plugins.",
-)
+@torch_option("installed", "The torch release to judge; several with commas, or every one that is known.")
+@BACKEND_OPTION
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
 @click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
@@ -63,23 +59,13 @@ METHODS = ("auto", "predicted", "observed")
 )
 def coverage(
     workload: str,
-    phase: str,
     torch_release: str,
-    backend: str,
-    dtype: str,
-    batch_size: int | None,
-    seq_len: int | None,
-    autocast: str | None,
-    grad_accum: int,
-    clip_norm: float,
-    weights: bool,
-    trust_remote_code: bool,
     method: str,
-    macos: str | None,
     explain: bool,
     format_name: str | None,
     output: str | None,
     fail_on: tuple[str, ...] | None,
+    **run_options: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
 
@@ -93,40 +79,29 @@ def coverage(
     mpsprobe coverage whisper-tiny --torch all
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
+    options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
             "--method observed is not there yet: it will record real fallbacks on a Mac",
             "Use --method predicted (the default), which needs no Mac.",
         )
-    if explain and ("," in torch_release or torch_release == "all"):
+    if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
-    if phase == "inference" and grad_accum != 1:
+    if options.phase == "inference" and options.grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
     registry = get_registry()
     name = exporting.choose(registry, format_name, output)
 
-    from mpsprobe_coverage.kernels.backends import backend_tables
+    from mpsprobe_coverage.kernels.backends import family_named
 
-    targets = releases(torch_release, backend_tables(backend, registry))
+    targets = releases(torch_release, family_named(options.backend, registry))
 
     check_version("torch", "mpsprobe-coverage", "coverage")
-    found = registry.workload(workload)
-    options = RunOptions(
-        phase=phase,
-        dtype=dtype,
-        batch_size=batch_size,
-        seq_len=seq_len,
-        weights=weights,
-        trust_remote_code=trust_remote_code,
-        autocast=autocast,
-        grad_accum=grad_accum,
-        clip_norm=clip_norm,
-        macos=macos,
-        backend=backend,
-    )
-    registry.announce("mpsprobe_before_run", workload=workload, phase=phase)
-    report = registry.scanner_for(found.framework).scan(found, options, targets, make_progress())
-    registry.announce("mpsprobe_after_run", workload=workload, phase=phase, report=report.model_dump(mode="json"))
+    chosen = registry.workload(workload)
+    registry.announce("mpsprobe_before_run", workload=workload, phase=options.phase)
+    report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, make_progress())
+    document = report.model_dump(mode="json")
+    registry.announce("mpsprobe_after_run", workload=workload, phase=options.phase, report=document)
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
     exporting.write(registry, name, report, output)
@@ -138,14 +113,9 @@ def exit_code(report: object, fail_on: tuple[str, ...]) -> int:
     cells = getattr(report, "releases", None) or [report]
     for cell in cells:
         if cell.failure is not None:
-            message = f"the run stopped: {cell.failure.error}: {cell.failure.message}"
-            raise_after_report(message)
+            stopped = f"the run stopped: {cell.failure.error}: {cell.failure.message}"  # the report is out already
+            raise MpsprobeError(stopped, "The report has the operators that were judged before.")
     seen = {verdict for cell in cells for verdict in cell.summary.operators_by_verdict}
     if any(cell.advisories for cell in cells):
         seen.add(ADVISORY)
     return 1 if seen.intersection(fail_on) else 0
-
-
-def raise_after_report(message: str) -> None:
-    """The report is out already; the error line says that it is not whole."""
-    raise MpsprobeError(message, "The report has the operators that were judged before.")

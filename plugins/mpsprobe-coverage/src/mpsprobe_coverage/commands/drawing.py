@@ -11,8 +11,8 @@ from mpsprobe.output import write_stdout
 
 def console(pipe_width: int) -> Console:
     """Standard output; ``pipe_width`` in columns."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=pipe_width)
+    stdout = Console(highlight=False)
+    return stdout if stdout.is_terminal else Console(highlight=False, width=pipe_width)
 
 
 def drawn(parts: Iterable[RenderableType], on: Console) -> str:

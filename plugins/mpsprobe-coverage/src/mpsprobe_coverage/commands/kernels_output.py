@@ -13,28 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from mpsprobe_coverage.commands.drawing import console, show
-from mpsprobe_coverage.kernels.table import (
-    COMPOSITE,
-    FALLBACK,
-    MISSING,
-    MPS,
-    NATIVE,
-    UNKNOWN,
-    UNSUPPORTED,
-    KernelTable,
-)
+from mpsprobe_coverage.kernels.table import FALLBACK, NATIVE, KernelTable
+from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.difference import Change, Difference
 
-STYLES = {
-    NATIVE: "green",
-    COMPOSITE: "cyan",
-    FALLBACK: "yellow",
-    MISSING: "red",
-    UNSUPPORTED: "bold red",
-    UNKNOWN: "dim",
-}
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
 
 
@@ -42,23 +26,24 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
     """One release: where the table comes from, then its operators."""
     name = f"{table.library} {table.release}" + ("" if table.library == "torch" else f", for torch {torch_release}")
     head = Text(name, style="bold")
-    if table.macos_minimum:
-        head.append(f" on macOS {table.macos_minimum} or newer", style="not bold")
-    facts = [f"wheel {table.wheel}", f"sha256 {table.sha256}"] if table.wheel else ["read from the running dispatcher"]
-    if not table.is_mps:
-        head.append(f" on {table.backend.label}", style="not bold")
-        facts = [f"read from {table.source}", *([f"sha256 {table.sha256}"] if table.sha256 else []), *table.notes]
-        facts += [] if table.whole else ["It does not hold every kernel: an operator without an entry is unknown."]
+    where = f"macOS {table.macos_minimum} or newer" if table.macos_minimum else table.backend.label
+    head.append(f" on {where}", style="not bold")
+    facts = [f"wheel {table.wheel}" if table.wheel else f"read from {table.source or 'the running dispatcher'}"]
+    facts += [f"sha256 {table.sha256}"] if table.sha256 else []
+    facts += table.notes
+    facts += [] if table.whole else ["It does not hold every kernel: an operator without an entry is unknown."]
     if table.commit:
         facts.append(f"commit {table.commit}")
-    parts: list[RenderableType] = [head, *(Text(fact, style="dim") for fact in facts), Text(_counts(table)), Text()]
     groups = {
         NATIVE: table.native,
-        "native, from Python": table.python,
+        "native from Python": table.python,
         FALLBACK: table.fallback,
-        f"{UNSUPPORTED}, registered only to raise": table.error,
+        "only to raise": table.error,
         **{f"under {name}": operators for name, operators in _other_keys(table).items()},
     }
+    counts = ", ".join(f"{len(operators)} {kind}" for kind, operators in groups.items() if operators)
+    counts = counts or f"nothing for {table.backend.label}"
+    parts: list[RenderableType] = [head, *(Text(fact, style="dim") for fact in facts), Text(counts), Text()]
     if key is not None:
         groups = {f"under {key}": table.keys.get(key, frozenset())}
     for title, operators in groups.items():
@@ -71,18 +56,18 @@ def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -
     """A line for each torch release: how many operators it registers in which way."""
     rows = [(torch_release, table, _by_kind(table, key)) for torch_release, table in tables]
     kinds = [kind for kind in rows[-1][2] if any(counts.get(kind) for _, _, counts in rows)]
-    of_torch = rows[-1][1].library == "torch"
-    is_mps = rows[-1][1].is_mps
-    grid = _grid("torch", ("macOS" if is_mps else "whole") if of_torch else rows[-1][1].library, *kinds)
+    library = rows[-1][1].library
+    with_macos = any(table.macos_minimum for _, table in tables)
+    second = library if library != "torch" else "macOS" if with_macos else "whole"
+    grid = _grid("torch", second, *kinds)
     grid.padding = (0, 1, 0, 0)
     for column in grid.columns:
         column.no_wrap = True
     for column in grid.columns[1:]:
         column.justify = "right"
     for torch_release, table, counts in rows:
-        second = (table.macos_minimum or "-") if of_torch else table.release
-        second = second if is_mps else ("yes" if table.whole else "no")
-        grid.add_row(torch_release, second, *(str(counts.get(kind) or "-") for kind in kinds))
+        seconds = {library: table.release, "macOS": table.macos_minimum or "-", "whole": "yes" if table.whole else "no"}
+        grid.add_row(torch_release, seconds[second], *(str(counts.get(kind) or "-") for kind in kinds))
     show([grid], PIPE_WIDTH)
 
 
@@ -92,7 +77,7 @@ def _by_kind(table: KernelTable, key: str | None) -> dict[str, int]:
         return {key: len(table.keys.get(key, ()))}
     kinds = {NATIVE: table.native, "Python": table.python, FALLBACK: table.fallback, "raises": table.error}
     others = {key.removesuffix(table.backend.key): operators for key, operators in _other_keys(table).items()}
-    return {kind: len(found) for kind, found in {**kinds, **others}.items()}
+    return {kind: len(operators) for kind, operators in {**kinds, **others}.items()}
 
 
 def _other_keys(table: KernelTable) -> dict[str, frozenset[str]]:
@@ -105,11 +90,11 @@ def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], ke
     ``key`` is the dispatch key that they are for, if it is not that of dense tensors.
     """
     grid = _grid("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch")
-    for operator, found in verdicts:
+    for operator, history in verdicts:
         cell = operator
-        for verdict, group in itertools.groupby(found, key=lambda pair: pair[1]):
+        for verdict, group in itertools.groupby(history, key=lambda pair: pair[1]):
             releases = [release for release, _ in group]
-            grid.add_row(cell, _verdict(verdict), _range(releases, last=found[-1][0]))
+            grid.add_row(cell, _verdict(verdict), _range(releases, last=history[-1][0]))
             cell = ""
     show([grid], PIPE_WIDTH)
 
@@ -166,20 +151,6 @@ def _summary(difference: Difference) -> str:
     }
     counted = (f"{count} {what.removesuffix('s') if count == 1 else what}" for what, count in counts.items() if count)
     return ", ".join(counted) or "no difference"
-
-
-def _counts(table: KernelTable) -> str:
-    counts = {
-        "native": table.native,
-        "native from Python": table.python,
-        "fallback": table.fallback,
-        "only to raise": table.error,
-        **{f"under {key}": operators for key, operators in _other_keys(table).items()},
-    }
-    return (
-        ", ".join(f"{len(found)} {what}" for what, found in counts.items() if found)
-        or f"nothing for {table.backend.label or MPS}"
-    )
 
 
 def _range(releases: Sequence[str], last: str) -> str:

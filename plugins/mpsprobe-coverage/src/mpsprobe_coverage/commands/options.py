@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.options import Named
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.kernels.backends import BackendTables
+    from mpsprobe_coverage.kernels.table import KernelFamily
 
 ADVISORY = "advisory"
-MPS_NAME = "mps"
+ALL = "all"
 FAILING = ("missing", "fallback", "unsupported", "unknown", ADVISORY)
+
+
+BACKEND_OPTION = click.option(
+    "--backend", metavar="NAME", default="mps", show_default=True, help="Whose kernels; others come with plugins."
+)
+FORMAT_OPTION = click.option(
+    "--format",
+    "format_name",
+    type=Named("format", ("table", "json")),
+    default="table",
+    show_default=True,
+    help="Of standard output.",
+)
+
+
+def torch_option(default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """``--torch VERSION``, with the help ``text``."""
+    metavar = "VERSION|installed|latest|all"
+    return click.option("--torch", "torch_release", metavar=metavar, default=default, show_default=True, help=text)
 
 
 class MacosVersion(click.ParamType):
@@ -46,18 +67,14 @@ class VerdictList(click.ParamType):
         return names
 
 
-def releases(text: str, backend: BackendTables | None = None) -> list[str]:
-    """``--torch`` as exact releases, oldest first; ``installed`` stays as it is.
-
-    ``backend`` brings the releases of another backend than MPS.
+def releases(text: str, family: KernelFamily) -> list[str]:
+    """``--torch`` as exact releases of ``family``, oldest first; ``installed`` stays as it is.
 
     Raises:
-        UsageError: an unknown release, or one from before MPS.
+        UsageError: there is no such release.
     """
-    from mpsprobe_coverage.kernels.releases import resolve_release, torch_releases
-
-    if text == "all":
-        return list(torch_releases() if backend is None else backend.releases)
+    if text == ALL:
+        return list(family.releases)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError("--torch needs a release", "For example 2.6.0, installed, latest or all.")
@@ -65,5 +82,4 @@ def releases(text: str, backend: BackendTables | None = None) -> list[str]:
         if len(parts) > 1:
             raise UsageError("--torch installed stands alone", "Name the releases by number to compare several.")
         return ["installed"]
-    resolve, known = (resolve_release, torch_releases()) if backend is None else (backend.resolve, backend.releases)
-    return sorted({resolve(part) for part in parts}, key=known.index)
+    return sorted({family.resolve(part) for part in parts}, key=family.releases.index)

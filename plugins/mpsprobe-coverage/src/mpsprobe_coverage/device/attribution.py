@@ -83,9 +83,9 @@ class Attribution:
         if self._stack or not self.in_backward:
             file, line = self._line(sys._getframe(1))
             origin = Origin(self._stack[-1] if self._stack else None, file, line)
-            made = _get_sequence_nr() - self._first_sequence_nr
-            if made > len(self._origins):
-                self._origins.extend([origin] * (made - len(self._origins)))
+            nodes = _get_sequence_nr() - self._first_sequence_nr
+            if nodes > len(self._origins):
+                self._origins.extend([origin] * (nodes - len(self._origins)))
             return origin
         node = _current_node()
         if node is None:

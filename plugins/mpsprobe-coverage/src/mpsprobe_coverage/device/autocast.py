@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from mpsprobe_coverage.calls.keys import overload_named
+from mpsprobe_coverage.calls.spec import tensors_in
 from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -79,8 +81,8 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
             # PyTorch warns that a kernel is overridden, which is the point; it is put back below.
             warnings.simplefilter("ignore")
             for name in {*wanted, *_registered_here(key)}:
-                func = _overload(name)
-                if func is not None:
+                if torch._C._dispatch_has_kernel(name):
+                    func = overload_named(name)
                     kernel = _kernel(func, casts, key_set) if name in wanted else _without(func, key_set)
                     library.impl(name.removeprefix("aten::"), kernel)
         yield
@@ -93,13 +95,6 @@ def _registered_here(key: str) -> list[str]:
     """What the installed torch has under the key: a release that lacks one of them must not cast there."""
     names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return [name for name in names if name.startswith("aten::")]
-
-
-def _overload(name: str) -> Any:
-    if not torch._C._dispatch_has_kernel(name):
-        return None
-    base, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
 
 
 def _without(func: Any, key_set: Any) -> Callable[..., Any]:
@@ -129,12 +124,5 @@ def _kernel(func: Any, casts: Casts, key_set: Any) -> Callable[..., Any]:
 
 def _widest(values: Any) -> torch.dtype:
     """float32 if any castable tensor is, else the autocast dtype."""
-    found: list[torch.dtype] = []
-
-    def note(value: Any) -> Any:
-        if type(value) is VirtualTensor and value.spec.dtype in _CASTABLE:
-            found.append(value.spec.dtype)
-        return value
-
-    tree_map(note, values)
-    return torch.float32 if torch.float32 in found else torch.get_autocast_dtype(stands_for.type)
+    dtypes = {tensor.spec.dtype for tensor in tensors_in(values) if type(tensor) is VirtualTensor}
+    return torch.float32 if torch.float32 in dtypes else torch.get_autocast_dtype(stands_for.type)

@@ -14,14 +14,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.device.tensor import CPU, META, parse_to
+from mpsprobe_coverage.calls.spec import CPU, META, tensors_in
+from mpsprobe_coverage.device.tensor import parse_to
 
 _WITHOUT_VALUES = {
     torch.empty, torch.empty_strided, torch.empty_permuted, torch.rand, torch.randn, torch.normal,
     torch.empty_like, torch.rand_like, torch.randn_like,
 }  # fmt: skip
 _MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
-_DATA_IN = {torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer}
+_ON_THE_CPU = {torch.from_numpy, torch.frombuffer}  # they take no device
+_DATA_IN = {torch.tensor, torch.as_tensor, torch.asarray, *_ON_THE_CPU}
 
 
 class Construction(TorchFunctionMode):
@@ -60,13 +62,9 @@ class Construction(TorchFunctionMode):
         if asked is not None and torch.device(asked).type not in (self.device, "cpu"):
             return func(*args, **kwargs)
         if self.weights or func in _DATA_IN:
-            return func(
-                *args, **{**kwargs, "device": CPU} if func not in (torch.from_numpy, torch.frombuffer) else kwargs
-            )
-        on_meta = func(
-            *args,
-            **{**kwargs, "device": META, "generator": None} if "generator" in kwargs else {**kwargs, "device": META},
-        )
+            return func(*args, **kwargs if func in _ON_THE_CPU else {**kwargs, "device": CPU})
+        generator = {"generator": None} if "generator" in kwargs else {}
+        on_meta = func(*args, **{**kwargs, **generator, "device": META})
         if func in _WITHOUT_VALUES or on_meta.numel() > self.limit:
             return on_meta
         return func(*args, **{**kwargs, "device": CPU})
@@ -87,12 +85,4 @@ def _to_meta(value: Any) -> Any:
 
 
 def _mixes_devices(values: Any) -> bool:
-    devices = set()
-
-    def note(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            devices.add(value.device.type)
-        return value
-
-    tree_map(note, values)
-    return devices == {"cpu", "meta"}
+    return {tensor.device.type for tensor in tensors_in(values)} == {"cpu", "meta"}

@@ -14,23 +14,19 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.plan import Plan
-from mpsprobe_coverage.device.standin import Ran, in_float32, lacks_code
+from mpsprobe_coverage.calls.spec import CPU, META, TensorSpec, interned, leaves, spec_of, tensors_in
+from mpsprobe_coverage.device.dispatch import Plan
 from mpsprobe_coverage.device.tensor import (
-    CPU,
-    META,
-    TensorSpec,
     VirtualTensor,
     forget,
-    intern_spec,
     known_values,
     layouts_seen,
     mapped,
     reshape_in_place,
-    spec_of,
     stands_for,
     virtual_tensor,
 )
+from mpsprobe_coverage.device.upcast import Ran, in_float32, lacks_code
 
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
@@ -45,7 +41,7 @@ class Outcome:
         self.outputs = outputs
         self.caution = caution  # why the verdict does not say everything, if it does not
         self.reshaped = reshaped
-        self.flat = tuple(_specs_in(outputs))
+        self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
 
 
 Outcomes = dict[tuple[Any, ...], Outcome]
@@ -74,7 +70,7 @@ class Execution:
             key.append(name)
             shadows += _collect(value, key, specs)
         if layouts_seen:  # sparse kernels keep what their backward needs only where a gradient is wanted
-            key.append(tuple(tensor.requires_grad for tensor in _tensors((args, kwargs))))
+            key.append(tuple(tensor.requires_grad for tensor in tensors_in((args, kwargs))))
         lookup = tuple(key)
         try:
             outcome = self._outcomes.get(lookup)
@@ -88,8 +84,7 @@ class Execution:
         if shadows == len(specs):
             shadow = self._shadow(plan, args, kwargs, outcome)
         elif plan.mutable:
-            for tensor in _written(plan, args, kwargs):
-                forget(tensor)
+            _forget_written(plan, args, kwargs)
         return self._result(plan, args, kwargs, outcome, shadow), specs, outcome
 
     def _result(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome, shadow: Any) -> Any:
@@ -145,7 +140,7 @@ class Execution:
 
         Where the CPU takes the call, or lacks only the code for the dtype, the call is none that every device refuses.
         """
-        specs = [spec_of(t) for t in _tensors((args, kwargs))]
+        specs = [spec_of(t) for t in tensors_in((args, kwargs))]
         total = sum(spec.stored for spec in specs)
         if total > MATERIALISE_LIMIT:
             if any(spec.layout is not torch.strided for spec in specs):
@@ -177,29 +172,18 @@ class Execution:
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         """The real result, when every tensor argument has a real value and the result is small."""
         if any(spec.shadow_cost > self.shadow_limit for spec in outcome.flat):
-            if plan.mutable:
-                for tensor in _written(plan, args, kwargs):
-                    forget(tensor)
+            _forget_written(plan, args, kwargs)
             return None
-        made = self.real(plan.run, args, kwargs, on_failure=lambda: self._forget(plan, args, kwargs))
-        # Whatever lay in fresh memory must not decide what runs.
-        return made.zero_() if made is not None and plan.name in UNINITIALISED else made
-
-    @staticmethod
-    def _forget(plan: Plan, args: Any, kwargs: Any) -> None:
-        for tensor in _written(plan, args, kwargs):
-            forget(tensor)
-
-    @staticmethod
-    def real(func: Any, args: Any, kwargs: Any, on_failure: Callable[[], None]) -> Any:
-        """``func`` on the shadows; ``None`` where the CPU cannot do it (a dtype, an MPS-only operator)."""
         real_args, real_kwargs = mapped(_real, (args, kwargs))
         try:
-            result = func(*real_args, **real_kwargs)
-        except Exception:  # noqa: BLE001 - any refusal of the CPU kernel only costs the known value
-            on_failure()
+            result = plan.run(*real_args, **real_kwargs)
+        except Exception:  # noqa: BLE001 - any refusal of the CPU kernel (a dtype) only costs the known value
+            _forget_written(plan, args, kwargs)
             return None
-        return None if _is_sparse(result) else result
+        if any(tensor.layout is not torch.strided for tensor in tensors_in(result)):
+            return None
+        # Whatever lay in fresh memory must not decide what runs.
+        return result.zero_() if plan.name in UNINITIALISED else result
 
 
 def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Any:
@@ -263,17 +247,17 @@ def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: An
     changed = list(args)
     for position in plan.tensor_positions:
         if position < len(args) and isinstance(args[position], (int, float, complex)):
-            value = args[position]
-            dtype = torch.get_default_dtype() if isinstance(value, float) else None
-            changed[position] = _scalar(value, dtype, device)
+            changed[position] = _scalar(args[position], device)
     return run(*changed, **kwargs)
 
 
-def _scalar(value: Any, dtype: torch.dtype | None, device: torch.device) -> torch.Tensor:
-    if dtype is None:
-        dtype = (
-            torch.bool if isinstance(value, bool) else torch.complex64 if isinstance(value, complex) else torch.int64
-        )
+def _scalar(value: Any, device: torch.device) -> torch.Tensor:
+    if isinstance(value, float):
+        dtype = torch.get_default_dtype()
+    elif isinstance(value, complex):
+        dtype = torch.complex64
+    else:
+        dtype = torch.bool if isinstance(value, bool) else torch.int64
     return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
@@ -312,12 +296,12 @@ def _virtual(outputs: Any, shadow: Any) -> Any:
         return virtual_tensor(outputs, shadow)
     if isinstance(outputs, (tuple, list)):
         shadows = shadow if isinstance(shadow, (tuple, list)) else (None,) * len(outputs)
-        return type(outputs)(_virtual(o, s) for o, s in zip(outputs, shadows, strict=True))
+        return type(outputs)(_virtual(output, known) for output, known in zip(outputs, shadows, strict=True))
     return outputs
 
 
 def _after(argument: torch.Tensor, ran: Ran | None) -> TensorSpec:
-    """The spec of an argument after the call, where a stand-in was written into as well."""
+    """The spec of an argument after the call, where float32 was written into in its place."""
     if ran is None or id(argument) not in ran.replaced:
         return spec_of(argument)
     spec: TensorSpec = _specs(ran.replaced[id(argument)], ran)
@@ -327,32 +311,12 @@ def _after(argument: torch.Tensor, ran: Ran | None) -> TensorSpec:
 def _specs(result: Any, ran: Ran | None = None) -> Any:
     if isinstance(result, torch.Tensor):
         spec = spec_of(result)
-        return (
-            spec
-            if ran is None or spec.layout is not torch.strided
-            else intern_spec(spec.shape, spec.stride, ran.own(spec.dtype))
-        )
+        if ran is None or spec.layout is not torch.strided:
+            return spec
+        return interned(spec.shape, spec.stride, ran.original(spec.dtype))
     if isinstance(result, (tuple, list)):
         return (tuple if isinstance(result, tuple) else list)(_specs(item, ran) for item in result)
     return result
-
-
-def _specs_in(outputs: Any) -> list[TensorSpec]:
-    if type(outputs) is TensorSpec:
-        return [outputs]
-    if isinstance(outputs, (tuple, list)):
-        return [spec for item in outputs for spec in _specs_in(item)]
-    return []
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    if isinstance(values, torch.Tensor):
-        return [values]
-    if isinstance(values, dict):
-        return _tensors(list(values.values()))
-    if isinstance(values, (tuple, list)):
-        return [tensor for item in values for tensor in _tensors(item)]
-    return []
 
 
 # Operators that take CPU tensors beside MPS ones: copies, and indices (``TensorAdvancedIndexing.cpp``).
@@ -362,27 +326,19 @@ _TAKE_BOTH = frozenset({"copy_", "_to_copy", "_copy_from", "index", "_unsafe_ind
 MIXED_DEVICES = "a CPU tensor meets {} tensors here: most operators refuse that, move it to the device first"
 
 
-def _caution(plan: Plan, args: Any, kwargs: Any) -> str | None:
-    return MIXED_DEVICES.format(stands_for.type.upper()) if _mixes_devices(plan, args, kwargs) else None
-
-
 def _few_of_sparse(args: Any, kwargs: Any) -> bool:
     """Whether sparse tensors are among the arguments, and all are small enough for the CPU."""
-    specs = [spec_of(tensor) for tensor in _tensors((args, kwargs))]
+    specs = [spec_of(tensor) for tensor in tensors_in((args, kwargs))]
     small = sum(spec.stored for spec in specs) <= MATERIALISE_LIMIT
     return small and any(spec.layout is not torch.strided for spec in specs)
 
 
-def _is_sparse(result: Any) -> bool:
-    return any(tensor.layout is not torch.strided for tensor in _tensors(result))
-
-
-def _mixes_devices(plan: Plan, args: Any, kwargs: Any) -> bool:
+def _caution(plan: Plan, args: Any, kwargs: Any) -> str | None:
     if plan.func._schema.name.removeprefix("aten::") in _TAKE_BOTH:
-        return False
-    tensors = _tensors((args, kwargs))
+        return None
+    tensors = tensors_in((args, kwargs))
     plain = [t for t in tensors if type(t) is not VirtualTensor and t.dim() > 0 and not t.is_meta]
-    return 0 < len(plain) < len(tensors)
+    return MIXED_DEVICES.format(stands_for.type.upper()) if 0 < len(plain) < len(tensors) else None
 
 
 def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
@@ -390,5 +346,7 @@ def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
     return [args[position] if position < len(args) else kwargs.get(name) for position, name in plan.written]
 
 
-def _written(plan: Plan, args: Any, kwargs: Any) -> list[VirtualTensor]:
-    return [t for t in _tensors(written_arguments(plan, args, kwargs)) if type(t) is VirtualTensor]
+def _forget_written(plan: Plan, args: Any, kwargs: Any) -> None:
+    for tensor in tensors_in(written_arguments(plan, args, kwargs)):
+        if type(tensor) is VirtualTensor:
+            forget(tensor)

@@ -35,9 +35,9 @@ class MpsGenerator(_Original, metaclass=_Like):
     def __new__(cls, device: Any = "cpu") -> Any:
         if torch.device(device).type != stands_for.type:
             return _Original(device)
-        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
-        _of_mps[made._cdata] = made  # type: ignore[attr-defined]
-        return made
+        generator = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        _of_mps[generator._cdata] = generator  # type: ignore[attr-defined]
+        return generator
 
     device = property(lambda self: stands_for.device)
 
@@ -56,11 +56,7 @@ class Event:
     def record(self) -> None:
         """Nothing is pending."""
 
-    def wait(self) -> None:
-        """Nothing is pending."""
-
-    def synchronize(self) -> None:
-        """Nothing is pending."""
+    wait = synchronize = record
 
     def query(self) -> bool:
         return True

@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.device.attribution import Attribution, Origin
-from mpsprobe_coverage.device.cpu_fallback import GENERATOR, no_sparse, passes_generator
-from mpsprobe_coverage.device.dtypes import DtypeRules
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.keys import sparse_key
+from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
+from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
+from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
-from mpsprobe_coverage.device.keys import sparse_key
-from mpsprobe_coverage.device.plan import How, Plan, make_plan
+from mpsprobe_coverage.device.generators import is_of_mps
+from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.refusal import Refusal
-from mpsprobe_coverage.device.refusals import Call, Rules
-from mpsprobe_coverage.device.routing import Route
-from mpsprobe_coverage.device.routing.others import other_copies
-from mpsprobe_coverage.device.sparse import key_of
-from mpsprobe_coverage.device.tensor import META, TensorSpec, VirtualTensor, layouts_seen, reshape_in_place, spec_of
-from mpsprobe_coverage.device.values import Values
+from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place
 from mpsprobe_coverage.device.watching import Watching
-from mpsprobe_coverage.kernels.table import MISSING, MPS_BACKEND, UNSUPPORTED, KernelTable
+from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_coverage.judging.judgement import Judgement
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
-_NO_GENERATOR = Refusal(GENERATOR, source="branch", evidence="check_generator in ATen/core/Generator.h")
-_ENDS_THERE = (MISSING, UNSUPPORTED)
+_ENDS_THERE = ("missing", "unsupported")
 _PRIM_DEVICE = torch.ops.prim.device.default
 _TO_COPY = torch.ops.aten._to_copy.default
+_COPY = torch.ops.aten.copy_.default
 
 
 class Interception(TorchDispatchMode):
     """One target release's judgement of whatever runs while this mode is on.
 
+    It is the ``Dispatch`` that routes and data-dependent operators ask.
+
     Args:
-        tables: namespace → the kernel table that covers it.
+        chain: the judges of the release.
         routes: operator name → the route for it.
-        recorder: what is told about each call; nothing is told while its ``phase`` is None.
+        recorder: keeps each call; nothing is recorded while its ``phase`` is None.
         shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
         outcomes: what ``Execution`` remembers.
-        rules: operator name → what its kernel may refuse.
     """
 
     supports_higher_order_operators = True
@@ -56,31 +57,52 @@ class Interception(TorchDispatchMode):
 
     def __init__(
         self,
-        tables: dict[str, KernelTable],
-        routes: dict[str, Route],
+        chain: Chain,
+        routes: Mapping[str, Route],
         recorder: Recorder,
         attribution: Attribution,
         shadow_limit: int,
         outcomes: Outcomes,
-        rules: Rules,
     ) -> None:
         super().__init__()
-        self.tables = tables
-        self.backend = tables["aten"].backend
+        self.chain = chain
+        self.table = chain.table
+        self.backend = chain.table.backend
         self.recorder = recorder
         self.attribution = attribution
         self.execution = Execution(shadow_limit, outcomes)
-        self.values = Values(self)
-        self.dtypes = DtypeRules(tables["aten"])
-        # Dtypes that factories are to use instead of those that C++ asks for: set by routes for their duration.
-        self.factory_dtypes: dict[Any, Any] | None = None
+        self.data_dependent = DataDependent(self)
         self._routes = routes
-        self._rules = rules
-        self._watching = Watching(tables["aten"])
+        self._watching = Watching(chain.table)
         self._plans: dict[Any, Plan] = {}
-        self._refused: dict[Outcome, str | None] = {}
         self._sparse_plans: dict[tuple[Any, str], Plan] = {}
+        self._judged: dict[Outcome, Judgement] = {}
         self._decomposing: set[Plan] = set()
+        self._factory_dtypes: Mapping[Any, Any] | None = None
+
+    @property
+    def phase(self) -> str | None:
+        return self.recorder.phase
+
+    @property
+    def shadow_limit(self) -> int:
+        return self.execution.shadow_limit
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        phase, self.recorder.phase = self.recorder.phase, None
+        try:
+            yield
+        finally:
+            self.recorder.phase = phase
+
+    @contextmanager
+    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> Iterator[None]:
+        before, self._factory_dtypes = self._factory_dtypes, dtypes
+        try:
+            yield
+        finally:
+            self._factory_dtypes = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -99,8 +121,8 @@ class Interception(TorchDispatchMode):
                     # Composite kernels ask for the C++ device of their arguments, which says meta.
                     kwargs = dict(kwargs)
                     kwargs["device"] = META
-                    if self.factory_dtypes is not None:
-                        kwargs["dtype"] = self.factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
+                    if self._factory_dtypes is not None:
+                        kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
                     if kwargs.get("pin_memory"):
                         kwargs["pin_memory"] = False
                 elif not virtual:
@@ -130,41 +152,37 @@ class Interception(TorchDispatchMode):
         Some raise. Those around structured kernels (``mm`` around ``mm.out``) make a result of the layout of their
         first argument; on a Mac it goes no further, and here with the layout that the CPU's own kernel gives.
         """
-        if plan.how is not How.COMPOSITE:
+        if plan.entry is not Entry.COMPOSITE:
             return self._go_on(plan, args, kwargs)
         try:
-            made = self._go_on(plan, args, kwargs)
+            result = self._go_on(plan, args, kwargs)
         except RuntimeError as error:
-            refused = Refusal(no_sparse(self.backend), source="branch", evidence=first_line(error))
-            return self.leaf(plan, args, kwargs, refused)
+            return self.leaf(plan, args, kwargs, raised=first_line(error))
         if plan.composite_key is not DispatchKey.CompositeExplicitAutogradNonFunctional or plan.mutable:
-            return made
+            return result
         try:
             return self.execution.run(plan, args, kwargs)[0]
         except RuntimeError:
-            return made
+            return result
 
     def _go_on(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        how = plan.how
-        if how is How.KERNEL:
+        entry = plan.entry
+        if entry is Entry.KERNEL:
             if plan.func.namespace in _WITH_TAGS:
                 return self.leaf(plan, args, kwargs)
             return self._foreign(plan, args, kwargs)
-        if how is How.VIEW:
+        if entry is Entry.VIEW:
             return self._view(plan, args, kwargs)
-        if how is How.COMPOSITE:
+        if entry is Entry.COMPOSITE:
             with self:
                 return accepting_numbers(partial(plan.func._op_dk, plan.composite_key), plan, args, kwargs)
-        if how is How.ROUTE:
+        if entry is Entry.ROUTE:
             assert plan.route is not None
             return plan.route.run(self, plan, args, kwargs)
-        if how is How.VALUES:
-            return self.values.call(plan, args, kwargs)
+        if entry is Entry.DATA_DEPENDENT:
+            return self.data_dependent.call(plan, args, kwargs)
         if plan in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
-            result, inputs, outcome = self.execution.run(plan, args, kwargs)
-            if self.recorder.phase is not None:
-                self.record(plan.name, "unknown", plan.reason, tuple(inputs), outcome.flat)
-            return result
+            return self.leaf(plan, args, kwargs)
         self._decomposing.add(plan)
         try:
             with self:
@@ -177,103 +195,86 @@ class Interception(TorchDispatchMode):
         try:
             return self.leaf(plan, args, kwargs)
         except (RuntimeError, NotImplementedError) as error:
-            plan.how = How.VALUES
+            plan.entry = Entry.DATA_DEPENDENT
             try:
-                return self.values.call(plan, args, kwargs)
+                return self.data_dependent.call(plan, args, kwargs)
             except Exception:  # noqa: BLE001 - what it said of shapes alone is the better answer
                 raise error from None
 
-    def leaf(self, plan: Plan, args: Any, kwargs: Any, refused: str | None = None, verdict: str | None = None) -> Any:
-        """Judge, run and record one operator that is not followed any further.
-
-        A route overrules the registration: by ``refused``, what the kernel says when it raises, or by
-        ``verdict``, where C++ has a way of its own to MPS.
-        """
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
         try:
             result, inputs, outcome = self.execution.run(plan, args, kwargs)
         except Exception:
-            if plan.verdict in _ENDS_THERE and self.recorder.phase is not None:  # on a Mac too, but for another reason
-                specs = tuple(spec_of(v) for v in tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor))
-                self.record(plan.name, plan.verdict, plan.reason, specs, ())
+            if plan.registered.verdict in _ENDS_THERE:  # on a Mac too, but for another reason
+                self.record(plan, args, kwargs, specs_in((args, kwargs)), ())
             raise
-        if plan.truth is not None and type(result) is VirtualTensor:
-            result.truth = plan.truth
+        if plan.assumed_truth is not None and type(result) is VirtualTensor:
+            result.assumed_truth = plan.assumed_truth
         if self.recorder.phase is not None:
             if outcome.caution is not None:
                 self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
-            if refused is None and (plan.rules or (plan.verdict == MISSING and self.backend is MPS_BACKEND)):
-                try:
-                    refused = self._refused[outcome]
-                except KeyError:  # an outcome stands for one operator, its specs and all other arguments
-                    refused = self.refusal(plan, args, kwargs, tuple(inputs), outcome.flat)
-                    self._refused[outcome] = refused
-            if plan.watchers and refused is None:
+            judgement = self._judged.get(outcome)
+            if judgement is None or raised is not None:
+                judgement = self.judge(plan, args, kwargs, tuple(inputs), outcome.flat, raised)
+                if raised is None:  # an outcome stands for one operator, its specs and all other arguments
+                    self._judged[outcome] = judgement
+            if plan.watchers and judgement.verdict == "native":
                 self._watch(plan, args, kwargs, tuple(inputs), outcome)
-            if refused is not None:
-                self.record(plan.name, "unsupported", refused, tuple(inputs), outcome.flat)
-            elif verdict is not None:
-                self.record(plan.name, verdict, None, tuple(inputs), outcome.flat)
-            else:
-                self.record(plan.name, plan.verdict, plan.reason, tuple(inputs), outcome.flat)
+            self._record(plan.name, judgement, tuple(inputs), outcome.flat)
         return result
 
-    @staticmethod
-    def refusal(
-        plan: Plan, args: Any, kwargs: Any, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]
-    ) -> Refusal | None:
-        """What the operator's kernel says to these arguments when it refuses them."""
-        if plan.verdict != "native":  # without a kernel nothing refuses, and a fallback computes on the CPU
-            return _NO_GENERATOR if plan.verdict == MISSING and passes_generator(args, kwargs) else None
-        call = Call(plan.func, args, kwargs, inputs, outputs)
-        for rule in plan.rules:
-            refused = rule(call)
-            if refused is not None:
-                return refused
-        return None
+    def judge(
+        self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, raised: str | None = None
+    ) -> Judgement:
+        """The judgement on one call."""
+        generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
+        call = Call(plan.func, args, kwargs, inputs, outputs, any(map(is_of_mps, generators)), raised)
+        return plan.judges.judge(call)
 
-    def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: tuple[TensorSpec, ...], outcome: Outcome) -> None:
-        """Tell the recorder of the advisories that a call is one for, where a kernel computes it."""
+    def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:
+        """Note the advisories that a call is one for, where a kernel computes it."""
         phase = self.recorder.phase
-        if phase is None or plan.verdict != "native":
-            return
-        found = self._watching.matching(plan, args, kwargs, inputs, outcome, phase)
-        if found and self.dtypes.refusal(inputs, outcome.flat) is None:
-            for advisory in found:
-                self.recorder.advised(advisory, plan.name, self.attribution.current())
+        assert phase is not None
+        for advisory in self._watching.matching(plan, args, kwargs, inputs, outcome, phase):
+            self.recorder.advised(advisory, plan.name, self.attribution.current())
 
     def plan_of(self, func: Any, key: str | None = None) -> Plan:
-        """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes or rules."""
+        """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes."""
         if key is not None:
             sparse_plan = self._sparse_plans.get((func, key))
             if sparse_plan is None:
-                sparse_plan = self._sparse_plans[func, key] = make_plan(func, self.tables, {}, key)
+                sparse_plan = self._sparse_plans[func, key] = make_plan(func, self.chain, {}, key)
             return sparse_plan
         plan = self._plans.get(func)
         if plan is None:
-            plan = self._plans[func] = make_plan(func, self.tables, self._routes)
-            plan.rules = self._rules.get(plan.name, ())
+            plan = self._plans[func] = make_plan(func, self.chain, self._routes)
             plan.watchers = self._watching.of(plan.name)
         return plan
 
-    def record(
-        self,
-        name: str,
-        verdict: str,
-        reason: str | None,
-        inputs: tuple[TensorSpec, ...],
-        outputs: tuple[TensorSpec, ...],
-    ) -> None:
-        """Tell the recorder of one call; a dtype that the release refuses overrules the registration."""
-        origin = self.attribution.current()
-        refused = self.dtypes.refusal(inputs, outputs)
-        if refused is not None:
-            verdict, reason = "unsupported", refused
-        if verdict == "unknown" and self.tables["aten"].whole:  # else it is a finding like any other, and likely
-            self.recorder.unjudged(name, reason or "", origin)
-        self.recorder.call(name, verdict, reason, origin, inputs, outputs)
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+        if self.recorder.phase is not None:
+            self._record(plan.name, self.judge(plan, args, kwargs, inputs, outputs), inputs, outputs)
 
-    def origin(self) -> Origin:
-        return self.attribution.current()
+    def _record(self, name: str, judgement: Judgement, inputs: Specs, outputs: Specs) -> None:
+        origin = self.attribution.current()
+        if judgement.verdict == "unknown" and self.table.whole:  # else it is a finding like any other, and likely
+            self.recorder.unjudged(name, judgement.reason or "", origin)
+        self.recorder.call(name, judgement, origin, inputs, outputs)
+
+    def record_transfer(self, tensor: torch.Tensor) -> None:
+        spec = spec_of(tensor)
+        self.record(self.plan_of(_COPY), (tensor, tensor), {}, (spec,), (spec,))
+
+    def assumed(self, operator: str, text: str) -> None:
+        self.recorder.assumed(operator, text, self.attribution.current())
+
+    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: int) -> torch.Tensor:
+        known = known_values_of(tensor)
+        if known is not None:
+            return known.clone()
+        if self.recorder.phase is not None:
+            self.assumed(operator, text)
+        return spec_of(tensor).filled(fill)
 
     def _view(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A view that is composite: on a Mac it ends in ``as_strided``, which every release has.
@@ -291,8 +292,8 @@ class Interception(TorchDispatchMode):
         """``device=`` names another device: a copy to the CPU, or a factory that follows a virtual tensor."""
         if plan.func is _TO_COPY:
             source = args[0]
-            real = self.values.known_or_assumed(source, "aten::_to_copy", "zeros", fill=0)
-            self.record_transfer(spec_of(source))
+            real = self.known_or_assumed(source, "aten::_to_copy", "zeros", fill=0)
+            self.record_transfer(source)
             return plan.func(real, *args[1:], **kwargs)
         if plan.composite_key is not None:
             with self:
@@ -300,21 +301,6 @@ class Interception(TorchDispatchMode):
         # A leaf that makes something elsewhere from a virtual tensor's shape: its values do not matter.
         bare_args, bare_kwargs = tree_map(lambda v: v.spec.empty() if type(v) is VirtualTensor else v, (args, kwargs))
         return plan.func(*bare_args, **bare_kwargs)
-
-    def record_transfer(self, spec: TensorSpec) -> None:
-        """A copy between the CPU and the device: ``copy_`` in PyTorch's own terms.
-
-        A sparse tensor is made anew there from its parts; that needs the sparse key of its layout in the release.
-        """
-        if self.recorder.phase is None:
-            return
-        name, verdict, reason = "aten::copy_", "native", None
-        table = self.tables["aten"]
-        if not table.is_mps:
-            name, verdict, reason = other_copies(table)
-        elif spec.layout is not torch.strided and not table.keys.get(key_of(spec.layout, self.backend.key)):
-            verdict, reason = "unsupported", no_sparse(self.backend)
-        self.record(name, verdict, reason, (spec,), (spec,))
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         """``cond``, ``flex_attention`` and their like: run with real operators inside, where they can be."""

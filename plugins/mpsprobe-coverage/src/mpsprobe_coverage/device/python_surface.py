@@ -10,40 +10,34 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext, _device_constructors
 
+from mpsprobe_coverage.calls.spec import CPU, spec_of
+from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import random_numbers_in_python
-from mpsprobe_coverage.device.routing.route import at_least
-from mpsprobe_coverage.device.tensor import (
-    CPU,
-    VirtualTensor,
-    parse_to,
-    spec_of,
-    stands_for,
-    undispatched,
-    virtual_tensor,
-)
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
+from mpsprobe_coverage.device.tensor import VirtualTensor, parse_to, stands_for, undispatched, virtual_tensor
 
 _original_to: Any = torch._C.TensorBase.to
-_MEMORY_QUERIES = ("current_allocated_memory", "driver_allocated_memory", "recommended_max_memory")
-_DOES_NOTHING = ("synchronize", "empty_cache", "set_per_process_memory_fraction")
-
-
+# Function of torch's modules → what it answers; None for those that have nothing to do.
+_OF_BACKENDS_MPS = {"is_available": True, "is_built": True, "is_macos_or_newer": True}
+_OF_MPS = {
+    "device_count": 1, "synchronize": None, "empty_cache": None, "set_per_process_memory_fraction": None,
+    "current_allocated_memory": 0, "driver_allocated_memory": 0, "recommended_max_memory": 0,
+}  # fmt: skip
+_OF_ACCELERATOR = {"is_available": True, "device_count": 1, "current_device_index": 0, "synchronize": None}
 _CONSTANTS = {"is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True}
+_IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed_all"))
 
 
 @contextmanager
-def device_in_python(interception: Interception) -> Iterator[None]:
+def device_in_python(dispatch: Dispatch) -> Iterator[None]:
     """Make Python's view of torch say that MPS, or the other backend, is there."""
     put_back: list[Callable[[], None]] = []
 
@@ -55,25 +49,21 @@ def device_in_python(interception: Interception) -> Iterator[None]:
         put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
 
     try:
-        replace(torch.Tensor, "to", _tensor_to(interception))
+        replace(torch.Tensor, "to", _tensor_to(dispatch))
         for name in ("tensor", "as_tensor", "asarray"):
-            replace(torch, name, _factory(getattr(torch, name), interception))
+            replace(torch, name, _factory(getattr(torch, name), dispatch))
         replace(torch, "compile", _eager)
-        if interception.tables["aten"].is_mps and not at_least(interception.tables["aten"], "2.15"):
+        if not dispatch.table.at_least("2.15"):
             replace(VirtualTensor, "__setitem__", _assign_tensors)
         if stands_for.type == "mps":
-            _mps_module(replace)
+            _answer(torch.backends.mps, _OF_BACKENDS_MPS, replace)
+            _answer(torch.mps, _OF_MPS, replace)
         else:
             put_back.append(_other_module(replace))
         random_numbers_in_python(replace)
         if hasattr(torch, "accelerator"):
-            device = torch.device(stands_for.type)
-            replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: device)
-            replace(torch.accelerator, "is_available", lambda: True)
-            replace(torch.accelerator, "device_count", lambda: 1)
-            replace(torch.accelerator, "current_device_index", lambda: 0)
-            replace(torch.accelerator, "current_stream", lambda *args, **kwargs: _Stream())
-            replace(torch.accelerator, "synchronize", lambda *args, **kwargs: None)
+            device = {"current_accelerator": torch.device(stands_for.type), "current_stream": _Stream()}
+            _answer(torch.accelerator, {**_OF_ACCELERATOR, **device}, replace)
         _extend_optimizer_types(put_back)
         _empty_caches_of_functions(put_back)
         yield
@@ -85,15 +75,10 @@ def device_in_python(interception: Interception) -> Iterator[None]:
 _ABSENT = object()
 
 
-def _mps_module(replace: Callable[[Any, str, Any], None]) -> None:
-    replace(torch.backends.mps, "is_available", lambda: True)
-    replace(torch.backends.mps, "is_built", lambda: True)
-    replace(torch.backends.mps, "is_macos_or_newer", lambda major, minor: True)
-    replace(torch.mps, "device_count", lambda: 1)
-    for name in _DOES_NOTHING:
-        replace(torch.mps, name, lambda *args, **kwargs: None)
-    for name in _MEMORY_QUERIES:
-        replace(torch.mps, name, lambda: 0)
+def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str, Any], None]) -> None:
+    for name, answer in answers.items():
+        if hasattr(module, name):
+            replace(module, name, lambda *args, answer=answer, **kwargs: answer)
 
 
 def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None]:
@@ -102,20 +87,15 @@ def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None
     Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
     Returns what takes it out of ``sys.modules`` again.
     """
-    name, made = f"torch.{stands_for.type}", False
+    name, absent = f"torch.{stands_for.type}", False
     module: Any = getattr(torch, stands_for.type, None)
     if module is None and name not in sys.modules:
-        made = True
+        absent = True
         module = sys.modules[name] = types.ModuleType(name)
         module._lazy_init = lambda: None
         vars(module).update(dict.fromkeys(_CONSTANTS))
         replace(torch, stands_for.type, module)
-    for known, value in _CONSTANTS.items():
-        if hasattr(module, known):
-            replace(module, known, lambda *args, value=value, **kwargs: value)
-    for idle in ("synchronize", "empty_cache", "manual_seed", "manual_seed_all"):
-        if hasattr(module, idle):
-            replace(module, idle, lambda *args, **kwargs: None)
+    _answer(module, {**_CONSTANTS, **_IDLE}, replace)
     listed = _foreach_utils._get_foreach_kernels_supported_devices()
     if stands_for.type in listed:  # clipping asks C++ for the device of gradients, which says meta
         replace(_foreach_utils, "_get_foreach_kernels_supported_devices", lambda: [*listed, "meta"])
@@ -124,7 +104,7 @@ def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None
         replace(torch.Tensor, stands_for.type, lambda self, *args, **kwargs: self.to(device))
 
     def take_out() -> None:
-        if made:
+        if absent:
             sys.modules.pop(name, None)
 
     return take_out
@@ -146,7 +126,7 @@ class _Stream:
 def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
     """Up to 2.14 C++ made a tensor of a number before it wrote it through an index or a mask; 2.15 fills."""
     places = index if isinstance(index, tuple) else (index,)
-    if isinstance(value, (int, float, complex)) and any(isinstance(one, (torch.Tensor, list)) for one in places):
+    if isinstance(value, (int, float, complex)) and any(isinstance(place, (torch.Tensor, list)) for place in places):
         value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
     torch.Tensor.__setitem__(self, index, value)
 
@@ -172,32 +152,28 @@ def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
     put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
-def _tensor_to(interception: Interception) -> Any:
+def _tensor_to(dispatch: Dispatch) -> Any:
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         device, options = parse_to(args, kwargs)
         if device is None or device.type != stands_for.type:
             return _original_to(self, *args, **kwargs)
         dtype = options.get("dtype")
-        return adopt(self if dtype is None else _original_to(self, dtype), interception)
+        return adopt(self if dtype is None else _original_to(self, dtype), dispatch)
 
     return to
 
 
-def adopt(tensor: torch.Tensor, interception: Interception) -> Any:
+def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
     """A plain tensor moved to the virtual device; on a Mac this is a copy."""
     spec = spec_of(tensor)
-    interception.record_transfer(spec)
-    known = (
-        tensor.device.type == "cpu"
-        and tensor.layout is torch.strided
-        and spec.shadow_cost <= interception.execution.shadow_limit
-    )
+    dispatch.record_transfer(tensor)
+    known = tensor.device.type == "cpu" and tensor.layout is torch.strided and spec.shadow_cost <= dispatch.shadow_limit
     shadow = tensor.detach().clone() if known else None
     with undispatched():
         return virtual_tensor(spec, shadow, tensor.requires_grad and tensor.is_leaf)
 
 
-def _factory(original: Any, interception: Interception) -> Any:
+def _factory(original: Any, dispatch: Dispatch) -> Any:
     def make(data: Any, *args: Any, **kwargs: Any) -> Any:
         asked = kwargs.get("device")
         target = _default_device() if asked is None else torch.device(asked)
@@ -206,8 +182,8 @@ def _factory(original: Any, interception: Interception) -> Any:
             return data.to(target if asked is not None else stands_for.device, kwargs.get("dtype") or data.dtype)
         if target.type != stands_for.type:
             return original(_bare(data), *args, **kwargs)
-        made = original(_bare(data), *args, **{**kwargs, "device": CPU})
-        return adopt(made, interception)
+        on_cpu = original(_bare(data), *args, **{**kwargs, "device": CPU})
+        return adopt(on_cpu, dispatch)
 
     make.__name__ = original.__name__
     return make

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.device.attribution import Origin
-from mpsprobe_coverage.device.tensor import TensorSpec
+from mpsprobe_coverage.judging.judgement import Judgement
 
 
 @dataclass(slots=True)
@@ -19,12 +20,11 @@ class CallRecord:
     """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors."""
 
     operator: str
-    verdict: str
-    reason: str | None
+    judgement: Judgement
     phase: str
     origin: Origin
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: Specs
+    outputs: Specs
     calls: int = 0
 
 
@@ -60,21 +60,14 @@ class Recorder:
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _advised: dict[tuple[Any, ...], Advised] = field(default_factory=dict)
 
-    def call(
-        self,
-        operator: str,
-        verdict: str,
-        reason: str | None,
-        origin: Origin,
-        inputs: tuple[TensorSpec, ...],
-        outputs: tuple[TensorSpec, ...],
-    ) -> None:
-        key = (operator, verdict, self.phase, origin, inputs, outputs)
+    def call(self, operator: str, judgement: Judgement, origin: Origin, inputs: Specs, outputs: Specs) -> None:
+        """Count a call; those that differ in their judgement are different records."""
+        key = (operator, judgement, self.phase, origin, inputs, outputs)
         record = self._calls.get(key)
         if record is None:
             phase = self.phase
             assert phase is not None
-            record = self._calls[key] = CallRecord(operator, verdict, reason, phase, origin, inputs, outputs)
+            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs)
         record.calls += 1
 
     def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
@@ -90,10 +83,8 @@ class Recorder:
         phase = self.phase
         assert phase is not None
         key = (advisory, operator, phase, origin)
-        found = self._advised.get(key)
-        if found is None:
-            found = self._advised[key] = Advised(advisory, operator, phase, origin)
-        found.calls += 1
+        record = self._advised.setdefault(key, Advised(*key))
+        record.calls += 1
 
     def advisories(self) -> Iterator[Advised]:
         return iter(self._advised.values())

@@ -34,44 +34,19 @@ def mps_convolution_backward(
 
 
 def mps_convolution_transpose_backward(
-    x: Any,
-    grad: Any,
-    weight: Any,
-    padding: Any,
-    output_padding: Any,
-    stride: Any,
-    dilation: Any,
-    groups: int,
-    mask: Any,
+    x: Any, grad: Any, weight: Any, padding: Any, out_padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
 ) -> Any:
     """Gradients of input and weight; this operator has no bias."""
     mask = [mask[0], mask[1], False]
     return _aten.convolution_backward(
-        grad, x, weight, None, stride, padding, dilation, True, output_padding, groups, mask
+        grad, x, weight, None, stride, padding, dilation, True, out_padding, groups, mask
     )[:2]
 
 
-def _convolution_overrideable(*args: Any) -> Any:
-    return _aten.convolution(*args)
-
-
-def convolution_backward_overrideable(
-    grad: Any,
-    x: Any,
-    weight: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    mask: Any,
-) -> Any:
-    """Gradients of input, weight and bias on a backend that C++ does not name."""
-    biases = [grad.shape[1]] if mask[2] else None
-    return _aten.convolution_backward(
-        grad, x, weight, biases, stride, padding, dilation, transposed, output_padding, groups, mask
-    )
+def convolution_backward_overrideable(grad: Any, x: Any, weight: Any, *rest: Any) -> Any:
+    """Gradients of input, weight and bias on a backend that C++ does not name; the last argument says of which."""
+    biases = [grad.shape[1]] if rest[-1][2] else None
+    return _aten.convolution_backward(grad, x, weight, biases, *rest)
 
 
 def linear_backward(x: Any, grad: Any, weight: Any, mask: Any) -> Any:
@@ -92,14 +67,8 @@ def _lstm_mps(
     steps, batch = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
     size, directions = cell.shape[-1], 2 if both else 1
     workspace = x.new_empty((layers * directions, steps, batch, size))
-    return (
-        out,
-        hidden,
-        cell,
-        workspace.repeat(1, 1, 1, 4),
-        workspace,
-        x.new_empty((layers, steps, batch, size * directions)),
-    )
+    outputs = x.new_empty((layers, steps, batch, size * directions))
+    return out, hidden, cell, workspace.repeat(1, 1, 1, 4), workspace, outputs
 
 
 def _generic_lstm(x: Any, hx: Any, params: Any, biases: bool, layers: int, *rest: Any) -> Any:
@@ -111,16 +80,7 @@ def _generic_lstm(x: Any, hx: Any, params: Any, biases: bool, layers: int, *rest
 
 
 def lstm_mps_backward(
-    grad_y: Any,
-    grad_hy: Any,
-    grad_cy: Any,
-    z: Any,
-    cell_states: Any,
-    x: Any,
-    outputs: Any,
-    hx: Any,
-    params: Any,
-    *_: Any,
+    grad_y: Any, grad_hy: Any, grad_cy: Any, z: Any, cells: Any, x: Any, outputs: Any, hx: Any, params: Any, *_: Any
 ) -> Any:
     """Gradients shaped as input, the two states and the parameters; zeros where values are asked for."""
     return torch.zeros_like(x), [torch.zeros_like(h) for h in hx], [torch.zeros_like(p) for p in params]
@@ -150,7 +110,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::_mps_convolution_transpose": _mps_convolution_transpose,
     "aten::mps_convolution_backward": mps_convolution_backward,
     "aten::mps_convolution_transpose_backward": mps_convolution_transpose_backward,
-    "aten::convolution_overrideable": _convolution_overrideable,
+    "aten::convolution_overrideable": _aten.convolution,
     "aten::convolution_backward_overrideable": convolution_backward_overrideable,
     "aten::linear_backward": linear_backward,
     "aten::_lstm_mps": _lstm_mps,

@@ -2,7 +2,7 @@
 
 With them the dispatcher chooses as it would on a Mac: ``linear`` arrives whole in the releases that
 register it, and as ``t`` and ``addmm`` in those that do not. They are process-wide, so they are undone
-when the device closes. On a build that has MPS nothing is registered: the real kernels are there.
+when the device closes. On a build that has the backend nothing is registered: the real kernels are there.
 """
 
 from __future__ import annotations
@@ -13,20 +13,9 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.routing.renames import renames
+from mpsprobe_coverage.calls.keys import has_kernel
+from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
-
-
-def build_has_mps() -> bool:
-    """Whether the installed torch was built with MPS: then its own kernels are registered."""
-    return bool(torch._C._has_mps)
-
-
-def build_has(table: KernelTable) -> bool:
-    """Whether the backend of ``table`` is in this process: without ``empty`` no tensor could be made on it."""
-    if table.is_mps:
-        return build_has_mps()
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", table.backend.key))
 
 
 @contextmanager
@@ -42,12 +31,13 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
     libraries: list[torch.library.Library] = []
 
     def library(namespace: str, key: str) -> torch.library.Library:
-        made = torch.library.Library(namespace, "IMPL", key)
-        libraries.append(made)
-        return made
+        opened = torch.library.Library(namespace, "IMPL", key)
+        libraries.append(opened)
+        return opened
 
     try:
-        if not build_has(tables["aten"]):
+        # Is the backend in this process? Without ``empty`` no tensor could be made on it.
+        if not has_kernel("aten::empty.memory_format", tables["aten"].backend.key):
             for table in {id(t): t for t in tables.values()}.values():
                 _register_table(table, library)
         if autograd:
@@ -57,15 +47,14 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
                     above.impl(name.removeprefix("aten::"), function)
         yield
     finally:
-        for made in reversed(libraries):
-            made._destroy()
+        for opened in reversed(libraries):
+            opened._destroy()
 
 
 def _register_table(table: KernelTable, library: Any) -> None:
     by_namespace: dict[str, list[str]] = {}
     key = table.backend.key
-    renamed = renames(table).keys() if table.is_mps else frozenset()
-    for name in table.native | table.fallback | table.error | renamed:
+    for name in table.native | table.fallback | table.error | renames(table).keys():
         namespace, _, operator = name.partition("::")
         by_namespace.setdefault(namespace, []).append(operator)
     for namespace, operators in by_namespace.items():
@@ -73,12 +62,8 @@ def _register_table(table: KernelTable, library: Any) -> None:
         for operator in operators:
             full = f"{namespace}::{operator}"
             # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-            if torch._C._dispatch_has_kernel(full) and not _has_kernel(full, key):
+            if torch._C._dispatch_has_kernel(full) and not has_kernel(full, key):
                 target.impl(operator, _never_called)
-
-
-def _has_kernel(operator: str, key: str) -> bool:
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator, key))
 
 
 def _never_called(*_args: Any, **_kwargs: Any) -> Any:

@@ -10,19 +10,19 @@ MPS does not have, and end the process.
 Four Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
 specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
 values, where they are known and small: models read such values to decide what to run. ``shadow``
-follows PyTorch's aliasing, because views of shadows are real views. ``truth`` is what a truth value of
-unknown data is taken for when the program asks: see ``values.py``.
+follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
+what a truth value of unknown data is taken for when the program asks: see ``data_dependent.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.device import sparse
+from mpsprobe_coverage.calls.spec import CPU, META, TensorSpec, spec_of
 
 MPS = torch.device("mps", 0)
 
@@ -40,9 +40,6 @@ class _StandsFor:
 
 
 stands_for = _StandsFor()
-META = torch.device("meta")
-CPU = torch.device("cpu")
-FLOAT_SHADOW_COST = 64
 undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
 _make_subclass = torch.Tensor._make_subclass
 _empty_strided = torch.empty_strided
@@ -50,82 +47,7 @@ _base_to = torch._C.TensorBase.to
 _base_data: Any = torch._C.TensorBase.data
 
 
-class TensorSpec:
-    """Shape, strides, dtype and layout of a tensor. Interned by ``spec_of``: compare with ``is``.
-
-    A sparse one has the strides that a contiguous dense one has, and a ``form`` (``sparse.py``). ``stored`` counts the
-    elements that are held, ``nbytes`` their bytes (without those of sparse indices).
-    """
-
-    __slots__ = ("dtype", "form", "layout", "nbytes", "numel", "shadow_cost", "shape", "stored", "stride")
-
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        stride: tuple[int, ...],
-        dtype: torch.dtype,
-        layout: torch.layout = torch.strided,
-        form: sparse.Form = (),
-    ) -> None:
-        self.shape, self.stride, self.dtype, self.layout, self.form = shape, stride, dtype, layout, form
-        self.numel = 1
-        for size in shape:
-            self.numel *= size
-        self.stored = self.numel if layout is torch.strided else sparse.stored(shape, layout, form)
-        self.nbytes = self.stored * dtype.itemsize
-        # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
-        exact = not (dtype.is_floating_point or dtype.is_complex)
-        self.shadow_cost = self.numel if exact else self.numel * FLOAT_SHADOW_COST
-
-    def empty(self) -> torch.Tensor:
-        """A fresh meta tensor of this spec."""
-        if self.layout is not torch.strided:
-            return sparse.empty(self.shape, self.dtype, self.layout, self.form, META)
-        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
-
-    def filled(self, value: int) -> torch.Tensor:
-        """A real tensor with ``value`` everywhere; a sparse one with zeros."""
-        if self.layout is not torch.strided:
-            return sparse.empty(self.shape, self.dtype, self.layout, self.form, CPU)
-        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU).fill_(value)
-
-    def __repr__(self) -> str:
-        layout = "" if self.layout is torch.strided else f", {str(self.layout).removeprefix('torch.')}"
-        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}{layout}"
-
-
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
-_interned: dict[tuple[Any, ...], TensorSpec] = {}
-
-
-def intern_spec(shape: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> TensorSpec:
-    """The one spec object for these values."""
-    key = (tuple(shape), tuple(stride), dtype)
-    spec = _interned.get(key)
-    if spec is None:
-        spec = _interned[key] = TensorSpec(*key)
-    return spec
-
-
-def _sparse_spec(tensor: torch.Tensor) -> TensorSpec:
-    shape, stride, step = tuple(tensor.shape), [], 1
-    for size in reversed(shape):
-        stride.append(step)
-        step *= max(size, 1)
-    key = (shape, tuple(reversed(stride)), tensor.dtype, tensor.layout, sparse.form_of(tensor))
-    spec = _interned.get(key)
-    if spec is None:
-        spec = _interned[key] = TensorSpec(*key)
-    return spec
-
-
-def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """The spec of any tensor, virtual or not."""
-    if type(tensor) is VirtualTensor:
-        return tensor.spec
-    if tensor.layout is not torch.strided:
-        return _sparse_spec(tensor)
-    return intern_spec(tensor.shape, tensor.stride(), tensor.dtype)
 
 
 class VirtualTensor(torch.Tensor):
@@ -133,7 +55,7 @@ class VirtualTensor(torch.Tensor):
 
     spec: TensorSpec
     shadow: torch.Tensor | None
-    truth: bool = False
+    assumed_truth: bool = False
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -266,19 +188,19 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     else:
         inner = spec.empty()
         layouts_seen.add(spec.layout)
-    made: VirtualTensor = _make_subclass(
+    virtual: VirtualTensor = _make_subclass(
         VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
     )
-    made.spec = spec
-    made.shadow = shadow
-    return made
+    virtual.spec = spec
+    virtual.shadow = shadow
+    return virtual
 
 
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
     """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
-    made = virtual_tensor(spec, shadow, requires_grad)
-    made._is_param = True
-    return made
+    virtual = virtual_tensor(spec, shadow, requires_grad)
+    virtual._is_param = True
+    return virtual
 
 
 def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:

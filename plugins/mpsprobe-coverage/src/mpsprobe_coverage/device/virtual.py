@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, spec_of
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -20,11 +20,12 @@ from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.python_surface import device_in_python
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.refusals import Lists, rules_for
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
-from mpsprobe_coverage.device.tensor import FLOAT_SHADOW_COST, MPS, spec_of, stands_for
+from mpsprobe_coverage.device.tensor import MPS, stands_for
 from mpsprobe_coverage.device.wrapping import Wrapper
+from mpsprobe_coverage.judging import dtype
+from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SHADOW_LIMIT = 2**20
@@ -38,14 +39,11 @@ class VirtualDevice:
     With the table of another backend it is a device of that one.
 
     Args:
-        table: the kernel table of the torch release to judge.
-        libraries: tables of further libraries (torchvision), by namespace.
+        release: the kernel table of the torch release to judge, or a ``Chain`` with more than that.
         shadow_limit: largest tensor, in elements, whose real values are kept where they are known (a 64th of
             it for floating-point tensors).
         keep_weights: parameters keep their real values, so that everything is computed for real.
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
-        lists: which lists of PyTorch's own tests tell what kernels refuse: the release's ``own``, those of its
-            ``neighbours`` alone, or ``none``.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -56,30 +54,28 @@ class VirtualDevice:
 
     def __init__(
         self,
-        table: KernelTable,
-        libraries: dict[str, KernelTable] | None = None,
+        release: KernelTable | Chain,
         *,
         shadow_limit: int = SHADOW_LIMIT,
         keep_weights: bool = False,
         outcomes: Outcomes | None = None,
-        lists: Lists = "own",
     ) -> None:
-        self.table = table
+        self.chain = release if isinstance(release, Chain) else Chain(release)
+        self.table = self.chain.table
         self.recorder = Recorder()
         self.casts = Casts()
         self.attribution = Attribution()
         self.keep_weights = keep_weights
-        self._tables = {**{name.partition("::")[0]: table for name in table.operators}, **(libraries or {})}
-        self._wrapper = Wrapper(2**62 if keep_weights else shadow_limit, keep_weights)
         limit = 2**62 if keep_weights else shadow_limit
+        self._wrapper = Wrapper(limit, keep_weights)
+        self._routes = routes_for(self.table)
         self._interception = self._interception_type(
-            self._tables,
-            routes_for(table),
+            self.chain,
+            self._routes,
             self.recorder,
             self.attribution,
             limit,
             {} if outcomes is None else outcomes,
-            rules_for(table, lists) if table.is_mps else {},
         )
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
@@ -97,8 +93,9 @@ class VirtualDevice:
             stands_for.become(device)
             _open.append(self)
             exits.callback(_open.remove, self)
-            exits.enter_context(_RandomState())
-            exits.enter_context(registered(self._tables, autograd_routes(self._interception)))
+            # Real shadows draw random numbers; the program's own generator must not notice.
+            exits.enter_context(torch.random.fork_rng(devices=[]))
+            exits.enter_context(registered(self.chain.tables, autograd_routes(self._routes, self._interception)))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
@@ -106,10 +103,8 @@ class VirtualDevice:
             self._exits = exits.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exits.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._exits.__exit__(*error)
 
     @contextmanager
     def recording(self, phase: str) -> Iterator[None]:
@@ -144,16 +139,14 @@ class VirtualDevice:
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
         """Tensors of a dtype that none can have: on a Mac it is the move that raises."""
-        rules, before = self._interception.dtypes, self.recorder.phase
+        before = self.recorder.phase
         for module, tensor in tensors:
-            if tensor.dtype in rules.refused:
-                spec = spec_of(tensor)
+            spec = spec_of(tensor)
+            judgement = dtype.refusal(spec, self.table)
+            if judgement is not None:
                 self.recorder.phase = MOVE
-                try:
-                    reason, origin = rules.refusal((spec,), (spec,)), Origin(module, None, 0)
-                    self.recorder.call("aten::copy_", "unsupported", reason, origin, (spec,), (spec,))
-                finally:
-                    self.recorder.phase = before
+                self.recorder.call("aten::copy_", judgement, Origin(module, None, 0), (spec,), (spec,))
+                self.recorder.phase = before
 
 
 def device_of(table: KernelTable) -> torch.device:
@@ -163,30 +156,17 @@ def device_of(table: KernelTable) -> torch.device:
         PluginError: the torch that is installed has no such device type or dispatch key.
     """
     backend = table.backend
-    if table.is_mps:
-        return MPS
     try:
         device = torch.device(backend.device, 0)
         key: Any = torch._C._parse_dispatch_key(backend.key)
         inner = torch.empty(0, device="meta")
-        made = torch.Tensor._make_subclass(torch.Tensor, inner, dispatch_device=False, device_for_backend_keys=device)
-        if key is None or not torch._C._dispatch_keys(made).has(key):
-            raise RuntimeError(f"tensors of {backend.device} have the keys {torch._C._dispatch_keys(made)}")
+        tensor = torch.Tensor._make_subclass(torch.Tensor, inner, dispatch_device=False, device_for_backend_keys=device)
+        if key is None or not torch._C._dispatch_keys(tensor).has(key):
+            raise RuntimeError(f"tensors of {backend.device} have the keys {torch._C._dispatch_keys(tensor)}")
     except RuntimeError as error:
         what = f"the device type '{backend.device}' with the dispatch key '{backend.key}'"
-        owner = "its plugin" if table.family is None else table.family.owner
         raise PluginError(
-            f"torch {torch.__version__} has no {what}, which {owner} asks for: {first_line(error)[:200]}",
+            f"torch {torch.__version__} has no {what}, which {table.family.owner} asks for: {first_line(error)[:200]}",
             "A backend of its own is called 'privateuseone' unless it has been renamed in this process.",
         ) from error
     return device
-
-
-class _RandomState:
-    """Real shadows draw random numbers; the program's own generator must not notice."""
-
-    def __enter__(self) -> None:
-        self._state = torch.get_rng_state()
-
-    def __exit__(self, *_exc: object) -> None:
-        torch.set_rng_state(self._state)

@@ -1,4 +1,4 @@
-"""Which calls of a run the advisories of the release are about, told to the recorder.
+"""Which calls of a run the advisories of the release are about, for the recorder.
 
 Only the plans of operators that some advisory of the release names have watchers; all others cost one look at an empty
 tuple. Whether a call matches is worked out once for each distinct call and phase.
@@ -6,18 +6,16 @@ tuple. Whether a call matches is worked out once for each distinct call and phas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mpsprobe_coverage.advisories import conditions  # by module: it may be the one that imports the device
+from mpsprobe_coverage.advisories.conditions import matches
 from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.advisories.store import advisories_for
-from mpsprobe_coverage.device.refusals.call import Call
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.execution import Outcome
-    from mpsprobe_coverage.device.plan import Plan
-    from mpsprobe_coverage.device.tensor import TensorSpec
-    from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.spec import Specs
+from mpsprobe_coverage.device.dispatch import Plan
+from mpsprobe_coverage.device.execution import Outcome
+from mpsprobe_coverage.kernels.table import MPS, KernelTable
 
 
 class Watching:
@@ -26,7 +24,7 @@ class Watching:
     def __init__(self, table: KernelTable) -> None:
         self._by_operator: dict[str, tuple[Advisory, ...]] = {}
         self._known: dict[tuple[Outcome, str], tuple[str, ...]] = {}
-        for advisory in advisories_for(table.release, table.macos_minimum) if table.is_mps else ():
+        for advisory in advisories_for(table.release, table.macos_minimum) if table.backend.key == MPS else ():
             for name in advisory.operators:
                 self._by_operator[name] = (*self._by_operator.get(name, ()), advisory)
 
@@ -35,12 +33,12 @@ class Watching:
         return self._by_operator.get(operator, ())
 
     def matching(
-        self, plan: Plan, args: Any, kwargs: Any, inputs: tuple[TensorSpec, ...], outcome: Outcome, phase: str
+        self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome, phase: str
     ) -> tuple[str, ...]:
         """The identifiers of the advisories that a call is one for; ``outcome`` is the same object for equal calls."""
         known = self._known.get((outcome, phase))
         if known is None:
             call = Call(plan.func, args, kwargs, inputs, outcome.flat)
-            known = tuple(one.id for one in plan.watchers if conditions.matches(one, call, phase))
+            known = tuple(advisory.id for advisory in plan.watchers if matches(advisory, call, phase))
             self._known[outcome, phase] = known
         return known

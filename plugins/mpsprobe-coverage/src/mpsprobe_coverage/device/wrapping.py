@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.tensor import VirtualTensor, spec_of, undispatched, virtual_parameter, virtual_tensor
+from mpsprobe_coverage.calls.spec import spec_of
+from mpsprobe_coverage.device.tensor import VirtualTensor, undispatched, virtual_parameter, virtual_tensor
 
 
 class NotStrided(TypeError):
@@ -51,9 +52,9 @@ class Wrapper:
             shadow = tensor.detach() if is_parameter else tensor.detach().clone()
         make = virtual_parameter if is_parameter else virtual_tensor
         with undispatched():
-            made = make(spec, shadow, tensor.requires_grad)
-        self._made[id(tensor)] = (tensor, made)
-        return made
+            virtual = make(spec, shadow, tensor.requires_grad)
+        self._made[id(tensor)] = (tensor, virtual)
+        return virtual
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Replace every parameter and buffer of ``module`` in place; returns it."""

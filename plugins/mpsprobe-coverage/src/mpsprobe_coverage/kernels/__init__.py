@@ -1,5 +1,5 @@
 """Kernel tables: which operators each torch release registers for MPS, read from the wheels that Mac users install.
 
-`releases` names them, `store` loads them, `table` judges one operator, `live` asks the torch that is installed,
-`builder` makes a table from a wheel.
+`releases` names them, `table` judges one operator and says what a family of tables answers, `mps` is the family that
+comes with this package, `backends` those of plugins, `live` asks the torch that is installed.
 """

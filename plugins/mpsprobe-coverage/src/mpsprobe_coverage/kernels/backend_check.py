@@ -1,4 +1,4 @@
-"""Whether what a plugin says of its backend is what the protocol asks for; every problem is told in its own words.
+"""Whether what a plugin says of its backend is what the protocol asks for; every problem is an error of its own.
 
 ``fail`` takes the problem, in words that follow "the backend 'xpu' of mpsprobe-xpu 0.1", and raises.
 """
@@ -36,8 +36,8 @@ def backend(given: Any, fail: Fail) -> Backend:
     if given.variable is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*(=\S+)?", str(given.variable)):
         fail(f"has '{printable(str(given.variable))[:40]}' as its variable, which is not of the form NAME=VALUE")
     label = printable(given.label)[:40] or given.key
-    made: Backend = dataclasses.replace(given, label=label)
-    return made
+    labelled: Backend = dataclasses.replace(given, label=label)
+    return labelled
 
 
 def kernels(given: Any, release: str, of: Backend, fail: Fail) -> BackendKernels:
@@ -56,7 +56,7 @@ def kernels(given: Any, release: str, of: Backend, fail: Fail) -> BackendKernels
             near = nearest(str(key), known, count=1)
             did_you_mean = f"; did you mean '{near[0]}'?" if near else f": they are {', '.join(known)}"
             fail(f"has the dispatch key '{printable(str(key))[:40]}' in {what}, which is none of its{did_you_mean}")
-    named = {key: operators(found, f"under {key} in {what}", fail) for key, found in given.kernels.items()}
+    named = {key: operators(listed, f"under {key} in {what}", fail) for key, listed in given.kernels.items()}
     fallback = operators(given.fallback, f"among the fallbacks of {what}", fail)
     if not named.get(of.key) and not fallback:
         fail(f"has no operator under {of.key} in {what}: no tensor could be made there")
@@ -104,7 +104,7 @@ def routes(given: Any, fail: Fail) -> dict[str, Callable[..., Any]]:
 
 
 def _dtypes(given: Any, what: str, fail: Fail) -> dict[str, str]:
-    right = isinstance(given, Mapping) and all(isinstance(text, str) for one in given.items() for text in one)
+    right = isinstance(given, Mapping) and all(isinstance(text, str) for pair in given.items() for text in pair)
     if not right:
         fail(f"has refused dtypes in {what} that are no mapping of a dtype's name to a sentence")
     for name in given:

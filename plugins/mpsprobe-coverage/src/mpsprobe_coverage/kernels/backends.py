@@ -9,24 +9,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels import backend_check
-from mpsprobe_coverage.kernels.live import INSTALLED, general_labels, installed_release
-from mpsprobe_coverage.kernels.releases import pick_release, torch_releases
-from mpsprobe_coverage.kernels.store import load_table
-from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, DEFINED, NATIVE, KernelTable
+from mpsprobe_coverage.kernels import backend_check, live
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.kernels.releases import as_version, installed_release
+from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, DEFINED, KernelFamily, KernelTable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
+    from mpsprobe.schemas import BackendTarget
 
-MPS_NAME = "mps"  # what a user types for this package's own tables
 _GENERAL = frozenset({DEFINED, *COMPOSITE_LABELS})
 # Their CompositeExplicitAutograd kernels (`native_functions.yaml`) only raise: backends are to override them.
 OVERRIDEABLE = frozenset({
@@ -37,8 +36,8 @@ OVERRIDEABLE = frozenset({
 OTHERS = "Those of another backend come with a plugin: install it, or write one (docs/how-to/another-backend.md)."
 
 
-class BackendTables:
-    """The tables of one backend.
+class PluginFamily(KernelFamily):
+    """The tables of one backend that a plugin brings.
 
     Args:
         name: as the user types it.
@@ -46,7 +45,7 @@ class BackendTables:
         tables: what the plugin made.
 
     Raises:
-        PluginError: what the plugin says of its backend makes no sense.
+        PluginError: what the plugin says of its backend makes no sense. Every method may raise it.
     """
 
     def __init__(self, name: str, owner: str, tables: KernelTables) -> None:
@@ -58,117 +57,75 @@ class BackendTables:
 
     @functools.cached_property
     def releases(self) -> tuple[str, ...]:
-        """The torch releases with a table, oldest first.
-
-        Raises:
-            PluginError: there are none, or they are no versions.
-        """
         listed = self._ask("its list of releases", self._tables.releases)
         if isinstance(listed, (str, bytes)) or not isinstance(listed, (list, tuple)):
             self._fail(f"lists its releases as a {type(listed).__name__}, not as a list of versions")
         if not listed:
             self._fail("has no release at all")
         for release in listed:
-            try:
-                right = isinstance(release, str) and Version(release).public == release
-            except InvalidVersion:
-                right = False
-            if not right:
+            version = as_version(release) if isinstance(release, str) else None
+            if version is None or version.public != release:
                 self._fail(f"lists '{printable(str(release))[:40]}' as a release, which is no version like 2.13.0")
         return tuple(sorted(set(listed), key=Version))
 
-    def resolve(self, text: str) -> str:
-        """The release that ``text`` means (``2.13``, ``latest``, …).
-
-        Raises:
-            UnknownName: there is no table of it.
-        """
-        known = self.releases
-        if text.strip().lower() == "latest":
-            return known[-1]
-        found = pick_release(text, known)
-        if found is None:
-            raise UnknownName("torch release", text, known, f"{self.owner} has tables of: {', '.join(known)}.")
-        return found
-
     def load(self, release: str) -> KernelTable:
-        """The table of one of ``releases``.
-
-        Raises:
-            TableError: the plugin cannot read it.
-            PluginError: it is not what the protocol asks for.
-        """
         if release not in self._loaded:
-            found = self._ask(f"its table of torch {release}", lambda: self._tables.table(release))
-            self._loaded[release] = self._completed(found, release)
+            kernels = self._ask(f"its table of torch {release}", lambda: self._tables.table(release))
+            self._loaded[release] = self._completed(kernels, release)
         return self._loaded[release]
 
-    def installed(self) -> KernelTable:
-        """What ``--torch installed`` means: the running dispatcher if the plugin can ask it, else the release's table.
-
-        Raises:
-            UnknownName: the installed release has no table.
-            MissingPackage: torch is not installed.
-        """
-        release = installed_release()
+    def running(self) -> KernelTable | None:
         ask = getattr(self._tables, "installed", None)
-        found = None if ask is None else self._ask("its table of the installed torch", ask)
-        if found is not None:
-            return self._completed(found, release)
-        if release not in self.releases:
-            hint = f"It is the one that is installed. {self.owner} has tables of: {', '.join(self.releases)}."
-            raise UnknownName("torch release", release, self.releases, hint)
-        return self.load(release)
-
-    def target(self, text: str) -> KernelTable:
-        """The table that ``--torch TEXT`` means."""
-        return self.installed() if text == INSTALLED else self.load(self.resolve(text))
+        kernels = None if ask is None else self._ask("its table of the installed torch", ask)
+        return None if kernels is None else self._completed(kernels, installed_release())
 
     def routes(self, release: str) -> Mapping[str, Callable[..., Any]]:
-        """Operator → what the backend calls instead, where C++ asks for the device type; empty if not known."""
         ask = getattr(self._tables, "routes", None)
-        found = {} if ask is None else self._ask(f"its routes of torch {release}", lambda: ask(release))
-        return backend_check.routes(found, self._fail)
+        given = {} if ask is None else self._ask(f"its routes of torch {release}", lambda: ask(release))
+        return backend_check.routes(given, self._fail)
 
-    def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:
-        """``(release, verdict)`` for every release, oldest first."""
-        return tuple((release, self.load(release).verdict(operator, key)) for release in self.releases)
+    def report_target(self, table: KernelTable, macos: str | None) -> BackendTarget:
+        from mpsprobe.schemas import BackendTarget
 
-    def native_since(self, operator: str, key: str | None = None) -> str | None:
-        """The first release from which ``operator`` has been native without a gap; None if the newest is not."""
-        since = None
-        for release, verdict in reversed(self.history(operator, key)):
-            if verdict != NATIVE:
-                break
-            since = release
-        return since
+        del macos
+        return BackendTarget(
+            backend=self.name,
+            label=self.backend.label,
+            variable=self.backend.variable,
+            torch=table.release,
+            source=table.source,
+            sha256=table.sha256 or None,
+            notes=[*table.notes, *self._not_known(table)],
+        )
 
-    def removed_in(self, operator: str) -> str | None:
-        """The first release that no longer has ``operator``; None while it is there, or if it never was."""
-        there = [operator in self.load(release).operators for release in self.releases]
-        last = max((index for index, is_there in enumerate(there) if is_there), default=None)
-        return None if last is None or last + 1 == len(there) else self.releases[last + 1]
+    def _not_known(self, table: KernelTable) -> Iterator[str]:
+        label = self.backend.label
+        if not table.whole:
+            yield (
+                f"The table does not hold every kernel of {label}: an operator that it does not name is unknown, and "
+                "one that is made of others may have a kernel of its own"
+            )
+        routes = sorted(self.routes(table.release))
+        but = f", but for {', '.join(routes)}" if routes else ""
+        yield (
+            f"Where PyTorch's C++ asks for a tensor's device type, {label} was taken for one that it does not name{but}"
+        )
+        yield f"What kernels of {label} refuse (dtypes, sizes) is not known: native means that one is registered"
 
-    @functools.cached_property
-    def operators(self) -> frozenset[str]:
-        """Every operator of every release."""
-        return frozenset().union(*(self.load(release).operators for release in self.releases))
-
-    def _completed(self, found: Any, release: str) -> KernelTable:
-        given: BackendKernels = backend_check.kernels(found, release, self.backend, self._fail)
+    def _completed(self, answer: Any, release: str) -> KernelTable:
+        given: BackendKernels = backend_check.kernels(answer, release, self.backend, self._fail)
         labels = {name: set(general) for name, general in _general(release, self.owner).items()}
-        strange = set()
         key = self.backend.key
         named = {
-            **{one: frozenset(operators) for one, operators in given.kernels.items()},
+            **{label: frozenset(operators) for label, operators in given.kernels.items()},
             f"{key}:fallback": frozenset(given.fallback),
             f"{key}:error": frozenset(given.raising),
         }
         namespaces = {name.partition("::")[0] for name in labels}
+        new = frozenset().union(*named.values()) - labels.keys()
+        strange = {name for name in new if name.partition("::")[0] in namespaces}
         for label, operators in named.items():
             for name in operators:
-                if name not in labels and name.partition("::")[0] in namespaces:
-                    strange.add(name)
                 labels.setdefault(name, {DEFINED}).add(label)
         for name in OVERRIDEABLE & labels.keys():
             if key not in labels[name]:
@@ -178,24 +135,18 @@ class BackendTables:
             some = ", ".join(sorted(strange)[:3]) + (", …" if len(strange) > 3 else "")
             notes.append(f"The table names {len(strange)} operators that torch {release} does not have: {some}")
         return KernelTable(
-            release=release,
-            library="torch",
-            wheel="",
+            self,
+            release,
+            {name: frozenset(known) for name, known in labels.items()},
             sha256=given.sha256,
-            commit=None,
-            macos_minimum=None,
-            requires_torch="",
-            labels={name: frozenset(found) for name, found in labels.items()},
-            backend=self.backend,
             whole=given.whole,
             source=f"{given.source} ({self.owner})",
             refused_dtypes=dict(given.refused_dtypes),
             notes=tuple(notes),
-            family=self,
         )
 
     def _ask(self, what: str, call: Callable[[], Any]) -> Any:
-        """Call the plugin; whatever goes wrong there is told as its own."""
+        """Call the plugin; whatever goes wrong there is an error of its own."""
         try:
             with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
                 return call()
@@ -213,26 +164,26 @@ class BackendTables:
         )
 
 
-def backend_tables(name: str, registry: Registry | None = None) -> BackendTables | None:
-    """The tables of the backend called ``name``; None for MPS, whose tables are this package's own.
+def family_named(name: str, registry: Registry | None = None) -> KernelFamily:
+    """The kernel tables of the backend called ``name``.
 
     Raises:
         UnknownName: no installed plugin brings them; carries the nearest names.
         PluginError: two plugins bring them, or the plugin broke a rule.
     """
-    if name == MPS_NAME:
-        return None
+    if name == MPS_FAMILY.name:
+        return MPS_FAMILY
     if registry is None:
         from mpsprobe.plugins.registry import get_registry
 
         registry = get_registry()
     try:
-        made = registry.kernel_tables(name)
+        tables = registry.kernel_tables(name)
     except UnknownName:
-        known = {MPS_NAME, *registry.backends()}
+        known = {MPS_FAMILY.name, *registry.backends()}
         raise UnknownName("backend", name, known, f"There are: {', '.join(sorted(known))}. {OTHERS}") from None
     owner = registry.owner("backend", name)
-    return BackendTables(name, "a plugin" if owner is None else owner.owner, made)
+    return PluginFamily(name, "a plugin" if owner is None else owner.owner, tables)
 
 
 @functools.cache
@@ -242,14 +193,14 @@ def _general(release: str, owner: str) -> dict[str, frozenset[str]]:
     Raises:
         TableError: neither a table nor the installed torch tells.
     """
-    if release in torch_releases():
-        labels = load_table(release).labels
+    if release in MPS_FAMILY.releases:
+        labels = MPS_FAMILY.load(release).labels
     elif release == installed_release():
-        labels = general_labels()
+        labels = live.labels()
     else:
         raise TableError(
             f"{owner} has a table of torch {release}, whose operators are not known here",
             "Upgrade mpsprobe-coverage, or install that torch.",
         )
-    kept = {name: found & _GENERAL for name, found in labels.items()}
-    return {name: found for name, found in kept.items() if found}
+    kept = {name: known & _GENERAL for name, known in labels.items()}
+    return {name: known for name, known in kept.items() if known}

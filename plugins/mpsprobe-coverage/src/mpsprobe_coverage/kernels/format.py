@@ -1,132 +1,151 @@
 """The data files: one for each release, holding what differs from the release before.
 
-A file is text. Its first line is ``mpsprobe-kernel-table 1 SHA256``, the digest of all that follows. Then comes one
-JSON document::
+A file is text. Its first line is the kind of file, the version of its format and the SHA256 of all that follows
+(``mpsprobe-kernel-table 1 SHA256``). Then comes one JSON document; that of a kernel table is::
 
     {"base": "2.12.1", "release": "2.13.0", "library": "torch", "wheel": …, "sha256": …, …,
      "operators": {"MPS defined": {"aten": "abs.out add.out …"}, …, "": {"aten": "gone_ …"}}}
 
 ``operators`` groups, by what is known of them (labels joined by spaces, ``""`` for an operator that is gone), the
 operators that changed since ``base``, names of a namespace joined by spaces. The first release has no base and names
-all of its operators. The same table and base give the same bytes. Readers ignore keys that they do not know.
+all of its operators. Readers ignore keys that they do not know. mpsprobe-tables writes them.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels import releases
+from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable
 
+T = TypeVar("T")
 MAGIC = "mpsprobe-kernel-table 1"
+PROVENANCE = ("library", "wheel", "sha256", "commit", "macos_minimum", "requires_torch")
 REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-coverage"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One decoded data file.
+    """One decoded data file of a release.
 
     Attributes:
+        release, base: whose file it is, and the release before.
         header: everything but the operators.
         changes: operator → its labels joined by spaces, ``""`` when it is gone; for what changed since the base.
     """
 
+    release: str
+    base: str | None
     header: Mapping[str, Any]
     changes: Mapping[str, str]
 
-    @property
-    def release(self) -> str:
-        return str(self.header["release"])
 
-    @property
-    def base(self) -> str | None:
-        base = self.header["base"]
-        return None if base is None else str(base)
-
-
-def encode(table: KernelTable, base: KernelTable | None) -> bytes:
-    """The data file of ``table`` when the release before it is ``base``."""
-    before = {} if base is None else base.labels
-    groups: dict[str, dict[str, list[str]]] = {}
-    for operator in sorted({*table.labels, *before}):
-        labels = table.labels.get(operator, frozenset())
-        if labels != before.get(operator, frozenset()):
-            namespace, _, name = operator.partition("::")
-            groups.setdefault(" ".join(sorted(labels)), {}).setdefault(namespace, []).append(name)
-    document = {
-        "base": None if base is None else base.release,
-        "release": table.release,
-        "library": table.library,
-        "wheel": table.wheel,
-        "sha256": table.sha256,
-        "commit": table.commit,
-        "macos_minimum": table.macos_minimum,
-        "requires_torch": table.requires_torch,
-        "markers": sorted(table.markers),
-        "only_in_binary": {key: list(names) for key, names in sorted(table.only_in_binary.items())},
-        "only_declared": {key: list(names) for key, names in sorted(table.only_declared.items())},
-        "operators": {
-            labels: {namespace: " ".join(names) for namespace, names in sorted(groups[labels].items())}
-            for labels in sorted(groups)
-        },
-    }
-    body = (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
-    return f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
-
-
-def decode(data: bytes, name: str) -> TableFile:
-    """A data file read back; ``name`` is said in errors.
+def unseal(magic: str, data: bytes, name: str, read: Callable[[Any], T], hint: str = REINSTALL) -> T:
+    """What ``read`` makes of the document in ``data``; ``name`` and ``hint`` are said in errors.
 
     Raises:
         TableError: the file is truncated, changed, or of another format version.
     """
     first, _, body = data.partition(b"\n")
-    if first != f"{MAGIC} {hashlib.sha256(body).hexdigest()}".encode():
-        raise TableError(f"the kernel table {name} is damaged", REINSTALL)
+    if first != f"{magic} {hashlib.sha256(body).hexdigest()}".encode():
+        raise TableError(f"the data file {name} is damaged", hint)
     try:
-        header = json.loads(body)
-        groups = header.pop("operators")
-        changes = {
-            f"{namespace}::{operator}": labels
-            for labels, namespaces in groups.items()
-            for namespace, names in namespaces.items()
-            for operator in names.split(" ")
-        }
-        return TableFile(header, changes)
+        return read(json.loads(body))
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise TableError(f"the kernel table {name} is damaged: {error}", REINSTALL) from error
+        raise TableError(f"the data file {name} is damaged: {error}", hint) from error
 
 
-def apply(changes: Mapping[str, str], labels: dict[str, str]) -> None:
-    """Bring ``labels`` (operator → labels joined by spaces) from the base to the release of ``changes``."""
-    for operator, new in changes.items():
+def decode(data: bytes, name: str) -> TableFile:
+    """A data file of a table read back. Raises as ``unseal``."""
+
+    def read(document: Any) -> TableFile:
+        changes = by_operator(document.pop("operators"))
+        return TableFile(document["release"], document["base"], document, changes)
+
+    return unseal(MAGIC, data, name, read)
+
+
+F = TypeVar("F", bound=TableFile)
+
+
+@functools.cache
+def data_file(name: str, decode: Callable[[bytes, str], T]) -> T:
+    """The data file called ``name``, decoded.
+
+    Raises:
+        TableError: it cannot be read, or is damaged.
+    """
+    try:
+        data = (releases.data_folder() / name).read_bytes()
+    except OSError as error:
+        raise TableError(f"the data file {name} cannot be read: {error}", REINSTALL) from error
+    return decode(data, name)
+
+
+def shipped_files(library: str, suffix: str, decode: Callable[[bytes, str], F]) -> Iterator[F]:
+    """The data files of one kind, oldest first, each based on the one before.
+
+    Raises:
+        TableError: as ``data_file``; or one between them is missing.
+    """
+    base = None
+    for release in releases.library_releases(library, suffix):
+        name = f"{library}-{release}{suffix}"
+        file = data_file(name, decode)
+        if (file.release, file.base) != (release, base):
+            raise TableError(f"the data file {name} does not fit", REINSTALL)
+        base = release
+        yield file
+
+
+def by_name(groups: Mapping[str, str]) -> dict[str, str]:
+    """What is known → names joined by spaces, the other way round."""
+    return {name: known for known, names in groups.items() for name in names.split(" ")}
+
+
+def by_operator(groups: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The same for operators, whose names stand by namespace."""
+    return {
+        f"{namespace}::{operator}": known
+        for known, namespaces in groups.items()
+        for namespace, names in namespaces.items()
+        for operator in names.split(" ")
+    }
+
+
+def apply(changes: Mapping[str, str], known: dict[str, str]) -> None:
+    """Bring ``known`` (name → what is known of it, joined by spaces) from the base to the release of ``changes``."""
+    for name, new in changes.items():
         if new:
-            labels[operator] = new
+            known[name] = new
         else:
-            labels.pop(operator, None)
+            known.pop(name, None)
 
 
-def to_table(header: Mapping[str, Any], labels: Mapping[str, str]) -> KernelTable:
-    """The table of a release from its header and all of its operators.
+def split(joined: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Name → what is known of it, as sets, of which those that are equal are one."""
+    sets = {text: frozenset(text.split(" ")) for text in set(joined.values())}
+    return {name: sets[text] for name, text in joined.items()}
+
+
+def to_table(family: KernelFamily, header: Mapping[str, Any], labels: Mapping[str, str]) -> KernelTable:
+    """The table of a release of ``family`` from its header and all of its operators.
 
     Raises:
         TableError: the header lacks something.
     """
-    split = {joined: frozenset(joined.split(" ")) for joined in set(labels.values())}
     try:
         return KernelTable(
+            family,
             release=header["release"],
-            library=header["library"],
-            wheel=header["wheel"],
-            sha256=header["sha256"],
-            commit=header["commit"],
-            macos_minimum=header["macos_minimum"],
-            requires_torch=header["requires_torch"],
-            labels={operator: split[joined] for operator, joined in labels.items()},
+            labels=split(labels),
+            **{name: header[name] for name in PROVENANCE},
             markers=frozenset(header["markers"]),
             only_in_binary={key: tuple(names) for key, names in header["only_in_binary"].items()},
             only_declared={key: tuple(names) for key, names in header["only_declared"].items()},

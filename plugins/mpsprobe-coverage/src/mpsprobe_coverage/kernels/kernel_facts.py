@@ -14,16 +14,12 @@ operator how its kernel computes. ``""`` is for what is no longer known. Readers
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from packaging.version import Version
-
-from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.format import REINSTALL
-from mpsprobe_coverage.kernels.releases import data_folder
+from mpsprobe_coverage.kernels.format import TableFile, apply, by_name, by_operator, shipped_files, split, unseal
+from mpsprobe_coverage.kernels.releases import library_releases
 
 MAGIC = "mpsprobe-kernel-facts 1"
 SUFFIX = ".kernels"
@@ -81,122 +77,43 @@ class KernelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class FactsFile:
-    """One decoded file: its header, and what changed since its base, ``""`` for what is gone."""
+class FactsFile(TableFile):
+    """One decoded file, whose ``changes`` are those of operators.
 
-    release: str
-    base: str | None
-    sha256: str
+    Attributes:
+        kernels: Metal operation → the types of its input, in the same way.
+    """
+
     kernels: Mapping[str, str]
-    operators: Mapping[str, str]
-
-
-def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
-    """The data file of ``facts`` when the release before it is ``base``; the same input gives the same bytes."""
-    kernels = _changed(facts.kernels, {} if base is None else base.kernels)
-    operators = _changed(facts.operators, {} if base is None else base.operators)
-    document = {
-        "base": None if base is None else base.release,
-        "release": facts.release,
-        "sha256": facts.sha256,
-        "kernels": {types: " ".join(names) for types, names in kernels.items()},
-        "operators": {known: _by_namespace(names) for known, names in operators.items()},
-    }
-    body = (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
-    return f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
 
 
 def decode_facts(data: bytes, name: str) -> FactsFile:
-    """A data file read back; ``name`` is said in errors.
+    """A data file read back. Raises as ``unseal``."""
 
-    Raises:
-        TableError: the file is truncated, changed, or of another format version.
-    """
-    first, _, body = data.partition(b"\n")
-    if first != f"{MAGIC} {hashlib.sha256(body).hexdigest()}".encode():
-        raise TableError(f"the kernel facts {name} are damaged", REINSTALL)
-    try:
-        document = json.loads(body)
-        base = document["base"]
-        return FactsFile(
-            release=str(document["release"]),
-            base=None if base is None else str(base),
-            sha256=str(document["sha256"]),
-            kernels={kernel: types for types, names in document["kernels"].items() for kernel in names.split(" ")},
-            operators={
-                f"{namespace}::{operator}": known
-                for known, namespaces in document["operators"].items()
-                for namespace, names in namespaces.items()
-                for operator in names.split(" ")
-            },
-        )
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise TableError(f"the kernel facts {name} are damaged: {error}", REINSTALL) from error
+    def read(document: Any) -> FactsFile:
+        kernels, operators = by_name(document.pop("kernels")), by_operator(document.pop("operators"))
+        return FactsFile(document["release"], document["base"], document, operators, kernels)
+
+    return unseal(MAGIC, data, name, read)
 
 
-@functools.cache
 def facts_releases() -> tuple[str, ...]:
     """The torch releases whose facts come with the package, oldest first."""
-    names = (entry.name for entry in data_folder().iterdir())
-    found = [name.removeprefix("torch-").removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
-    return tuple(sorted(found, key=Version))
+    return library_releases("torch", SUFFIX)
 
 
 @functools.cache
-def load_facts(release: str) -> KernelFacts | None:
-    """The facts of one torch release, or None when the package has none of it.
+def load_facts(release: str) -> KernelFacts:
+    """The facts of one torch release; without any kernel or operator when the package has none of it.
 
     Raises:
         TableError: a data file is damaged or missing.
     """
-    if release not in facts_releases():
-        return None
     kernels: dict[str, str] = {}
     operators: dict[str, str] = {}
-    base = None
-    for current in facts_releases():
-        file = _file(current)
-        if file.base != base or file.release != current:
-            raise TableError(f"the kernel facts of torch {current} do not fit", REINSTALL)
-        base = current
-        for changes, known in ((file.kernels, kernels), (file.operators, operators)):
-            for name, new in changes.items():
-                if new:
-                    known[name] = new
-                else:
-                    known.pop(name, None)
-        if current == release:
-            break
-    return KernelFacts(release, file.sha256, _split(kernels), _split(operators))
-
-
-@functools.cache
-def _file(release: str) -> FactsFile:
-    name = f"torch-{release}{SUFFIX}"
-    try:
-        data = (data_folder() / name).read_bytes()
-    except OSError as error:
-        raise TableError(f"the kernel facts {name} cannot be read: {error}", REINSTALL) from error
-    return decode_facts(data, name)
-
-
-def _changed(now: Mapping[str, frozenset[str]], before: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for name in sorted({*now, *before}):
-        known = now.get(name, frozenset())
-        if known != before.get(name, frozenset()):
-            groups.setdefault(" ".join(sorted(known)), []).append(name)
-    return dict(sorted(groups.items()))
-
-
-def _by_namespace(operators: list[str]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
-    for operator in operators:
-        namespace, _, name = operator.partition("::")
-        found.setdefault(namespace, []).append(name)
-    return {namespace: " ".join(names) for namespace, names in found.items()}
-
-
-def _split(joined: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    sets = {text: frozenset(text.split(" ")) for text in set(joined.values())}
-    return {name: sets[text] for name, text in joined.items()}
+    for file in shipped_files("torch", SUFFIX, decode_facts) if release in facts_releases() else ():
+        apply(file.kernels, kernels)
+        apply(file.changes, operators)
+        if file.release == release:
+            return KernelFacts(release, file.header["sha256"], split(kernels), split(operators))
+    return KernelFacts(release, "", {}, {})

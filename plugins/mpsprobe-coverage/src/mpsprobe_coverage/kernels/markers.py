@@ -18,10 +18,7 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     # EmptyTensor.cpp, TensorFactory.cpp, OperationUtils.mm
     "float64_refused": ("float64 is not supported on MPS", "the MPS framework doesn't support float64"),
     "bfloat16_refused": ("BFloat16 is not supported on MPS",),
-    "bfloat16_macos14": (
-        "MPS BFloat16 is only supported on MacOS 14",
-        "MPS bfloat16 type is supported on MacOS 14",
-    ),
+    "bfloat16_macos14": ("MPS BFloat16 is only supported on MacOS 14", "MPS bfloat16 type is supported on MacOS 14"),
     "complex_refused": ("Complex types are unsupported on MPS",),
     "complex_macos14": (
         "Complex types are supported starting from MacOS 14",
@@ -169,9 +166,3 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     "fft_r2c_float_and_half": ("Only float and half dtypes are supported",),
     "fft_4_axes": ("MPS FFT only supports transforming up to 4 dimensions",),
 }
-
-OPTIMIZER_MARKERS: dict[str, str] = {
-    "foreach_mps": "_get_foreach_kernels_supported_devices",
-    "fused_mps": "_get_fused_kernels_supported_devices",
-}
-"""Marker → function of torch/utils/_foreach_utils.py that lists "mps" when the marker is set."""

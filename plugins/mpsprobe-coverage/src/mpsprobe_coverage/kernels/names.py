@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 
 from mpsprobe.errors import UnknownName
-from mpsprobe_coverage.kernels.store import all_operators
 
 DEFAULT_OVERLOAD = ".default"
 PYTHON_PREFIXES = ("torch.ops.", "torch.nn.functional.", "torch.Tensor.", "torch.")
@@ -15,19 +14,19 @@ PYTHON_MODULES = ("linalg", "fft", "special")  # torch.linalg.qr is aten::linalg
 LONGEST_NAME = 200  # characters; the longest operator's name has 75
 
 
-def resolve_operators(texts: Iterable[str], known: frozenset[str] | None = None) -> list[str]:
+def resolve_operators(texts: Iterable[str], known: frozenset[str]) -> list[str]:
     """The operators that ``texts`` mean, in that order, each once.
-
-    ``known`` are those that there are; by default every operator of every release with a table of MPS.
 
     ``linalg_qr.out``, ``aten::linalg_qr.out``, ``aten.linalg_qr.out`` and ``torch.linalg.qr`` are understood. A name
     without an overload means all of its overloads; with ``.default`` it means the one that has no overload name.
 
+    Args:
+        known: those that there are (``KernelFamily.operators``).
+
     Raises:
         UnknownName: no release with a table has such an operator; carries the nearest names.
     """
-    there = all_operators() if known is None else known
-    return list(dict.fromkeys(operator for text in texts for operator in _resolve(text, there)))
+    return list(dict.fromkeys(operator for text in texts for operator in _resolve(text, known)))
 
 
 def _resolve(text: str, known: frozenset[str]) -> list[str]:
@@ -65,7 +64,7 @@ def _candidates(text: str) -> list[str]:
 @functools.lru_cache(maxsize=4)
 def _overloads(known: frozenset[str]) -> dict[str, list[str]]:
     """Name without overload → the operators of that name, the one without an overload name first."""
-    found: dict[str, list[str]] = {}
+    overloads: dict[str, list[str]] = {}
     for operator in sorted(known):
-        found.setdefault(re.sub(r"\.\w+$", "", operator), []).append(operator)
-    return found
+        overloads.setdefault(re.sub(r"\.\w+$", "", operator), []).append(operator)
+    return overloads

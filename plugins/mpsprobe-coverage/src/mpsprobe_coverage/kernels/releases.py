@@ -1,23 +1,20 @@
-"""Which releases have a kernel table, and what a user may call them."""
+"""Which releases have a kernel table, what a user may call them, and which torch is installed."""
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe.suggestions import printable
+from mpsprobe.errors import MissingPackage, UsageError
 
-FIRST_WITH_MPS = Version("1.12")
+INSTALLED = "installed"
 SUFFIX = ".table"
-UNPINNED_TORCHVISION = {"0.13.0": "==1.12.0", "0.13.1": "==1.12.1", "0.14.0": "==1.13.0", "0.14.1": "==1.13.1"}
-"""Releases whose metadata asks for any torch; the pairs are those of the table in torchvision's README."""
 LONGEST_VERSION = 40  # characters; packaging's parser is not asked about more
 
 
@@ -27,84 +24,62 @@ def data_folder() -> Traversable:
 
 
 @functools.cache
-def library_releases(library: str) -> tuple[str, ...]:
-    """The releases of ``library`` (``torch`` or ``torchvision``) with a table, oldest first."""
+def library_releases(library: str, suffix: str = SUFFIX) -> tuple[str, ...]:
+    """The releases of ``library`` (``torch`` or ``torchvision``) with a data file of that kind, oldest first."""
     prefix = f"{library}-"
     names = (entry.name for entry in data_folder().iterdir())
-    found = [n.removeprefix(prefix).removesuffix(SUFFIX) for n in names if n.startswith(prefix) and n.endswith(SUFFIX)]
+    found = [n.removeprefix(prefix).removesuffix(suffix) for n in names if n.startswith(prefix) and n.endswith(suffix)]
     return tuple(sorted(found, key=Version))
 
 
 def torch_releases() -> tuple[str, ...]:
-    """The torch releases with a table, oldest first."""
+    """The torch releases with a table of MPS, oldest first."""
     return library_releases("torch")
 
 
-def latest() -> str:
-    """The newest torch release with a table."""
-    return torch_releases()[-1]
-
-
-def resolve_release(text: str) -> str:
-    """The torch release that ``text`` means.
-
-    ``2.13.0``, ``v2.13.0``, ``2.13.0+cpu``, ``2.13`` (its newest patch) and ``latest`` are understood.
+def installed_release() -> str:
+    """The version of torch that is installed, without a local part; nothing is imported.
 
     Raises:
-        UnknownName: there is no such release, or no table of it; carries the nearest ones.
-        UsageError: a release from before MPS.
+        MissingPackage: torch is not installed.
     """
-    asked = text.strip()
-    if asked.lower() == "latest":
-        return latest()
-    known = torch_releases()
-    if len(asked) > LONGEST_VERSION:
-        raise UnknownName("torch release", text, known)
-    found = pick_release(asked, known)
-    if found is not None:
-        return found
     try:
-        before_mps = Version(asked).release < FIRST_WITH_MPS.release
+        return Version(importlib.metadata.version("torch")).public
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingPackage("the release 'installed'", "torch") from error
+    except InvalidVersion as error:
+        raise UsageError(f"the installed torch has an unreadable version: {error}") from error
+
+
+def as_version(text: str) -> Version | None:
+    """``text`` as a version, or None if it is none."""
+    try:
+        return Version(text) if len(text) <= LONGEST_VERSION else None
     except InvalidVersion:
-        before_mps = False
-    if before_mps:
-        raise UsageError(
-            f"torch {printable(asked)} has no MPS backend: MPS came with 1.12",
-            f"Ask for a release from {known[0]} to {known[-1]}.",
-        )
-    raise UnknownName("torch release", text, known, _known_hint())
+        return None
 
 
 def pick_release(text: str, known: Sequence[str]) -> str | None:
     """The one of ``known`` (oldest first) that a version as people write it means, or None."""
-    asked = text.strip()
-    try:
-        version = Version(asked) if len(asked) <= LONGEST_VERSION else None
-    except InvalidVersion:
-        return None
+    version = as_version(text.strip())
     if version is None:
         return None
     if version.public in known:
         return version.public
-    if re.fullmatch(r"v?\d+\.\d+", asked, re.IGNORECASE):
+    if re.fullmatch(r"v?\d+\.\d+", text.strip(), re.IGNORECASE):
         patches = [release for release in known if Version(release).release[:2] == version.release[:2]]
         return patches[-1] if patches else None
     return None
 
 
-def _known_hint() -> str:
-    known = torch_releases()
-    return f"Kernel tables are there for {known[0]} to {known[-1]}: mpsprobe kernels list --torch all"
+def since_without_gap(releases: Sequence[str], holds: Callable[[str], bool]) -> str | None:
+    """The first of ``releases``, oldest first, from which on ``holds``; None if not in the newest.
 
-
-@functools.cache
-def torchvision_for(torch_release: str) -> str | None:
-    """The newest torchvision release made for ``torch_release``; ``None`` when there is none with a table."""
-    from mpsprobe_coverage.kernels.store import load_table
-
-    fitting = None
-    for release in library_releases("torchvision"):
-        required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
-        if torch_release in SpecifierSet(required):
-            fitting = release
-    return fitting
+    Asked from the newest down, no further than to the first where it does not hold.
+    """
+    since = None
+    for release in reversed(releases):
+        if not holds(release):
+            break
+        since = release
+    return since

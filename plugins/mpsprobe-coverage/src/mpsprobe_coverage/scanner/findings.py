@@ -9,71 +9,84 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
+from typing import Any
 
 from mpsprobe.schemas import SEVERITY, CoverageSummary, DataDependence, OperatorFinding, RefusedTensor, Unjudged
-from mpsprobe_coverage.device.keys import serving_key
-from mpsprobe_coverage.device.recorder import CallRecord, Note, Recorder
-from mpsprobe_coverage.device.refusal import Refusal
-from mpsprobe_coverage.device.tensor import TensorSpec
-from mpsprobe_coverage.kernels import store
-from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.calls.spec import TensorSpec
+from mpsprobe_coverage.device.attribution import Origin
+from mpsprobe_coverage.device.recorder import Advised, CallRecord, Note, Recorder
+from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.table import KernelTable
-from mpsprobe_coverage.scanner.advice import Situation, advise
-from mpsprobe_coverage.scanner.evidence import evidence
+from mpsprobe_coverage.scanner.advice import advise
 
 SHAPES_SHOWN = 8
 
 
-@dataclass(slots=True)
-class _Group:
-    calls: int = 0
+@dataclass
+class Origins:
+    """When, in which modules and in which source lines calls were made."""
+
     phases: Counter[str] = field(default_factory=Counter)
-    dtypes: Counter[str] = field(default_factory=Counter)
-    shapes: Counter[str] = field(default_factory=Counter)
     sites: Counter[str] = field(default_factory=Counter)
     modules: dict[str, None] = field(default_factory=dict)
+
+    def add(self, record: CallRecord | Advised) -> None:
+        """Count the calls of ``record``."""
+        self.phases[record.phase] += record.calls
+        module, line = _module(record.origin), _site(record.origin)
+        if module is not None:
+            self.modules[module] = None
+        if line is not None:
+            self.sites[line] += record.calls
+
+    def as_fields(self) -> dict[str, Any]:
+        """As a report has them."""
+        return {
+            "calls": self.phases.total(),
+            "phases": dict(self.phases),
+            "modules": list(self.modules),
+            "call_sites": [line for line, _ in self.sites.most_common()],
+        }
+
+
+@dataclass
+class _Group:
+    origins: Origins = field(default_factory=Origins)
+    dtypes: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[str] = field(default_factory=Counter)
     input_bytes: int = 0
     output_bytes: int = 0
-    reason: str | None = None
 
     def add(self, record: CallRecord) -> None:
         count = record.calls
-        self.calls += count
-        self.phases[record.phase] += count
-        for dtype in {spec.dtype for spec in (record.inputs or record.outputs)}:
+        self.origins.add(record)
+        for dtype in dict.fromkeys(spec.dtype for spec in (record.inputs or record.outputs)):
             self.dtypes[str(dtype).removeprefix("torch.")] += count
         self.shapes[_shapes(record.inputs)] += count
-        if record.origin.module is not None:
-            self.modules[record.origin.module or "(model)"] = None
-        if record.origin.file is not None:
-            self.sites[site(record.origin.file, record.origin.line)] += count
         self.input_bytes += count * sum(spec.nbytes for spec in record.inputs)
         self.output_bytes += count * sum(spec.nbytes for spec in record.outputs)
-        self.reason = self.reason or record.reason
 
 
 def findings(recorder: Recorder, table: KernelTable, workload_since: str | None = None) -> list[OperatorFinding]:
-    """One finding for each operator, verdict and reason: the worst verdicts first, then by calls.
+    """One finding for each operator and judgement: the worst verdicts first, then by calls.
 
     ``workload_since``, from which release on the whole workload is native, is the answer for an operator
     that never gets a kernel but is made of native ones there.
     """
-    groups: dict[tuple[str, str, str | None], _Group] = {}
+    groups: dict[tuple[str, Judgement], _Group] = {}
     for record in recorder.calls():
-        groups.setdefault((record.operator, record.verdict, record.reason), _Group()).add(record)
-    made = [
-        _finding(operator, verdict, group, table, workload_since) for (operator, verdict, _), group in groups.items()
-    ]
-    return sorted(made, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
+        groups.setdefault((record.operator, record.judgement), _Group()).add(record)
+    unsorted = [_finding(*judged, group, table, workload_since) for judged, group in groups.items()]
+    return sorted(unsorted, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
 
 
 def summarise(
-    found: list[OperatorFinding], parameters_bytes: int | None = None, since: str | None = None, advisories: int = 0
+    operators: list[OperatorFinding], parameters_bytes: int | None = None, since: str | None = None, advisories: int = 0
 ) -> CoverageSummary:
     """Counts by verdict. An operator with several verdicts counts once, under the worst."""
     worst: dict[str, str] = {}
     calls: Counter[str] = Counter()
-    for finding in found:
+    for finding in operators:
         calls[finding.verdict] += finding.calls
         worst.setdefault(finding.operator, finding.verdict)
     return CoverageSummary.model_validate(
@@ -91,34 +104,26 @@ def summarise(
 
 def not_judged(recorder: Recorder) -> list[Unjudged]:
     """What no rule could judge, by operator and reason."""
-    return [
-        Unjudged(operator=operator, reason=text, calls=sum(n.calls for n in notes), call_sites=_note_sites(notes))
-        for (operator, text), notes in _by_text(recorder.not_judged()).items()
-    ]
+    notes = _by_text(recorder.not_judged())
+    return [Unjudged(operator=operator, reason=text, **where) for (operator, text), where in notes.items()]
 
 
 def data_dependence(recorder: Recorder) -> list[DataDependence]:
     """Where the program read values that are not known, and what was assumed."""
-    return [
-        DataDependence(
-            operator=operator, assumed=text, calls=sum(n.calls for n in notes), call_sites=_note_sites(notes)
-        )
-        for (operator, text), notes in _by_text(recorder.assumptions()).items()
-    ]
+    notes = _by_text(recorder.assumptions())
+    return [DataDependence(operator=operator, assumed=text, **where) for (operator, text), where in notes.items()]
 
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
     """Where the first tensor of a dtype that no tensor can have is made; what uses it is only a consequence."""
     for record in recorder.calls():
-        reason = record.reason
-        if isinstance(reason, Refusal) and reason.source == "dtype":
-            origin = record.origin
+        if record.judgement.source == "dtype":
             return RefusedTensor(
-                dtype=reason.evidence or "",
+                dtype=record.judgement.evidence or "",
                 operator=record.operator,
                 phase=record.phase,
-                module=None if origin.module is None else origin.module or "(model)",
-                call_site=None if origin.file is None else site(origin.file, origin.line),
+                module=_module(record.origin),
+                call_site=_site(record.origin),
             )
     return None
 
@@ -136,53 +141,28 @@ def _below_import_root(file: str) -> str:
 
 
 def _finding(
-    operator: str, verdict: str, group: _Group, table: KernelTable, workload_since: str | None
+    operator: str, judgement: Judgement, group: _Group, table: KernelTable, workload_since: str | None
 ) -> OperatorFinding:
-    macos = group.reason.needs_macos if isinstance(group.reason, Refusal) else None
-    source, found = evidence(operator, verdict, group.reason, table)
-    releases = torch_releases() if table.family is None else table.family.releases
-    since = (table.family or store).native_since(operator, serving_key(operator, table.backend.key))
-    if since is None and verdict == "native":
-        # Native by a branch in C++ (a copy), not by a registration: so it has been since MPS came.
-        since = releases[0]
-    if since is None and verdict in ("missing", "fallback"):
-        since = workload_since
-    if isinstance(group.reason, Refusal):
-        since = group.reason.accepted_since
-    sites = [name for name, _ in group.sites.most_common()]
-    situation = Situation(
-        verdict=verdict,
-        reason=group.reason,
-        release=table.release,
-        native_since=since,
-        newest=releases[-1],
-        site=sites[0] if sites else None,
-        moved_bytes=group.input_bytes + group.output_bytes,
-        accepted_since=group.reason.accepted_since if isinstance(group.reason, Refusal) else None,
-        needs_macos=macos,
-        backend=table.backend,
-        may_have_kernel=not table.whole and operator in table.operators,
-        dtype_refused=isinstance(group.reason, Refusal) and group.reason.source == "dtype",
-    )
-    return OperatorFinding.model_validate(
-        {
-            "operator": operator,
-            "verdict": verdict,
-            "calls": group.calls,
-            "phases": dict(group.phases),
-            "dtypes": [name for name, _ in group.dtypes.most_common()],
-            "shapes": [name for name, _ in group.shapes.most_common(SHAPES_SHOWN)],
-            "modules": list(group.modules),
-            "call_sites": sites,
-            "native_since": since,
-            "input_bytes": group.input_bytes,
-            "output_bytes": group.output_bytes,
-            "reason": group.reason,
-            "source": source,
-            "evidence": found,
-            "needs_macos": macos,
-            "advice": advise(situation),
-        }
+    if judgement.accepted_since is None and judgement.verdict in ("missing", "fallback"):
+        judgement = judgement._replace(accepted_since=workload_since)
+    origins = group.origins.as_fields()
+    first_site = next(iter(origins["call_sites"]), None)
+    moved = group.input_bytes + group.output_bytes
+    return OperatorFinding(
+        operator=operator,
+        verdict=judgement.verdict,
+        dtypes=[name for name, _ in group.dtypes.most_common()],
+        shapes=[name for name, _ in group.shapes.most_common(SHAPES_SHOWN)],
+        native_since=judgement.accepted_since,
+        input_bytes=group.input_bytes,
+        output_bytes=group.output_bytes,
+        reason=judgement.reason,
+        source=judgement.source,
+        evidence=judgement.evidence,
+        judges=list(judgement.asked),
+        needs_macos=judgement.needs_macos,
+        advice=advise(operator, judgement, table, first_site, moved),
+        **origins,
     )
 
 
@@ -194,12 +174,21 @@ def _ordered(counts: Counter[str]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in SEVERITY if counts[verdict]}
 
 
-def _by_text(notes: Iterable[Note]) -> dict[tuple[str, str], list[Note]]:
-    grouped: dict[tuple[str, str], list[Note]] = {}
+def _by_text(notes: Iterable[Note]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Operator and text → how many calls, and where."""
+    grouped: dict[tuple[str, str], dict[str, Any]] = {}
     for note in notes:
-        grouped.setdefault((note.operator, note.text), []).append(note)
+        group = grouped.setdefault((note.operator, note.text), {"calls": 0, "call_sites": []})
+        group["calls"] += note.calls
+        line = _site(note.origin)
+        if line is not None and line not in group["call_sites"]:
+            group["call_sites"].append(line)
     return grouped
 
 
-def _note_sites(notes: list[Note]) -> list[str]:
-    return list(dict.fromkeys(site(n.origin.file, n.origin.line) for n in notes if n.origin.file is not None))
+def _module(origin: Origin) -> str | None:
+    return None if origin.module is None else origin.module or "(model)"
+
+
+def _site(origin: Origin) -> str | None:
+    return None if origin.file is None else site(origin.file, origin.line)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Self
 
 import torch
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.table import KernelTable
-from mpsprobe_coverage.scanner.targets import libraries_for
 
 
 class OpenDevice:
@@ -26,16 +25,14 @@ class OpenDevice:
     def __init__(self, table: KernelTable) -> None:
         self.release = table.release
         self.name = table.backend.device
-        self._device = VirtualDevice(table, libraries_for(table))
+        self._device = VirtualDevice(Chain(table, table.family.loaded_libraries(table.release)))
 
     def __enter__(self) -> Self:
         self._device.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._device.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._device.__exit__(*error)
 
     def run(self, function: Callable[..., Any], *arguments: Any, phase: str = "forward", **named: Any) -> Any:
         """``function(*arguments, **named)`` on the device, each call of an operator recorded and judged."""
@@ -58,22 +55,26 @@ class OpenDevice:
         best_first: tuple[str, ...] = tuple(SEVERITY)
         worst: dict[str, str] = {}
         for record in self._device.recorder.calls():
-            before = worst.get(record.operator, record.verdict)
-            worst[record.operator] = max(before, record.verdict, key=best_first.index)
+            verdict = record.judgement.verdict
+            worst[record.operator] = max(worst.get(record.operator, verdict), verdict, key=best_first.index)
         return worst
 
     def calls(self) -> dict[str, int]:
         """How often each operator was called."""
-        found: Counter[str] = Counter()
+        calls: Counter[str] = Counter()
         for record in self._device.recorder.calls():
-            found[record.operator] += record.calls
-        return dict(found)
+            calls[record.operator] += record.calls
+        return dict(calls)
 
     def reasons(self) -> dict[str, str]:
         """Why an operator has its verdict, in a sentence, where there is more to say than that."""
         worst = self.verdicts()
-        records = [one for one in self._device.recorder.calls() if one.verdict == worst[one.operator]]
-        return {one.operator: str(one.reason) for one in records if one.reason is not None}
+        judged = [(record.operator, record.judgement) for record in self._device.recorder.calls()]
+        return {
+            operator: judgement.reason
+            for operator, judgement in judged
+            if judgement.reason is not None and judgement.verdict == worst[operator]
+        }
 
     def not_judged(self) -> dict[str, str]:
         """Operators that no table covers, and what could not be followed, each with the reason."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import torch
 from packaging.version import Version
 
 from mpsprobe.environment import collect_environment
@@ -17,23 +17,21 @@ from mpsprobe.schemas import (
     CoverageReport,
     MatrixCell,
     MatrixReport,
+    OperatorFinding,
     Report,
     RunFailure,
-    TableProvenance,
-    Target,
     WorkloadInfo,
 )
-from mpsprobe.stepping import optimizer_name
+from mpsprobe.stepping import workload_info
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.kernels.backends import backend_tables
-from mpsprobe_coverage.kernels.releases import torch_releases
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_coverage.kernels.backends import family_named
+from mpsprobe_coverage.kernels.releases import since_without_gap
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advisories import advisory_matches
-from mpsprobe_coverage.scanner.elsewhere import other_target
 from mpsprobe_coverage.scanner.findings import (
     data_dependence,
     findings,
@@ -42,11 +40,10 @@ from mpsprobe_coverage.scanner.findings import (
     site,
     summarise,
 )
-from mpsprobe_coverage.scanner.macos import check_macos, conditions, refuse_before
+from mpsprobe_coverage.scanner.macos import check_macos, conditions
 from mpsprobe_coverage.scanner.opened import OpenDevice
-from mpsprobe_coverage.scanner.since import NativeRun, native_since, speaks_for, speaks_for_table
+from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
-from mpsprobe_coverage.scanner.targets import libraries_for, table_for
 
 
 @dataclass(slots=True)
@@ -73,12 +70,12 @@ class CoverageScanner:
             MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises
                 while it runs is no error here: the report has the operators before it, and ``failure``.
         """
-        backend = backend_tables(options.backend)
-        tables = [table_for(release, backend) for release in torch_releases]
+        family = family_named(options.backend)
+        tables = [family.target(release) for release in torch_releases]
         if not tables:
             raise UsageError("no torch release to judge")
-        if options.macos and backend is not None:
-            raise UsageError(f"a version of macOS says nothing about {backend.backend.label}", "Leave --macos out.")
+        if options.macos and not family.runs_on_macos:
+            raise UsageError(f"a version of macOS says nothing about {family.backend.label}", "Leave --macos out.")
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
@@ -90,7 +87,10 @@ class CoverageScanner:
                 run = workload.build(options)
             if not isinstance(run, TorchRun):
                 raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
-            facts = _Facts.of(workload, options, run, tables[-1])
+            optimizer = None
+            if options.phase == "training":
+                optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
+            info = workload_info(workload.name, run, options, optimizer)
             traces = []
             outcomes: Outcomes = {}
             for table in tables:
@@ -101,8 +101,8 @@ class CoverageScanner:
             if long:
                 progress.stop()
         if long:
-            return _matrix(facts, traces)
-        return _single(facts, traces[0], _first_native_release(run, options, outcomes, traces[0]))
+            return _matrix(info, run, options, traces)
+        return _single(info, run, options, traces[0], _first_native_release(run, options, outcomes, traces[0]))
 
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
         """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
@@ -110,12 +110,12 @@ class CoverageScanner:
         Raises:
             UsageError: there is no such release or backend.
         """
-        return OpenDevice(table_for(torch_release, backend_tables(backend)))
+        return OpenDevice(family_named(backend).target(torch_release))
 
 
 def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
     """Run one step of ``run`` on the virtual device of one release."""
-    device = VirtualDevice(table, libraries_for(table), keep_weights=options.weights, outcomes=outcomes)
+    device = VirtualDevice(_chain(table, options), keep_weights=options.weights, outcomes=outcomes)
     failure = None
     with device:
         device.move(run.model)
@@ -128,114 +128,87 @@ def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outc
         finally:
             for parameter in run.model.parameters():
                 parameter.grad = None
-    if options.macos is not None:
-        refuse_before(device.recorder, table, Version(options.macos))
     return Trace(table, device.recorder, failure)
 
 
-@dataclass(slots=True)
-class _Facts:
-    workload: WorkloadInfo
-    parameters_bytes: int
-    macos: str | None
-
-    @classmethod
-    def of(cls, workload: Workload, options: RunOptions, run: TorchRun, table: KernelTable) -> _Facts:
-        parameters = list(run.model.parameters())
-        optimizer = None
-        if options.phase == "training":
-            optimizer = optimizer_name(run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table))
-        info = WorkloadInfo.model_validate(
-            {
-                "name": workload.name,
-                "architecture": run.architecture or type(run.model).__name__,
-                "phase": options.phase,
-                "dtype": options.dtype,
-                "parameters": sum(p.numel() for p in parameters),
-                "batch_size": run.batch_size,
-                "seq_len": run.seq_len,
-                "autocast": options.autocast,
-                "grad_accum": options.grad_accum,
-                "optimizer": optimizer,
-                "weights": options.weights,
-                "notes": list(run.notes),
-            }
-        )
-        return cls(info, sum(p.numel() * p.element_size() for p in parameters), options.macos)
+def _chain(table: KernelTable, options: RunOptions) -> Chain:
+    macos = None if options.macos is None else Version(options.macos)
+    return Chain(table, table.family.loaded_libraries(table.release), macos=macos)
 
 
 def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes, first: Trace) -> str | None:
-    """From which release on all of the workload is native; ``first`` is known already."""
+    """The first release from which on, without a gap up to the newest, the workload is native."""
     if first.failure is not None:
         return None
-
     family = first.table.family
-    load = load_table if family is None else family.load
 
     def again(release: str) -> NativeRun | None:
-        return _native_run(trace(run, options, load(release), outcomes), options)
+        return _native_run(trace(run, options, family.load(release), outcomes), options)
 
-    def speaks(native: NativeRun, release: str) -> bool:
-        return speaks_for(native, release) if family is None else speaks_for_table(native, load(release))
+    def applies(native: NativeRun, release: str) -> bool:
+        return applies_to(native, _chain(family.load(release), options))
 
-    known = (first.table.release, _native_run(first, options))
-    return native_since(torch_releases() if family is None else family.releases, again, speaks, known)
+    return native_since(family.releases, again, applies, (first.table.release, _native_run(first, options)))
 
 
-def _native_run(one: Trace, options: RunOptions) -> NativeRun | None:
-    records = list(one.recorder.calls())
-    if one.failure is not None or any(record.verdict != "native" for record in records):
+def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
+    dtypes: dict[str, set[torch.dtype]] = {}
+    for record in trace.recorder.calls():
+        if record.judgement.verdict != "native":
+            return None
+        dtypes.setdefault(record.operator, set()).update(spec.dtype for spec in (*record.inputs, *record.outputs))
+    if trace.failure is not None:
         return None
-    met: dict[str, set[object]] = {}
-    for record in records:
-        met.setdefault(record.operator, set()).update(spec.dtype for spec in (*record.inputs, *record.outputs))
-    dtypes = frozenset(dtype for found in met.values() for dtype in found)
-    by_operator = {operator: frozenset(found) for operator, found in met.items()}
-    return NativeRun(one.table.release, frozenset(met), dtypes, bool(options.autocast), by_operator)
+    met = {operator: frozenset(seen) for operator, seen in dtypes.items()}
+    return NativeRun(_chain(trace.table, options), met, bool(options.autocast))
 
 
-def _single(facts: _Facts, trace: Trace, since: str | None) -> CoverageReport:
-    found = findings(trace.recorder, trace.table, since)
-    advised = advisory_matches(trace.recorder, trace.table, facts.macos)
+def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
+    table, recorder = trace.table, trace.recorder
+    operators = findings(recorder, table, since)
+    advised = advisory_matches(recorder, table, options.macos)
     return CoverageReport(
         method="predicted",
-        workload=facts.workload,
-        target=_target(trace.table, facts.macos),
+        workload=info,
+        target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
-        summary=summarise(found, facts.parameters_bytes, since, len(advised)),
-        operators=found,
-        not_judged=not_judged(trace.recorder),
-        data_dependence=data_dependence(trace.recorder),
-        macos_conditions=[] if facts.macos else conditions(trace.recorder, trace.table),
-        first_refused_tensor=first_refused_tensor(trace.recorder),
+        summary=summarise(operators, _parameters_bytes(run), since, len(advised)),
+        operators=operators,
+        not_judged=not_judged(recorder),
+        data_dependence=data_dependence(recorder),
+        macos_conditions=[] if options.macos else conditions(recorder, table),
+        first_refused_tensor=first_refused_tensor(recorder),
         advisories=advised,
         failure=trace.failure,
     )
 
 
-def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
+def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list[Trace]) -> MatrixReport:
     cells = []
-    newest: Any = None
+    newest: list[OperatorFinding] = []
     advisories: dict[str, AdvisoryMatch] = {}
-    for one in traces:
-        advised = {match.id: match for match in advisory_matches(one.recorder, one.table, facts.macos)}
+    for trace in traces:
+        table = trace.table
+        advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos)}
         advisories = {**advisories, **advised}
-        newest = findings(one.recorder, one.table)
-        others = {finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"}
+        newest = findings(trace.recorder, table)
         cells.append(
             MatrixCell(
-                target=_target(one.table, facts.macos),
-                summary=summarise(newest, facts.parameters_bytes, advisories=len(advised)),
-                findings=others,
+                target=table.family.report_target(table, options.macos),
+                summary=summarise(newest, _parameters_bytes(run), advisories=len(advised)),
+                findings={
+                    finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"
+                },
                 advisories=list(advised),
-                failure=one.failure,
+                failure=trace.failure,
             )
         )
+    native = {cell.target.torch: not cell.findings and cell.failure is None for cell in cells}
     return MatrixReport(
         method="predicted",
-        workload=facts.workload,
+        workload=info,
         environment=collect_environment(),
-        native_since=_native_since(cells),
+        native_since=since_without_gap([*native], native.__getitem__),
         releases=cells,
         operators=newest,
         not_judged=not_judged(traces[-1].recorder),
@@ -244,30 +217,19 @@ def _matrix(facts: _Facts, traces: list[Trace]) -> MatrixReport:
     )
 
 
-def _native_since(cells: list[MatrixCell]) -> str | None:
-    """The first release from which every traced release up to the newest is native throughout."""
-    since = None
-    for cell in reversed(cells):
-        if cell.findings or cell.failure is not None:
-            break
-        since = cell.target.torch
-    return since
-
-
-def _target(table: KernelTable, macos: str | None = None) -> Target:
-    if not table.is_mps:
-        return other_target(table)
-    provenance = TableProvenance(wheel=table.wheel, sha256=table.sha256) if table.wheel else None
-    return Target(torch=table.release, macos_minimum=table.macos_minimum, macos=macos, table=provenance)
+def _parameters_bytes(run: TorchRun) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in run.model.parameters())
 
 
 def _failure(error: Exception, device: VirtualDevice) -> RunFailure:
-    module, place = None, None
+    place = None
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not device.attribution.is_internal(f.filename)]
     if frames:
         place = site(frames[-1].filename, frames[-1].lineno or 0)
-    module = device.attribution.deepest_module
-    phase = device.recorder.last_phase or "forward"
     return RunFailure(
-        phase=phase, error=type(error).__name__, message=first_line(error), module=module, call_site=place
+        phase=device.recorder.last_phase or "forward",
+        error=type(error).__name__,
+        message=first_line(error),
+        module=device.attribution.deepest_module,
+        call_site=place,
     )

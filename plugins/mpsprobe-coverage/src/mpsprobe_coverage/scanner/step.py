@@ -11,9 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from packaging.version import Version
 from torch.amp.grad_scaler import OptState
-from torch.utils import _foreach_utils
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions, TorchRun
@@ -22,7 +20,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.kernels.table import KernelTable
 
-FUSED_BY_DEFAULT_SINCE = Version("2.8")
+FUSED_BY_DEFAULT_SINCE = "2.8"
 
 
 def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> None:
@@ -31,13 +29,13 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> None:
     Raises:
         Exception: whatever the model raises; what was recorded before stays recorded.
     """
-    table = device.table
-    if options.autocast and key_of(table) not in table.keys:
-        if table.is_mps:
-            raise RuntimeError(f"torch {table.release} has no autocast on MPS: it came with 2.5.0")
-        raise UsageError(
-            f"the kernel table of {table.backend.label} has no operator under {key_of(table)}", "Leave --autocast out."
-        )
+    table, key, family = device.table, key_of(device.table), device.table.family
+    if options.autocast and key not in table.keys:
+        label = table.backend.label
+        since = next((release for release in family.releases if key in family.load(release).keys), None)
+        if since is None:
+            raise UsageError(f"the kernel table of {label} has no operator under {key}", "Leave --autocast out.")
+        raise RuntimeError(f"torch {table.release} has no autocast on {label}: it came with {since}")
     moved = replace(run, args=device.move(run.args), kwargs=device.move(dict(run.kwargs)))
     ReleaseStep(moved, options, table).take(device.recording)
 
@@ -51,9 +49,10 @@ class ReleaseStep(TorchStep):
 
     def __init__(self, run: TorchRun, options: RunOptions, table: KernelTable) -> None:
         adamw = partial(make_adamw, table=table)
-        super().__init__(run, options, table.backend.device, adamw=adamw, foreach=_foreach(table) or None)
+        foreach = True if "foreach" in table.family.optimizer_forms(table) else None
+        super().__init__(run, options, table.backend.device, adamw=adamw, foreach=foreach)
         # GradScaler went through float64 on every device before 2.8.0 (`torch/amp/grad_scaler.py`).
-        self._scale_is_double = Version(table.release) < Version("2.8")
+        self._scale_is_double = not table.at_least("2.8")
 
     def unscale(self) -> None:
         """``GradScaler.unscale_`` as the target release has it."""
@@ -67,17 +66,7 @@ class ReleaseStep(TorchStep):
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:
     """AdamW in the form that the target release's Trainer and torch choose on the backend."""
-    if table.is_mps:
-        can_be_fused = "fused_mps" in table.markers
-    else:
-        can_be_fused = table.backend.device in _foreach_utils._get_fused_kernels_supported_devices()
-    fused = Version(table.release) >= FUSED_BY_DEFAULT_SINCE and can_be_fused
-    form: dict[str, Any] = {"fused": True} if fused else {"foreach": _foreach(table)}
+    forms = table.family.optimizer_forms(table)
+    fused = table.at_least(FUSED_BY_DEFAULT_SINCE) and "fused" in forms
+    form: dict[str, Any] = {"fused": True} if fused else {"foreach": "foreach" in forms}
     return torch.optim.AdamW(parameter_groups(model), **ADAMW, **form)
-
-
-def _foreach(table: KernelTable) -> bool:
-    """Whether torch takes its ``foreach`` forms there; of MPS the table knows, of others the installed torch."""
-    if table.is_mps:
-        return "foreach_mps" in table.markers
-    return table.backend.device in _foreach_utils._get_foreach_kernels_supported_devices()

@@ -12,8 +12,9 @@ from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.places import where
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
 from mpsprobe_exporters.terminal.matrix_table import matrix_table
-from mpsprobe_exporters.terminal.operator_table import STYLES, operator_table
+from mpsprobe_exporters.terminal.operator_table import operator_table
 from mpsprobe_exporters.terminal.sections import BLANK, indented, section
+from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

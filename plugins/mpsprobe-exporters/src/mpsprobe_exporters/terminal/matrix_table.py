@@ -10,7 +10,8 @@ from rich.text import Text
 from mpsprobe_exporters import release_grid
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.terminal.folding import fold_name
-from mpsprobe_exporters.terminal.operator_table import GAP, STYLES, new_table
+from mpsprobe_exporters.terminal.operator_table import GAP, new_table
+from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

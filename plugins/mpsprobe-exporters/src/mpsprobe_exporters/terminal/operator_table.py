@@ -14,6 +14,7 @@ from mpsprobe_exporters.answer import FINDINGS, since
 from mpsprobe_exporters.places import modules, places, sites
 from mpsprobe_exporters.plain_text import byte_size, number, one_line
 from mpsprobe_exporters.terminal.folding import fold_name
+from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 # Readable on black and on white in the usual palettes (yellow is not, nor is dark blue), and never alone:
 # the word is there too.
-STYLES = {
-    "missing": "bold red",
-    "unsupported": "bold red",
-    "fallback": "magenta",
-    "unknown": "bold",
-    "native": "green",
-    "composite": "none",
-}
 GAP = 2
 LONGEST_NAME = 160
 # The operator's name is folded to this before the places in the model lose their column.

@@ -5,7 +5,7 @@ what is left in a failing entry, the operators that bear its name are blamed; wi
 whose name is near, and of several the one that explains most failing entries. Where nothing is left nobody is: sizes,
 numbers or values are the cause then, not a dtype or a flag. Where no name is near either, it would be a guess.
 
-An operator is looked at for each signature by itself: dtypes, and the flags of ``device/refusals/signatures.py``. So
+An operator is looked at for each signature by itself: dtypes, and the flags of ``judging/signatures.py``. So
 ``index_put`` that accumulates is told from one that does not if some entry passes, or fails, with one of them alone.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from mpsprobe_coverage.device.refusals.signatures import dtypes_in, without_flags
+from mpsprobe_coverage.judging.signatures import dtypes_in, without_flags
 
 Status = Literal["passes", "fails", "unclaimed"]
 Called = tuple[str, str]

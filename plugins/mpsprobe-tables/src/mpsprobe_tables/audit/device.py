@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
+from mpsprobe_coverage.device.dispatch import Plan
 from mpsprobe_coverage.device.interception import Interception
-from mpsprobe_coverage.device.plan import Plan
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.refusal import Refusal
-from mpsprobe_coverage.device.refusals import Call, Lists, Rule, rules_for
-from mpsprobe_coverage.device.refusals.signatures import flags_of
-from mpsprobe_coverage.device.tensor import TensorSpec
+from mpsprobe_coverage.judging.chain import Chain, Judges
+from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.judging.signatures import flags_of
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_tables.audit.samples import is_for_mps
 
@@ -30,10 +32,10 @@ class Seen:
     Attributes:
         verdict: that of the call: ``native``, ``missing`` and so on.
         reason: why it is not native, if it is not.
-        source: what the reason rests on (``message``, ``dtype``, ``lists``, …); None where the registration says it.
+        source: what the verdict rests on (``registration``, ``message``, ``list``, …); None if nothing is known.
         phase: ``samples``, ``forward`` or ``backward``.
         inputs, outputs: names of the dtypes of its tensors, in order.
-        flags: arguments that choose a way (``device/refusals/signatures.py``), if the device notes them.
+        flags: arguments that choose a way (``judging/signatures.py``), if the device notes them.
     """
 
     operator: str
@@ -55,28 +57,28 @@ class ShortRecorder(Recorder):
     """Keeps ``Seen`` calls until ``take`` is asked for them.
 
     Attributes:
-        judged: the operator that is judged at the moment, and its flags.
+        flags_of_judged: the operator that is judged at the moment, and its flags.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.judged: tuple[str, tuple[str, ...]] = ("", ())
-        self._seen: dict[tuple[Any, ...], str | None] = {}
+        self.flags_of_judged: tuple[str, tuple[str, ...]] = ("", ())
+        self._seen: dict[tuple[Any, ...], tuple[Judgement, Judgement]] = {}
 
     def call(
         self,
         operator: str,
-        verdict: str,
-        reason: str | None,
+        judgement: Judgement,
         origin: Origin,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
     ) -> None:
         # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
-        sources = tuple(getattr(one, "source", None) for one in _each(reason))
+        beside = judgement.beside if isinstance(judgement, TwoOpinions) else judgement
+        sources = judgement.verdict, judgement.source, beside.verdict, beside.source
         dtypes = tuple(spec.dtype for spec in inputs), tuple(spec.dtype for spec in outputs)
-        flags = self.judged[1] if self.judged[0] == operator else ()
-        self._seen.setdefault((operator, verdict, sources, self.phase, *dtypes, flags), reason)
+        flags = self.flags_of_judged[1] if self.flags_of_judged[0] == operator else ()
+        self._seen.setdefault((operator, sources, self.phase, *dtypes, flags), (judgement, beside))
 
     def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
         """Nothing of it is shown: a call without a verdict is recorded as ``unknown`` too."""
@@ -91,63 +93,72 @@ class ShortRecorder(Recorder):
     def take_both(self) -> tuple[tuple[Seen, ...], tuple[Seen, ...]]:
         """The same, as judged by the device's lists and by those beside them."""
         seen, self._seen = self._seen, {}
-        found: tuple[list[Seen], list[Seen]] = ([], [])
-        for (operator, verdict, _, phase, inputs, outputs, flags), reason in seen.items():
-            for into, one in zip(found, _each(reason), strict=True):
-                judged = "native" if one is None and isinstance(reason, _Parted) else verdict
-                source = getattr(one, "source", None)
-                into.append(Seen(operator, judged, _plain(one), source, phase, _names(inputs), _names(outputs), flags))
-        return tuple(found[0]), tuple(found[1])
+        both: tuple[list[Seen], list[Seen]] = ([], [])
+        for (operator, _, phase, inputs, outputs, flags), judgements in seen.items():
+            for into, judgement in zip(both, judgements, strict=True):
+                by = judgement.verdict, judgement.reason, judgement.source
+                into.append(Seen(operator, *by, phase, _names(inputs), _names(outputs), flags))
+        return tuple(both[0]), tuple(both[1])
 
 
-class _Parted(Refusal):
-    """A refusal with one set of rules, and what another set says to the same call."""
+class TwoOpinions(Judgement):
+    """The judgement of one chain, with that of another ``beside`` it."""
 
-    by: tuple[Refusal | None, Refusal | None]
+    beside: Judgement
 
 
-class _BothRules:
-    """Rules of two sets, asked at once: everything else about a run is the same."""
+@dataclass(frozen=True, slots=True)
+class _TwoJudges(Judges):
+    beside: Judges | None = None
 
-    dtypes = None
+    def but_registered(self, judgement: Judgement) -> Self:
+        assert self.beside is not None
+        return replace(self, registered=judgement, beside=self.beside.but_registered(judgement))
 
-    def __init__(self, first: tuple[Rule, ...], second: tuple[Rule, ...]) -> None:
-        self.sets = first, second
+    def judge(self, call: Call) -> Judgement:
+        assert self.beside is not None
+        opinions = TwoOpinions(*Judges.judge(self, call))
+        opinions.beside = self.beside.judge(call)
+        return opinions
 
-    def __call__(self, call: Call) -> Refusal | None:
-        first, second = (next((one for one in (rule(call) for rule in rules) if one), None) for rules in self.sets)
-        told = first or second
-        if told is None or first == second:
-            return told
-        parted = _Parted(told, told.accepted_since, source=told.source, evidence=told.evidence)
-        parted.by = first, second
-        return parted
+
+class _TwoChains(Chain):
+    """Two sets of lists, asked at once: everything else about a run is the same."""
+
+    def __init__(self, table: KernelTable, lists: Lists, beside: Lists) -> None:
+        super().__init__(table, lists=lists)
+        self._beside = Chain(table, lists=beside)
+
+    def judges_of(self, func: Any, key: str | None = None) -> Judges:
+        judges = super().judges_of(func, key)
+        return _TwoJudges(judges.operator, judges.registered, judges.rules, self._beside.judges_of(func, key))
 
 
 class _Noting(Interception):
-    """Tells the recorder with which flags an operator is called that is judged."""
+    """Notes with which flags an operator is called that is judged."""
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         with self._judging(plan, args, kwargs):
             return super().call(plan, args, kwargs)
 
-    def leaf(self, plan: Plan, args: Any, kwargs: Any, refused: str | None = None, verdict: str | None = None) -> Any:
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
         with self._judging(plan, args, kwargs):
-            return super().leaf(plan, args, kwargs, refused, verdict)
+            return super().leaf(plan, args, kwargs, raised)
 
     @contextmanager
     def _judging(self, plan: Plan, args: Any, kwargs: Any) -> Iterator[None]:
         recorder = self.recorder
         assert isinstance(recorder, ShortRecorder)
-        before, recorder.judged = recorder.judged, (plan.name, flags_of(plan.func, args, kwargs))
+        before = recorder.flags_of_judged
+        recorder.flags_of_judged = plan.name, flags_of(plan.func, args, kwargs)
         try:
             yield
         finally:
-            recorder.judged = before
+            recorder.flags_of_judged = before
 
 
 class AuditDevice(VirtualDevice):
-    """A virtual device that is used for thousands of small runs. Arguments are those of ``VirtualDevice``.
+    """A virtual device that is used for thousands of small runs. Other arguments are those of ``VirtualDevice``.
 
     Args:
         lists: which of PyTorch's lists are a source beside the mechanism.
@@ -166,14 +177,10 @@ class AuditDevice(VirtualDevice):
     ) -> None:
         if note_flags:
             self._interception_type = _Noting
-        super().__init__(table, lists=lists, **options)
+        super().__init__(Chain(table, lists=lists) if beside is None else _TwoChains(table, lists, beside), **options)
         self.short = ShortRecorder()
         self.recorder = self._interception.recorder = self.short
         self.attribution = self._interception.attribution = _Unattributed()
-        if beside is not None:
-            first, second = self._interception._rules, rules_for(table, beside)
-            both = {name: (_BothRules(first.get(name, ()), second.get(name, ())),) for name in {*first, *second}}
-            self._interception._rules = both
 
     def __enter__(self) -> AuditDevice:
         super().__enter__()
@@ -200,13 +207,5 @@ class _Unattributed(Attribution):
         return NOWHERE
 
 
-def _each(reason: str | None) -> tuple[str | None, str | None]:
-    return reason.by if isinstance(reason, _Parted) else (reason, reason)
-
-
 def _names(dtypes: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
-
-
-def _plain(reason: Any) -> str | None:
-    return None if reason is None else str.__str__(reason)

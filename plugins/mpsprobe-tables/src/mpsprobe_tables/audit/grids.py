@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mpsprobe_coverage.device.refusals import Lists
+from mpsprobe_coverage.judging.lists import Lists
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit, disagreements
 from mpsprobe_tables.audit.scoring import Score, total
 

@@ -16,10 +16,10 @@ import torch
 from packaging.version import Version
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.device.refusals.listed import Learned, encode
-from mpsprobe_coverage.device.refusals.signatures import signature
 from mpsprobe_coverage.device.wrapping import NotStrided
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.judging.lists import Learned
+from mpsprobe_coverage.judging.signatures import signature
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_tables.audit.blame import Observed, Status, blame
 from mpsprobe_tables.audit.device import AuditDevice
 from mpsprobe_tables.audit.entries import DTYPES, entries
@@ -27,6 +27,7 @@ from mpsprobe_tables.audit.procedure import forward
 from mpsprobe_tables.audit.quiet import undisturbed
 from mpsprobe_tables.audit.reference import on_cpu
 from mpsprobe_tables.audit.samples import draw
+from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import (
     TESTED_DTYPES,
     Expectations,
@@ -68,7 +69,7 @@ def learn(progress: SilentProgress, jobs: int = 1, dtypes: Sequence[str] = DTYPE
     known = [_learned(group, [one for dtype in dtypes for one in observed[dtype][group]]) for group in groups]
     release = torch.__version__.partition("+")[0]
     sources = {one: load_expectations(one).sha256 for one in expectation_releases()}
-    return encode(known, {"torch": release, "dtypes": list(dtypes), "wheels": sources})
+    return encode_lists(known, {"torch": release, "dtypes": list(dtypes), "wheels": sources})
 
 
 def shared_lists() -> tuple[tuple[str, ...], ...]:

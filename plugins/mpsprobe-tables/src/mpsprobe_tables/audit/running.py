@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.refusals import Lists
 from mpsprobe_coverage.device.wrapping import NotStrided
+from mpsprobe_coverage.judging.lists import Lists
 from mpsprobe_coverage.kernels.kernel_facts import load_facts
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
@@ -141,7 +141,7 @@ def _alike(one: KernelTable, other: KernelTable) -> bool:
         return False
     known = [field.name for field in fields(KernelTable) if field.name not in PROVENANCE]
     facts = [load_facts(table.release) for table in (one, other)]
-    shown = [None if found is None else (found.kernels, found.operators) for found in facts]
+    shown = [(found.kernels, found.operators) for found in facts]
     return shown[0] == shown[1] and all(getattr(one, name) == getattr(other, name) for name in known)
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from mpsprobe.errors import TableError
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
 from mpsprobe_tables.builder import python_sources
 from mpsprobe_tables.builder.declared import declared_kernels, parse_native_functions
@@ -43,6 +44,7 @@ def read_table(wheel: Wheel) -> KernelTable:
         only_in_binary, only_declared = _disagreements(found, declared)
         _check_complete(name, only_declared.get(MPS, ()), declared.get(MPS, set()))
     return KernelTable(
+        MPS_FAMILY,
         release=wheel.release,
         library=wheel.library,
         wheel=name,

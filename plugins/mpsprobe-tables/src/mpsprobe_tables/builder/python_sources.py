@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.markers import OPTIMIZER_MARKERS
 
 MPS_KEY = "MPS"
+OPTIMIZER_MARKERS = {
+    "foreach_mps": "_get_foreach_kernels_supported_devices",
+    "fused_mps": "_get_fused_kernels_supported_devices",
+}
+"""Marker → function of torch/utils/_foreach_utils.py that lists "mps" when the marker is set."""
 
 
 def parse(source: str, name: str) -> ast.Module:

@@ -16,11 +16,10 @@ from packaging.version import InvalidVersion, Version
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.format import encode
 from mpsprobe_coverage.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
-from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, encode_facts, facts_releases, load_facts
-from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases, resolve_release
-from mpsprobe_coverage.kernels.store import load_table
+from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, facts_releases, load_facts
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.download import download
@@ -28,6 +27,7 @@ from mpsprobe_tables.builder.expectations import has_expectations, read_expectat
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.wheel import Wheel
+from mpsprobe_tables.encoding import encode_facts, encode_table
 from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
 from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
 from mpsprobe_tables.expectations import encode as encode_expectations
@@ -106,7 +106,7 @@ class _Series(Generic[T]):
         folder: Path,
         name: str,
         shipped: Sequence[str],
-        load: Callable[[str], T | None],
+        load: Callable[[str], T],
         encode: Callable[[T, T | None], bytes],
     ) -> None:
         self._folder = folder
@@ -156,7 +156,9 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
     """Build every request, oldest first; nothing is left on disk, also after Ctrl-C."""
     folder = Path(str(data_folder()))
     tables = {
-        name: _Series(folder, f"{name}-{{}}{SUFFIX}", library_releases(name), partial(load_table, library=name), encode)
+        name: _Series(
+            folder, f"{name}-{{}}{SUFFIX}", library_releases(name), partial(load_table, library=name), encode_table
+        )
         for name in ("torch", "torchvision")
     }
     facts = _Series(folder, f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
@@ -215,7 +217,7 @@ def table_changes(old: KernelTable, new: KernelTable) -> Iterator[str]:
 def _release(text: str, library: str) -> str:
     if library == "torch":
         try:
-            return resolve_release(text)
+            return MPS_FAMILY.resolve(text)
         except UsageError:
             if not _is_newer(text, library):
                 raise

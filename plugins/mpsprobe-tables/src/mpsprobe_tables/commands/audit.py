@@ -13,7 +13,7 @@ from mpsprobe.output import check_writable, deliver
 from mpsprobe.progress import make_progress
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.device.refusals import Lists
+    from mpsprobe_coverage.judging.lists import Lists
     from mpsprobe_tables.audit.result import Audit
 
 BELOW = 1
@@ -131,14 +131,14 @@ def _releases(text: str) -> list[str]:
     Raises:
         UsageError: an unknown release, or one without expectations.
     """
-    from mpsprobe_coverage.kernels.live import INSTALLED, installed_release
-    from mpsprobe_coverage.kernels.releases import resolve_release
+    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.kernels.releases import INSTALLED, installed_release
     from mpsprobe_tables.expectations import expectation_releases
 
     known = expectation_releases()
     if text == "all":
         return list(known)
-    release = installed_release() if text == INSTALLED else resolve_release(text)
+    release = installed_release() if text == INSTALLED else MPS_FAMILY.resolve(text)
     if release not in known:
         raise UsageError(
             f"torch {release} has no list of expectations, so there is nothing to hold its verdicts against",

@@ -35,7 +35,7 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
     mpsprobe kernels learn --check
     mpsprobe kernels learn -o lists.refusals
     """
-    from mpsprobe_coverage.device.refusals.listed import FILE, decode
+    from mpsprobe_coverage.judging.lists import FILE, decode
     from mpsprobe_coverage.kernels.releases import data_folder
     from mpsprobe_tables.audit.learn import learn as find
 

@@ -41,7 +41,7 @@ def update(jobs: int) -> None:
     \b
     mpsprobe kernels update
     """
-    from mpsprobe_coverage.device.refusals.listed import FILE
+    from mpsprobe_coverage.judging.lists import FILE
     from mpsprobe_coverage.kernels.releases import data_folder, library_releases
     from mpsprobe_tables.builder.rebuild import from_versions, rebuild
     from mpsprobe_tables.builder.review import review

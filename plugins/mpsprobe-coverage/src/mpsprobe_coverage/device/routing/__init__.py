@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from mpsprobe_coverage.device.dispatch import Dispatch, Route
 from mpsprobe_coverage.device.routing import (
     accumulation,
     attention,
     branches,
     convolution,
     copies,
+    functions,
     hidden,
     normalisation,
     older,
-    others,
     recurrent,
+    scaling,
 )
-from mpsprobe_coverage.device.routing.route import Route
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels.table import MPS, KernelTable
 
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
-
-_MODULES = (accumulation, attention, convolution, recurrent, normalisation, branches, older, hidden, copies)
-# Operator → the releases from which on a route refuses other calls of it than before.
-REFUSALS_CHANGE: dict[str, tuple[str, ...]] = {**convolution.REFUSALS_CHANGE, **recurrent.REFUSALS_CHANGE}
+_EVERYWHERE = (copies, scaling, functions)
+# What is known of a backend beyond that, by its dispatch key.
+_KNOWN: Mapping[str, tuple[Any, ...]] = {
+    MPS: (accumulation, attention, convolution, recurrent, normalisation, branches, older, hidden),
+}
 
 
 def routes_for(table: KernelTable) -> dict[str, Route]:
     """The routes that hold for the release of ``table``, by operator name."""
-    if not table.is_mps:
-        return others.routes(table)
-    return {route.operator: route for module in _MODULES for route in module.routes(table)}
+    modules = (*_KNOWN.get(table.backend.key, ()), *_EVERYWHERE)
+    return {route.operator: route for module in modules for route in module.routes(table)}
 
 
-def autograd_routes(interception: Interception) -> dict[str, Any]:
+def autograd_routes(routes: Mapping[str, Route], dispatch: Dispatch) -> dict[str, Any]:
     """Python kernels for the AutogradMPS key (or that of another backend), by operator name."""
     return {
-        route.operator: functools.partial(route.above_autograd, interception)
-        for route in routes_for(interception.tables["aten"]).values()
+        name: functools.partial(route.above_autograd, dispatch)
+        for name, route in routes.items()
         if route.above_autograd is not None
     }
-
-
-__all__ = ["REFUSALS_CHANGE", "Route", "autograd_routes", "routes_for"]

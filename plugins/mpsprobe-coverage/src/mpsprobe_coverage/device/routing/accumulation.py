@@ -8,17 +8,13 @@ Before, they only asked whether the device is CUDA, made float64 tensors, and MP
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
 from mpsprobe_coverage.kernels.table import KernelTable
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
-    from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
 _OF_RENORM_BACKWARD = ("aten::linalg_vector_norm", "aten::sum.dim_IntList")
@@ -27,31 +23,27 @@ _current_node = torch._C._current_autograd_node
 
 def routes(table: KernelTable) -> list[Route]:
     """Those that the release of ``table`` needs."""
-    found = []
-    if at_least(table, "2.5"):
-        found.append(composite_route("aten::_batch_norm_impl_index", batch_norm))
-    if at_least(table, "2.2"):
-        found += [Route(name, _in_float32) for name in _OF_RENORM_BACKWARD]
-    return found
+    needed = []
+    if table.at_least("2.5"):
+        needed.append(composite_route("aten::_batch_norm_impl_index", batch_norm))
+    if table.at_least("2.2"):
+        needed += [Route(name, _in_float32) for name in _OF_RENORM_BACKWARD]
+    return needed
 
 
-def batch_norm(interception: Interception, tensor: torch.Tensor, *args: Any) -> Any:
+def batch_norm(dispatch: Dispatch, tensor: torch.Tensor, *args: Any) -> Any:
     """Arguments of ``_batch_norm_impl_index``; statistics of a batch without elements are float32."""
     run = _aten._batch_norm_impl_index.default
     if tensor.numel():
         return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
-    before = interception.factory_dtypes
-    interception.factory_dtypes = {torch.float64: torch.float32}
-    try:
+    with dispatch.replacing_dtypes({torch.float64: torch.float32}):
         return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
-    finally:
-        interception.factory_dtypes = before
 
 
-def _in_float32(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _in_float32(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The two calls of ``renorm_backward`` that name the dtype; that of the others follows."""
     if kwargs.get("dtype") is torch.float64 and args[0].dtype is torch.float32:
         node = _current_node()
         if node is not None and node.name().startswith("RenormBackward"):
             kwargs = {**kwargs, "dtype": torch.float32}
-    return interception.leaf(plan, args, kwargs)
+    return dispatch.leaf(plan, args, kwargs)

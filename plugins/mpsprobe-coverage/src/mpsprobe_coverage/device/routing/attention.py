@@ -9,16 +9,12 @@ attention is ever chosen for MPS (``_fused_sdp_choice`` has no MPS kernel); with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
 from mpsprobe_coverage.kernels.table import KernelTable
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
-    from mpsprobe_coverage.device.plan import Plan
 
 _FOR_MPS = "aten::_scaled_dot_product_attention_math_for_mps"
 _aten = torch.ops.aten
@@ -26,16 +22,16 @@ _aten = torch.ops.aten
 
 def routes(table: KernelTable) -> list[Route]:
     """Attention itself, and the softmax inside it in releases that do not have ``_safe_softmax`` yet."""
-    found = [composite_route("aten::scaled_dot_product_attention", scaled_dot_product_attention)]
-    if not at_least(table, "2.5"):
-        found.append(Route("aten::_safe_softmax", _plain_softmax))
-    elif not at_least(table, "2.6"):
-        found.append(Route("aten::_safe_softmax", _compared_softmax))
-    return found
+    needed = [composite_route("aten::scaled_dot_product_attention", scaled_dot_product_attention)]
+    if not table.at_least("2.5"):
+        needed.append(Route("aten::_safe_softmax", _plain_softmax))
+    elif not table.at_least("2.6"):
+        needed.append(Route("aten::_safe_softmax", _compared_softmax))
+    return needed
 
 
 def scaled_dot_product_attention(
-    interception: Interception,
+    dispatch: Dispatch,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -47,11 +43,11 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """Shapes as ``torch.nn.functional.scaled_dot_product_attention`` has them."""
-    table = interception.tables["aten"]
+    table = dispatch.table
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = _additive(attn_mask, query, table)
     if not _uses_mps_operator(table, query, key, value, dropout_p):
-        if not at_least(table, "2.1"):
+        if not table.at_least("2.1"):
             return _divided(query, key, value, attn_mask, dropout_p, is_causal)
         result = _aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
@@ -59,12 +55,12 @@ def scaled_dot_product_attention(
         return result[0]  # type: ignore[no-any-return]
     operator = _aten._scaled_dot_product_attention_math_for_mps
     takes_gqa = any(a.name == "enable_gqa" for a in operator.default._schema.arguments)
-    if at_least(table, "2.12") and takes_gqa:
+    if table.at_least("2.12") and takes_gqa:
         return operator(  # type: ignore[no-any-return]
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )[0]
     groups = query.size(-3) // key.size(-3) if enable_gqa and query.dim() > 2 else 1
-    if groups > 1 and at_least(table, "2.7"):
+    if groups > 1 and table.at_least("2.7"):
         key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
     return operator(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale)[0]  # type: ignore[no-any-return]
 
@@ -76,24 +72,24 @@ def _uses_mps_operator(
         return False
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return False
-    if at_least(table, "2.12"):
+    if table.at_least("2.12"):
         return True
     if dropout_p != 0.0:
         return False
     # From 2.6.0 contiguity does not matter on macOS 15 and later, which is assumed.
-    return at_least(table, "2.6") or all(t.is_contiguous() for t in (query, key, value))
+    return table.at_least("2.6") or all(t.is_contiguous() for t in (query, key, value))
 
 
 def _additive(mask: torch.Tensor, query: torch.Tensor, table: KernelTable) -> torch.Tensor:
     """A boolean mask as one to add: 0 where it is true, -inf elsewhere; each call as the release makes it."""
-    if at_least(table, "2.5"):
-        if not at_least(table, "2.6"):
+    if table.at_least("2.5"):
+        if not table.at_least("2.6"):
             zero = torch.scalar_tensor(0.0, dtype=query.dtype, device=mask.device)
             return _aten.where.ScalarSelf(mask.logical_not(), float("-inf"), zero)  # type: ignore[no-any-return]
         minus = torch.scalar_tensor(float("-inf"), dtype=query.dtype, device=mask.device)
         return _aten.where.ScalarSelf(mask, 0.0, minus)  # type: ignore[no-any-return]
-    made = torch.zeros_like(mask, dtype=query.dtype)
-    return made.masked_fill_(mask.logical_not(), float("-inf"))
+    zeros = torch.zeros_like(mask, dtype=query.dtype)
+    return zeros.masked_fill_(mask.logical_not(), float("-inf"))
 
 
 def _divided(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_causal: bool) -> torch.Tensor:
@@ -112,18 +108,18 @@ def _divided(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, is_c
     return torch.matmul(weights, value)
 
 
-def _plain_softmax(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _plain_softmax(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     del plan
     tensor, dim = args[0], args[1]
     dtype = args[2] if len(args) > 2 else kwargs.get("dtype")
-    with interception:
+    with dispatch:
         return _aten._softmax(tensor if dtype is None else tensor.to(dtype), dim, False)
 
 
-def _compared_softmax(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _compared_softmax(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The body of 2.5, which finds masked rows by comparing; later ones use ``isneginf``."""
     tensor, dim = args[0], args[1]
-    out = _plain_softmax(interception, plan, args, kwargs)
-    with interception:
+    out = _plain_softmax(dispatch, plan, args, kwargs)
+    with dispatch:
         masked = tensor.eq(float("-inf")).all(dim=dim, keepdim=True)
         return torch.where(masked, torch.scalar_tensor(0.0, dtype=out.dtype, device=out.device), out)

@@ -13,89 +13,73 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.device.refusal import Refusal
-from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
-from mpsprobe_coverage.device.tensor import VirtualTensor, spec_of
+from mpsprobe_coverage.calls.keys import has_kernel, operator_name
+from mpsprobe_coverage.calls.spec import spec_of
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
+from mpsprobe_coverage.device.tensor import VirtualTensor
 from mpsprobe_coverage.kernels.table import KernelTable
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
-    from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
-_SPLIT = "aten::tensor_split.tensor_indices_or_sections"
-SPLIT_ON_MPS = Refusal(
-    "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on mps:0",
-    evidence="tensor_split expected tensor_indices_or_sections to be on cpu, but it's on ",
-)
+_SPLIT = _aten.tensor_split.tensor_indices_or_sections
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
 def routes(table: KernelTable) -> list[Route]:
     """Those that the release of ``table`` needs."""
-    found = [composite_route("aten::one_hot", one_hot), Route("aten::_linalg_check_errors", _check_errors)]
-    found.append(composite_route(_SPLIT, tensor_split))
-    if at_least(table, "1.13") and not at_least(table, "2.1"):
-        found.append(composite_route("aten::kl_div", kl_div))
-    if at_least(table, "2.3"):
+    needed = [composite_route("aten::one_hot", one_hot), Route("aten::_linalg_check_errors", _check_errors)]
+    needed.append(composite_route(operator_name(_SPLIT), tensor_split))
+    if table.at_least("1.13") and not table.at_least("2.1"):
+        needed.append(composite_route("aten::kl_div", kl_div))
+    if table.at_least("2.3"):
         for packet in (_aten.linalg_pinv, _aten.linalg_matrix_rank):
             overloads = [getattr(packet, name) for name in packet.overloads() if "out" not in name]
-            found += [_float32_tolerances(func) for func in overloads]
-    return found
+            needed += [_float32_tolerances(func) for func in overloads]
+    return needed
 
 
-def one_hot(interception: Interception, tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+def one_hot(dispatch: Dispatch, tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """``tensor`` (…) of classes as (…, num_classes)."""
-    del interception
+    del dispatch
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1
-    made = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
-    return made.scatter_(-1, tensor.unsqueeze(-1), 1)
+    classes = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
+    return classes.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
-def tensor_split(interception: Interception, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
+def tensor_split(dispatch: Dispatch, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
     """Parts of ``tensor`` along ``dim``, divided before each of ``places`` (n), or into ``places`` () parts."""
     real = places
     if type(places) is VirtualTensor:
-        real = interception.values.known_or_assumed(places, _SPLIT, "ones", fill=1)
-    recorder = interception.recorder
-    phase, recorder.phase = recorder.phase, None
-    try:
-        parts = _aten.tensor_split.tensor_indices_or_sections._op_dk(_IMPLICIT, tensor, real, dim)
-    finally:
-        recorder.phase = phase
-    if phase is not None and real is not places:
+        real = dispatch.known_or_assumed(places, operator_name(_SPLIT), "ones", fill=1)
+    with dispatch.muted():
+        parts = _SPLIT._op_dk(_IMPLICIT, tensor, real, dim)
+    if real is not places:
         outputs = tuple(spec_of(part) for part in parts)
-        interception.record(_SPLIT, "unsupported", SPLIT_ON_MPS, (spec_of(tensor), spec_of(places)), outputs)
+        dispatch.record(
+            dispatch.plan_of(_SPLIT), (tensor, places, dim), {}, (spec_of(tensor), spec_of(places)), outputs
+        )
     return parts
 
 
-def _check_errors(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_errors(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """No matrix is singular here: the values of ``infos`` are not known, and an error would be the user's."""
     del plan, kwargs
-    with interception:
+    with dispatch:
         failed = args[0].any()
-    if interception.recorder.phase is not None:
-        read = interception.plan_of(_aten._local_scalar_dense.default)
-        interception.record(read.name, read.verdict, read.reason, (spec_of(failed),), ())
+    dispatch.record(dispatch.plan_of(_aten._local_scalar_dense.default), (failed,), {}, (spec_of(failed),), ())
 
 
 def kl_div(
-    interception: Interception,
-    tensor: torch.Tensor,
-    target: torch.Tensor,
-    reduction: int = 1,
-    *,
-    log_target: bool = False,
+    dispatch: Dispatch, tensor: torch.Tensor, target: torch.Tensor, reduction: int = 1, *, log_target: bool = False
 ) -> torch.Tensor:
     """Shapes as ``torch.nn.functional.kl_div`` has them; ``reduction`` as ATen numbers it."""
-    del interception
+    del dispatch
     if log_target:
         output = target.exp() * (target - tensor)
     else:
@@ -107,17 +91,13 @@ def kl_div(
 
 def _float32_tolerances(func: Any) -> Route:
     """Above autograd for an overload that is composite there, below it for one with a derivative of its own."""
-    name = func._schema.name + ("" if func._overloadname == "default" else f".{func._overloadname}")
-    implicit = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+    name = operator_name(func)
+    implicit = has_kernel(name, _IMPLICIT.name)
     key = _IMPLICIT if implicit else DispatchKey.CompositeExplicitAutogradNonFunctional
 
-    def run(interception: Interception, *args: Any, **kwargs: Any) -> Any:
-        before = interception.factory_dtypes
-        interception.factory_dtypes = {torch.float64: torch.float32}
-        try:
+    def run(dispatch: Dispatch, *args: Any, **kwargs: Any) -> Any:
+        with dispatch.replacing_dtypes({torch.float64: torch.float32}):
             return func._op_dk(key, *args, **kwargs)
-        finally:
-            interception.factory_dtypes = before
 
     route = composite_route(name, run)
     return route if implicit else dataclasses.replace(route, above_autograd=None)

@@ -9,17 +9,14 @@ shapes and a derivative.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.device.routing.route import Route, composite_route
-from mpsprobe_coverage.device.tensor import spec_of
-from mpsprobe_coverage.kernels.table import MISSING, KernelTable
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
+from mpsprobe_coverage.calls.keys import has_kernel, overload_named
+from mpsprobe_coverage.calls.spec import specs_in
+from mpsprobe_coverage.device.dispatch import Dispatch, Route, composite_route
+from mpsprobe_coverage.kernels.table import KernelTable
 
 _SPECIAL = ("to_sparse", "get_gradients")  # their results are no strided tensors
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
@@ -27,45 +24,27 @@ _IMPLICIT = DispatchKey.CompositeImplicitAutograd
 
 def routes(table: KernelTable) -> list[Route]:
     """One for each such operator of the release of ``table``."""
-    return [_route(name) for name in _hidden(table.release, tuple(sorted(_missing(table))))]
-
-
-def _missing(table: KernelTable) -> list[str]:
-    return [name for name in table.operators if name.startswith("aten::") and table.verdict(name) == MISSING]
+    return [_route(name) for name in _hidden(table.missing)]
 
 
 @cache
-def _hidden(release: str, missing: tuple[str, ...]) -> tuple[str, ...]:
-    del release
+def _hidden(missing: frozenset[str]) -> tuple[str, ...]:
     return tuple(
         name
-        for name in missing
-        if torch._C._dispatch_has_kernel(name)
-        and torch._C._dispatch_has_kernel_for_dispatch_key(name, _IMPLICIT.name)
+        for name in sorted(missing)
+        if name.startswith("aten::")
+        and has_kernel(name, _IMPLICIT.name)
         and not name.removeprefix("aten::").startswith(_SPECIAL)
     )
 
 
 def _route(name: str) -> Route:
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    func = overload_named(name)
 
-    def run(interception: Interception, *args: Any, **kwargs: Any) -> Any:
-        recorder = interception.recorder
-        phase, recorder.phase = recorder.phase, None
-        try:
+    def run(dispatch: Dispatch, *args: Any, **kwargs: Any) -> Any:
+        with dispatch.muted():
             result = func._op_dk(_IMPLICIT, *args, **kwargs)
-        finally:
-            recorder.phase = phase
-        if phase is not None:
-            plan = interception.plan_of(func)
-            inputs, outputs = _tensors((args, kwargs)), _tensors(result)
-            interception.record(plan.name, plan.verdict, plan.reason, inputs, outputs)
+        dispatch.record(dispatch.plan_of(func), args, kwargs, specs_in((args, kwargs)), specs_in(result))
         return result
 
     return composite_route(name, run)
-
-
-def _tensors(values: Any) -> tuple[Any, ...]:
-    leaves = torch.utils._pytree.tree_leaves(values)
-    return tuple(spec_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))

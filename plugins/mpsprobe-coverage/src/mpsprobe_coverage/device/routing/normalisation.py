@@ -8,17 +8,13 @@ there since 2.9.0. Established by disassembling both in the macOS libraries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.device.routing.route import Route, at_least, composite_route
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
 from mpsprobe_coverage.kernels.table import KernelTable
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
-    from mpsprobe_coverage.device.plan import Plan
 
 _aten = torch.ops.aten
 _FUSED = "aten::_fused_rms_norm"
@@ -26,25 +22,25 @@ _FUSED = "aten::_fused_rms_norm"
 
 def routes(table: KernelTable) -> list[Route]:
     """``rms_norm`` always; ``dropout`` from the release on that chooses the fused kernel."""
-    found = []
-    if not at_least(table, "2.0"):
-        found.append(Route("aten::native_group_norm", _group_norm, only_without_kernel=True))
+    needed = []
+    if not table.at_least("2.0"):
+        needed.append(Route("aten::native_group_norm", _group_norm, only_without_kernel=True))
     if hasattr(_aten, "rms_norm"):
-        found.append(composite_route("aten::rms_norm", rms_norm))
-    if at_least(table, "2.15"):
-        found.append(composite_route("aten::dropout", dropout))
-    return found
+        needed.append(composite_route("aten::rms_norm", rms_norm))
+    if table.at_least("2.15"):
+        needed.append(composite_route("aten::dropout", dropout))
+    return needed
 
 
 def rms_norm(
-    interception: Interception,
+    dispatch: Dispatch,
     tensor: torch.Tensor,
     normalized_shape: list[int],
     weight: torch.Tensor | None = None,
     eps: float | None = None,
 ) -> Any:
     """Shapes as ``torch.nn.functional.rms_norm`` has them."""
-    table = interception.tables["aten"]
+    table = dispatch.table
     if eps is None:
         eps = torch.finfo(tensor.dtype).eps
     if weight is not None and _FUSED in table.native and not _needs_grad(tensor, weight):
@@ -54,7 +50,7 @@ def rms_norm(
             if by_count:
                 return fused(tensor.contiguous(), len(normalized_shape), weight.contiguous(), eps)
             return fused(tensor.contiguous(), normalized_shape, weight, eps)[0]
-    half = tensor.dtype in (torch.float16, torch.bfloat16) and at_least(table, "2.6")
+    half = tensor.dtype in (torch.float16, torch.bfloat16) and table.at_least("2.6")
     wide = tensor.to(torch.float32) if half else tensor
     dims = list(range(tensor.dim() - len(normalized_shape), tensor.dim()))
     scale = wide.pow(2).mean(dims, keepdim=True).add_(eps).rsqrt()
@@ -62,20 +58,20 @@ def rms_norm(
     return result if weight is None else result.mul(weight)
 
 
-def dropout(interception: Interception, tensor: torch.Tensor, p: float, train: bool) -> Any:
+def dropout(dispatch: Dispatch, tensor: torch.Tensor, p: float, train: bool) -> Any:
     """Shapes as ``torch.nn.functional.dropout`` has them."""
-    del interception
+    del dispatch
     if train and 0 < p < 1 and tensor.numel() and tensor.is_floating_point() and _is_dense(tensor):
         return _aten.native_dropout(tensor, p, True)[0]
     return _aten.dropout.default._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, p, train)
 
 
-def _group_norm(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _group_norm(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``math_group_norm`` (``group_norm.cpp``), the composite kernel of releases before 2.0."""
     del plan, kwargs
     tensor, weight, bias, n, c, hxw, groups, eps = args
     del c, hxw
-    with interception:
+    with dispatch:
         flat = tensor.reshape(1, n * groups, -1 if n else 1)
         out, mean, rstd = _aten.native_batch_norm(flat, None, None, None, None, True, 0, eps)
         out = out.view(tensor.shape)

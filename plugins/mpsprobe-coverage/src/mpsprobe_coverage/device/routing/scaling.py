@@ -6,14 +6,11 @@ the answer is not known; a step that is skipped would hide the optimizer from th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mpsprobe_coverage.device.routing.route import Route
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route
+from mpsprobe_coverage.device.tensor import known_values
 from mpsprobe_coverage.kernels.table import KernelTable
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.device.interception import Interception
-    from mpsprobe_coverage.device.plan import Plan
 
 
 def routes(table: KernelTable) -> list[Route]:
@@ -22,11 +19,12 @@ def routes(table: KernelTable) -> list[Route]:
     return [Route("aten::_amp_foreach_non_finite_check_and_unscale_", _check)]
 
 
-def _check(interception: Interception, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    found = args[1]
-    before = getattr(found, "shadow", None)
-    result = interception.leaf(plan, args, kwargs)
+def _check(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    found_inf = args[1]
+    known = known_values(found_inf)
+    before = None if known is None else known.clone()  # what lies in the memory itself is forgotten by the call
+    result = dispatch.leaf(plan, args, kwargs)
     if before is not None:
-        found.shadow = before
-        interception.recorder.assumed(plan.name, "no gradient is infinite or NaN", interception.origin())
+        found_inf.shadow = before
+        dispatch.assumed(plan.name, "no gradient is infinite or NaN")
     return result

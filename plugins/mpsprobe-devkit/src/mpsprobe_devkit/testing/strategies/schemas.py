@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -48,6 +48,8 @@ def _of(annotation: Any, metadata: tuple[Any, ...] = (), name: str = "") -> st.S
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return st.one_of([_of(one, metadata, name) for one in arguments])
+    if origin is Annotated:
+        return _of(arguments[0], metadata, name)
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin is list:

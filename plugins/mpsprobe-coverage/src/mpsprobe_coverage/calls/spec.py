@@ -1,0 +1,103 @@
+"""What is known of a tensor without its data: shape, strides, dtype and layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.calls import sparse
+
+META, CPU = torch.device("meta"), torch.device("cpu")
+FLOAT_SHADOW_COST = 64
+_empty_strided = torch.empty_strided
+
+
+class TensorSpec:
+    """Shape, strides, dtype and layout of a tensor. Interned by ``spec_of``: compare with ``is``.
+
+    A sparse one has the strides that a contiguous dense one has, and a ``form`` (``sparse.py``). ``stored`` counts the
+    elements that are held, ``nbytes`` their bytes (without those of sparse indices).
+    """
+
+    __slots__ = ("dtype", "form", "layout", "nbytes", "numel", "shadow_cost", "shape", "stored", "stride")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        stride: tuple[int, ...],
+        dtype: torch.dtype,
+        layout: torch.layout = torch.strided,
+        form: sparse.Form = (),
+    ) -> None:
+        self.shape, self.stride, self.dtype, self.layout, self.form = shape, stride, dtype, layout, form
+        self.numel = 1
+        for size in shape:
+            self.numel *= size
+        self.stored = self.numel if layout is torch.strided else sparse.stored(shape, layout, form)
+        self.nbytes = self.stored * dtype.itemsize
+        # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
+        exact = not (dtype.is_floating_point or dtype.is_complex)
+        self.shadow_cost = self.numel if exact else self.numel * FLOAT_SHADOW_COST
+
+    def empty(self) -> torch.Tensor:
+        """A fresh meta tensor of this spec."""
+        if self.layout is not torch.strided:
+            return sparse.empty(self.shape, self.dtype, self.layout, self.form, META)
+        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
+
+    def filled(self, value: int) -> torch.Tensor:
+        """A real tensor with ``value`` everywhere; a sparse one with zeros."""
+        if self.layout is not torch.strided:
+            return sparse.empty(self.shape, self.dtype, self.layout, self.form, CPU)
+        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU).fill_(value)
+
+    def __repr__(self) -> str:
+        layout = "" if self.layout is torch.strided else f", {str(self.layout).removeprefix('torch.')}"
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}{layout}"
+
+
+Specs = tuple[TensorSpec, ...]
+_interned: dict[tuple[Any, ...], TensorSpec] = {}
+
+
+def interned(*facts: Any) -> TensorSpec:
+    """The one spec object for what ``TensorSpec`` takes: shape, stride, dtype; for sparse ones layout and form."""
+    spec = _interned.get(facts)
+    if spec is None:
+        spec = _interned[facts] = TensorSpec(*facts)
+    return spec
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    """The spec of any tensor; a virtual one has it as ``spec``."""
+    known = getattr(tensor, "spec", None)
+    if type(known) is TensorSpec:
+        return known
+    shape = tuple(tensor.shape)
+    if tensor.layout is torch.strided:
+        return interned(shape, tensor.stride(), tensor.dtype)
+    stride, step = [], 1
+    for size in reversed(shape):
+        stride.append(step)
+        step *= max(size, 1)
+    return interned(shape, tuple(reversed(stride)), tensor.dtype, tensor.layout, sparse.form_of(tensor))
+
+
+def leaves(values: Any) -> list[Any]:
+    """What is in the tuples, lists and dicts of ``values``, in order; faster than PyTorch's ``tree_leaves``."""
+    if isinstance(values, dict):
+        return leaves(list(values.values()))
+    if isinstance(values, (tuple, list)):
+        return [leaf for item in values for leaf in leaves(item)]
+    return [values]
+
+
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """The tensors among the ``leaves``."""
+    return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def specs_in(values: Any) -> Specs:
+    """Their specs."""
+    return tuple(map(spec_of, tensors_in(values)))

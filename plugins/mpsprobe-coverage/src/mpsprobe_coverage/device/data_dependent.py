@@ -1,0 +1,132 @@
+"""Calls whose result depends on values: the program asks a number, a truth, or how many there are.
+
+Where every value is known (shadows), the answer is real. Where it is not, the run goes on with an
+assumption that is written into the report: a check over all elements (``all``) holds, any other truth
+value is False, a number is 1, and an operator
+whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
+a mixture is used).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.calls.spec import CPU, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan
+from mpsprobe_coverage.device.execution import written_arguments
+from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, reshape_in_place, virtual_tensor
+from mpsprobe_coverage.device.upcast import in_float32, lacks_code
+
+SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
+ONES_ASSUMPTION = "ones: everything is found or selected"
+
+
+# What their first argument holds does not matter for the size of the result.
+_DECIDED_BY_SECOND = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor", "aten::masked_select"})
+
+
+class DataDependent:
+    """Answers for one device."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+
+    def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """Run an operator tagged ``data_dependent_output`` or ``dynamic_output_shape``."""
+        dispatch = self._dispatch
+        if not _depends_on_values(plan, args):
+            return dispatch.leaf(plan, args, kwargs)
+        tensors = tensors_in((args, kwargs))
+        deciding = args[1] if plan.name in _DECIDED_BY_SECOND else (args, kwargs)
+        unknown = [tensor for tensor in tensors_in(deciding) if known_values_of(tensor) is None]
+        scalar = torch.Tag.data_dependent_output in plan.func.tags
+        if unknown:
+            text = SCALAR_ASSUMPTION if scalar else ONES_ASSUMPTION
+            dispatch.assumed(plan.name, text)
+        if unknown and scalar:
+            result: Any = _assumed_scalar(plan, tensors)
+        else:
+            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
+            real = self._regular if plan.name.startswith("aten::linalg_") else self._real
+            result = _on_the_cpu(plan.func, *mapped(real, (args, kwargs)))
+        dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
+        keep = all(known_values_of(t) is not None for t in tensors)
+        virtual = mapped(lambda v: self._back(v, keep), result)
+        return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
+
+    @staticmethod
+    def _real(value: Any) -> Any:
+        if isinstance(value, torch.device):
+            return CPU
+        if not isinstance(value, torch.Tensor):
+            return value
+        known = known_values_of(value)
+        if known is not None:
+            return known
+        if value.layout is not torch.strided:
+            return spec_of(value).filled(1)
+        # One element, seen as many: nothing is allocated for values that are not known.
+        return torch.ones((), dtype=spec_of(value).dtype, device=CPU).expand(spec_of(value).shape)
+
+    @classmethod
+    def _regular(cls, value: Any) -> Any:
+        """As ``_real``, with unit matrices where values are not known."""
+        if not isinstance(value, torch.Tensor) or known_values_of(value) is not None or value.dim() < 2:
+            return cls._real(value)
+        shape = spec_of(value).shape
+        return torch.eye(shape[-2], shape[-1], dtype=spec_of(value).dtype, device=CPU).expand(shape)
+
+    def _back(self, value: Any, keep: bool) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        small = value.layout is torch.strided and spec_of(value).shadow_cost <= self._dispatch.shadow_limit
+        return virtual_tensor(spec_of(value), value if keep and small else None)
+
+
+def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
+    """``func`` on real tensors, in float32 where the CPU kernel has no code for the dtype."""
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError as error:
+        if not lacks_code(error):
+            raise
+        ran = in_float32(func, args, kwargs)
+        return mapped(lambda v: v.to(ran.original(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
+
+
+def _written_into(plan: Plan, args: Any, kwargs: Any, result: Any) -> Any:
+    """``result`` as the arguments that the operator writes (``out=``) and returns, in their new sizes."""
+    written = written_arguments(plan, args, kwargs)
+    several = isinstance(result, (tuple, list))
+    results = list(result) if several else [result]
+    for position, source in enumerate(plan.returned):
+        target, value = None if source is None else written[source], results[position]
+        if type(target) is VirtualTensor and type(value) is VirtualTensor:
+            reshape_in_place(target, value.spec)
+            target.shadow = value.shadow
+            results[position] = target
+    return tuple(results) if several else results[0]
+
+
+def _depends_on_values(plan: Plan, args: Any) -> bool:
+    """Indexing depends on values only where an index is a mask."""
+    if not plan.name.endswith("index.Tensor"):
+        return True
+    return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+
+
+def _assumed_scalar(plan: Plan, tensors: list[torch.Tensor]) -> Any:
+    returned = plan.func._schema.returns[0].type.kind()
+    if returned == "BoolType" or (returned == "NumberType" and spec_of(tensors[0]).dtype is torch.bool):
+        return tensors[0].assumed_truth if type(tensors[0]) is VirtualTensor else False
+    dtype = spec_of(tensors[0]).dtype
+    return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
+
+
+def known_values_of(tensor: Any) -> torch.Tensor | None:
+    """The real values of a tensor, virtual or not; None where they are not known."""
+    if type(tensor) is VirtualTensor:
+        return known_values(tensor)
+    return None if tensor.is_meta else tensor

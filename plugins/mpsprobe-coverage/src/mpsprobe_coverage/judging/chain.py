@@ -1,0 +1,157 @@
+"""Who judges a call, in order of precedence; the first that does not pass decides.
+
+- ``dtype``: a tensor of a dtype that none can have, with which no operator is ever reached;
+- ``route``: C++ that raises where it asks for the device type, before a kernel is looked up;
+- ``guard``: a message with which the kernel itself raises, for a dtype or an argument;
+- ``factors``: a complex number that the kernel takes as a real one;
+- ``size``: a guard about sizes;
+- ``metal``: a dtype that the Metal library has no kernel for;
+- ``stub``: a DispatchStub that nothing sets;
+- ``lists``: what PyTorch's own tests expect to fail;
+- ``macos``: what a release refuses on an older macOS, where one was named;
+- ``fallback``: what the fallback to the CPU cannot do;
+- ``registration``: what the release registers. It never passes.
+
+A judge is a module of this room with ``rules_of(operator, table)``: its rules for one operator on one release (those of
+``dtype`` are for all). From ``guard`` to ``macos`` they speak of kernels, so they are asked where one is registered;
+``fallback`` where none is. No judge knows the device that recorded the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from packaging.version import Version
+
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.keys import operator_name, serving_key
+from mpsprobe_coverage.judging import (
+    dtype,
+    factors,
+    fallback,
+    guard,
+    lists,
+    macos,
+    metal,
+    registration,
+    route,
+    size,
+    stub,
+)
+from mpsprobe_coverage.judging.judgement import Judgement, Rule
+from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.judging.renames import renames
+from mpsprobe_coverage.kernels.table import MISSING, MPS, NATIVE, KernelTable
+
+# Whose kernels are known beyond their registrations, by the dispatch key of the backend.
+_ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, metal, stub)}
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Those of one operator.
+
+    Attributes:
+        operator: as the release calls it.
+        registered: what the last judge says.
+        rules: of the others, in the order in which they are asked.
+    """
+
+    operator: str
+    registered: Judgement
+    rules: tuple[Rule, ...] = ()
+
+    def but_registered(self, judgement: Judgement) -> Self:
+        """The same judges where the last one says ``judgement``."""
+        return replace(self, registered=judgement)
+
+    def judge(self, call: Call) -> Judgement:
+        """The judgement on a call of this operator."""
+        for position, rule in enumerate(self.rules, 1):
+            judgement = rule(call)
+            if judgement is not None:
+                return judgement._replace(asked=_names(self.rules[:position]))
+        return self.registered._replace(asked=(*_names(self.rules), "registration"))
+
+
+def _names(rules: Sequence[Rule]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rule.judge for rule in rules))
+
+
+class Chain:
+    """The judges of one release.
+
+    Args:
+        table: the kernel table of torch.
+        libraries: tables of further libraries (torchvision), by namespace.
+        lists: which lists of PyTorch's tests are a source beside the mechanism; see ``lists.py``.
+        macos: the macOS to judge for; None for any that the release runs on.
+
+    Raises:
+        PluginError: a plugin's table names a dtype that torch does not have.
+
+    Attributes:
+        tables: namespace → the table that covers it.
+    """
+
+    def __init__(
+        self,
+        table: KernelTable,
+        libraries: Mapping[str, KernelTable] | None = None,
+        lists: Lists = "own",
+        macos: Version | None = None,
+    ) -> None:
+        self.table = table
+        self.tables = {**dict.fromkeys(table.namespaces, table), **(libraries or {})}
+        self._lists, self._macos = lists, macos
+        self._renames = renames(self.table)
+        self._everywhere = dtype.rules_of(table)
+        self._known: dict[tuple[Any, str | None], Judges] = {}
+        self._rules: dict[str, tuple[Rule, ...]] = {}
+
+    def judges_of(self, func: Any, key: str | None = None) -> Judges:
+        """The judges of an overload.
+
+        Args:
+            func: an ``OpOverload`` of the installed torch.
+            key: the dispatch key of the call's arguments where those are sparse; nothing is known of those kernels.
+        """
+        judges = self._known.get((func, key))
+        if judges is None:
+            judges = self._known[func, key] = self._judges(func, key)
+        return judges
+
+    def rules_of(self, operator: str) -> tuple[Rule, ...]:
+        """The rules that are asked about dense calls of ``operator``, as the release calls it, before registration."""
+        rules = self._rules.get(operator)
+        if rules is None:
+            rules = self._rules[operator] = self._rules_of(operator)
+        return rules
+
+    def _rules_of(self, operator: str) -> tuple[Rule, ...]:
+        table = self.tables.get(operator.partition("::")[0], self.table)
+        rules: list[Rule] = [*self._everywhere, *route.rules_of(operator, self.table)]
+        verdict = table.verdict(operator, serving_key(operator, table.backend.key))
+        judges = _ABOUT_KERNELS.get(table.backend.key)
+        if verdict == MISSING:
+            rules += fallback.rules_of(operator, table)
+        if verdict == NATIVE and judges is not None:
+            mechanism = tuple(rule for judge in judges for rule in judge.rules_of(operator, self.table))
+            rules += lists.uncontradicted(operator, mechanism, self.table, self._lists)
+            rules += lists.rules_of(operator, self.table, self._lists)
+        if judges is not None and registration.is_native(operator, table):
+            rules += macos.rules_of(operator, self.table, self._macos)
+        return tuple(rules)
+
+    def _judges(self, func: Any, key: str | None) -> Judges:
+        name = operator_name(func)
+        table = self.tables.get(func.namespace)
+        if table is None:
+            return Judges(name, registration.NO_TABLE, self._everywhere)
+        name = self._renames.get(name, name)
+        registered = registration.registered(func, name, table, key)
+        if key is None:
+            return Judges(name, registered, self.rules_of(name))
+        return Judges(name, registered, (*self._everywhere, *fallback.sparse_rules_of(name, table)))

@@ -1,0 +1,136 @@
+"""Dtypes that an operator has no Metal kernel for: "Failed to create function state object for: hypot_dense_int_int".
+
+Only operators whose kernel can compute in no other way are judged (``kernels/kernel_facts.py``), and of these only
+calls where it is certain which dtype the name of the kernel is made from.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
+from mpsprobe_coverage.kernels.releases import since_without_gap
+from mpsprobe_coverage.kernels.table import KernelTable
+
+_TYPE_OF = {getattr(torch, dtype): metal for metal, dtype in METAL_TYPES.items()}
+_OPERANDS = {NAMED: 0, "unary": 1, "binary": 2, "ternary": 3}
+
+
+@dataclass(frozen=True)
+class MetalKernels:
+    """An operator that computes with Metal kernels alone, and the types that these are there for.
+
+    Attributes:
+        operands: how many tensors kernels that compute by element read; 0 where another kernel is named after the
+            first tensor, or, without a tensor, after the result.
+        types: the Metal types of its input, marked as in ``KernelFacts.kernels``.
+        names: of the kernels: operations (``exp``) or patterns (``col2im_kernel_{}``).
+        operator, release: what the rule is about.
+    """
+
+    operands: int
+    types: frozenset[str]
+    names: tuple[str, ...] = field(compare=False)
+    operator: str = field(compare=False)
+    release: str = field(compare=False)
+    judge = "metal"
+
+    @cached_property
+    def dtypes(self) -> frozenset[torch.dtype]:
+        """The dtypes without a kernel that reads them as they are."""
+        return frozenset(dtype for dtype, metal in _TYPE_OF.items() if metal not in self.types)
+
+    def __call__(self, call: Call) -> Judgement | None:
+        if any(spec.numel == 0 for spec in call.outputs):  # nothing to compute: no kernel is asked for
+            return None
+        dtypes = self._dtypes(call)
+        wanted = _wanted(dtypes, call)
+        if not wanted or not self.types.isdisjoint(wanted):
+            return None
+        said = " and ".join(dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        return refused(
+            f"no Metal kernel '{' or '.join(self.names)}' for {said}",
+            _taken_since(self.operator, self.operands, wanted),
+            source="metal",
+            evidence=f"torch {self.release} has it for {self._listed()}",
+        )
+
+    def _dtypes(self, call: Call) -> tuple[torch.dtype, ...]:
+        """The dtypes that the name of the kernel is made from; empty where that is not certain."""
+        dtypes = _operands(call)
+        if self.operands:
+            return dtypes if dtypes is not None and len(dtypes) == self.operands else ()
+        if not dtypes:
+            return () if dtypes is None or len(call.outputs) != 1 else (call.outputs[0].dtype,)
+        return dtypes[:1]
+
+    def _listed(self) -> str:
+        return ", ".join(sorted(METAL_TYPES[metal] for metal in self.types if metal in METAL_TYPES))
+
+
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of one operator, if there is one."""
+    rule = _rules(table.release).get(operator)
+    return () if rule is None else (rule,)
+
+
+@functools.cache
+def _rules(release: str) -> dict[str, MetalKernels]:
+    facts = load_facts(release)
+    rules = {}
+    for operator in facts.operators:
+        kinds = facts.operations(operator)
+        names = sorted(frozenset[str]().union(*kinds.values()))
+        types = frozenset[str]().union(*(facts.kernels[name] for name in names))
+        kind = NAMED if NAMED in kinds else next(iter(kinds), None)
+        if kind in _OPERANDS and (kind == NAMED or len(kinds) == 1):
+            rules[operator] = MetalKernels(_OPERANDS[kind], types, tuple(names), operator, release)
+    return rules
+
+
+def _operands(call: Call) -> tuple[torch.dtype, ...] | None:
+    """Dtypes of the tensors that the operator reads; None when a plain number stands in the place of one."""
+    dtypes: list[torch.dtype] = []
+    for argument in call.func._schema.arguments:
+        if argument.is_out:
+            continue
+        value: Any = call.argument(argument.name)
+        if isinstance(value, torch.Tensor):
+            dtypes.append(value.dtype)
+        elif isinstance(value, (list, tuple)):
+            dtypes += [item.dtype for item in value if isinstance(item, torch.Tensor)]
+        elif isinstance(value, (bool, int, float, complex)) and str(argument.type) == "Tensor":
+            return None
+    return tuple(dtypes)
+
+
+def _wanted(dtypes: tuple[torch.dtype, ...], call: Call) -> frozenset[str]:
+    """The Metal types one of which a kernel must read, marked where it must also convert; empty: not known."""
+    if not dtypes or any(dtype not in _TYPE_OF for dtype in dtypes):
+        return frozenset()
+    if len(set(dtypes)) == 1:
+        return frozenset({_TYPE_OF[dtypes[0]]})
+    if len(dtypes) != 2 or len(call.outputs) != 1:
+        return frozenset()
+    # Operands of two dtypes meet in a third, which the kernel is named after; or in that of the result.
+    common = {torch.promote_types(*dtypes), *dtypes, call.outputs[0].dtype}
+    types = {_TYPE_OF[dtype] for dtype in common if dtype in _TYPE_OF}
+    return frozenset(types | {CONVERTING + metal for metal in types})
+
+
+@functools.cache
+def _taken_since(operator: str, operands: int, wanted: frozenset[str]) -> str | None:
+    """The first release from which on each release is known to have such a kernel."""
+
+    def takes(release: str) -> bool:
+        rule = _rules(release).get(operator)
+        return rule is not None and rule.operands == operands and not rule.types.isdisjoint(wanted)
+
+    return since_without_gap(facts_releases(), takes)

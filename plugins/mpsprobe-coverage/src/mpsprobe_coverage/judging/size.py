@@ -1,0 +1,117 @@
+"""Sizes that kernels refuse, judged from the shapes and arguments of a call.
+
+The messages are guards like those of ``guard.py``; files are those of aten/src/ATen/native/mps/operations unless they
+say otherwise. What only an older macOS refuses is in ``macos.py``: since 2.6.0 convolutions with more than
+65536 output channels (before macOS 15.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.judging.guards import Guard, Shape, messages
+from mpsprobe_coverage.judging.judgement import Rule
+from mpsprobe_coverage.kernels.table import KernelTable
+
+_CHANNELS = 1 << 16
+_2_TO_32 = 1 << 32
+_INT_MAX = (1 << 31) - 1
+_DIMENSIONS = 16  # EmptyTensor.cpp; Indexing.mm has the same limit for the number of indices
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePool:
+    """``set_kernel_params`` of AdaptivePooling.mm: what it makes of an input and an output of two sizes each.
+
+    Attributes:
+        mixed: refuse an output that is larger one way and smaller the other.
+        shrinking, growing: refuse sizes that do not divide, where the output is smaller, or larger.
+    """
+
+    mixed: bool = False
+    shrinking: bool = False
+    growing: bool = False
+
+    def __call__(self, call: Call) -> bool:
+        sizes = _pooled(call)
+        if sizes is None:
+            return False
+        smaller = all(put_in >= out for put_in, out in sizes)
+        larger = all(put_in <= out for put_in, out in sizes)
+        if not smaller and not larger:
+            return self.mixed
+        if smaller:
+            return self.shrinking and any(put_in % out for put_in, out in sizes)
+        return self.growing and any(out % put_in for put_in, out in sizes)
+
+
+def _pooled(call: Call) -> tuple[tuple[int, int], ...] | None:
+    """(input, output) in the last two dimensions; None where there is nothing to pool."""
+    names = [argument.name for argument in call.func._schema.arguments]
+    source = call.spec("self")
+    grad = call.spec("grad_output") if "grad_output" in names else None
+    out = grad.shape[-2:] if grad is not None else call.argument("output_size") if "output_size" in names else ()
+    if source is None or len(out) != 2 or len(source.shape) < 3 or 0 in (*source.shape[-2:], *out):
+        return None
+    return tuple(zip(source.shape[-2:], (int(size) for size in out), strict=True))
+
+
+def _has_more_channels(call: Call) -> bool:
+    return bool(call.outputs) and any(size > _CHANNELS for size in call.outputs[0].shape)
+
+
+def _has_large_product(call: Call) -> bool:
+    return bool(call.outputs) and any(size > _2_TO_32 for size in call.outputs[0].shape)
+
+
+def _has_many_dimensions(call: Call) -> bool:
+    return bool(call.outputs) and len(call.outputs[0].shape) > _DIMENSIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The argument ``self`` has ``limit`` elements or more."""
+
+    limit: int
+
+    def __call__(self, call: Call) -> bool:
+        source = call.spec("self")
+        return source is not None and source.numel >= self.limit
+
+
+_AVG = ("_adaptive_avg_pool2d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward")
+_MAX = ("adaptive_max_pool2d", "adaptive_max_pool2d_backward")
+_POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
+
+GUARDS: tuple[Guard, ...] = (
+    Guard("adaptive_pool_mixed", _AVG, Shape(AdaptivePool(mixed=True))),
+    Guard("adaptive_pool_mixed", _MAX, Shape(AdaptivePool(mixed=True)), before="2.14"),
+    Guard("adaptive_pool_divisible", _AVG, Shape(AdaptivePool(shrinking=True))),
+    Guard("adaptive_pool_divisible_growing", _AVG, Shape(AdaptivePool(growing=True))),
+    Guard("adaptive_pool_multiple", (*_AVG, *_MAX), Shape(AdaptivePool(growing=True))),
+    # Convolution.mm: any size of the output of _mps_convolution_impl, and of the gradient of the input
+    Guard(
+        "conv_channels_2_to_16_refused",
+        ("_mps_convolution", "_mps_convolution_transpose", "mps_convolution_backward"),
+        Shape(_has_more_channels),
+        before="2.6",
+    ),
+    # LinearAlgebra.mm, bmm_out_mps
+    Guard("matmul_2_to_32_refused", ("bmm",), Shape(_has_large_product)),
+    # EmptyTensor.cpp, empty_mps
+    Guard("dimensions_16", ("empty.memory_format",), Shape(_has_many_dimensions)),
+    # Indexing.mm: nonzero_impl_mps, masked_fill__mps
+    Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
+    Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),
+    # ReduceOps.mm and Pooling.mm ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for as many elements; offsets
+    # count as well, but the tensor that is asked about may be a contiguous copy. Read in 2.14.1 and 2.15.0.
+    Guard("reduction_2_to_32", ("argmax", "argmin"), Shape(Elements(_2_TO_32))),
+    Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX))),
+    Guard("pool_2_to_31_other", ("avg_pool2d", "avg_pool3d"), Shape(Elements(_INT_MAX))),
+)
+
+
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """A rule for each size that the kernel of ``operator`` refuses in the release of ``table``."""
+    return messages(GUARDS, operator, table, "size")

@@ -1,0 +1,178 @@
+"""The kernel tables of MPS, which come with this package: read from the macOS wheels of every release since 1.12.0."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.protocols import Backend, BackendKernels
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.kernels import live
+from mpsprobe_coverage.kernels.format import TableFile, apply, decode, shipped_files, to_table
+from mpsprobe_coverage.kernels.releases import SUFFIX, as_version, library_releases, torch_releases
+from mpsprobe_coverage.kernels.table import MPS, UNKNOWN, KernelFamily, KernelTable, verdict_of
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import Target
+
+MPS_BACKEND = Backend("mps", MPS, label="MPS", variable="PYTORCH_ENABLE_MPS_FALLBACK=1")
+FIRST_WITH_MPS = Version("1.12")
+UNPINNED_TORCHVISION = {"0.13.0": "==1.12.0", "0.13.1": "==1.12.1", "0.14.0": "==1.13.0", "0.14.1": "==1.13.1"}
+"""Releases whose metadata asks for any torch; the pairs are those of the table in torchvision's README."""
+
+
+class MpsFamily(KernelFamily):
+    """The tables of MPS. ``MPS_FAMILY`` is the only one."""
+
+    name = MPS_BACKEND.device
+    backend = MPS_BACKEND
+    owner = "mpsprobe-coverage"
+    libraries = ("torchvision",)
+    runs_on_macos = True
+    machine = "a Mac"
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return torch_releases()
+
+    @property
+    def releases_in_words(self) -> str:
+        return (
+            f"Kernel tables are there for {self.releases[0]} to {self.releases[-1]}: mpsprobe kernels list --torch all"
+        )
+
+    def load(self, release: str) -> KernelTable:
+        return load_table(release)
+
+    def running(self) -> KernelTable | None:
+        return live_table() if live.has_mps_build() else None
+
+    def report_target(self, table: KernelTable, macos: str | None) -> Target:
+        from mpsprobe.schemas import TableProvenance, Target
+
+        provenance = TableProvenance(wheel=table.wheel, sha256=table.sha256) if table.wheel else None
+        return Target(torch=table.release, macos_minimum=table.macos_minimum, macos=macos, table=provenance)
+
+    def resolve(self, text: str) -> str:
+        version = as_version(text.strip())
+        if version is not None and version.release < FIRST_WITH_MPS.release:
+            raise UsageError(
+                f"torch {printable(text.strip())} has no MPS backend: MPS came with 1.12",
+                f"Ask for a release from {self.releases[0]} to {self.releases[-1]}.",
+            )
+        return super().resolve(text)
+
+    @functools.cached_property
+    def operators(self) -> frozenset[str]:
+        """Every operator of every release, torchvision's included."""
+        return frozenset(
+            name for library in ("torch", *self.libraries) for file in _chain(library) for name in file.changes
+        )
+
+    def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:
+        return _history(operator, key or MPS)
+
+    def _has(self, operator: str, release: str) -> bool:
+        return dict(self.history(operator))[release] != UNKNOWN
+
+    def library(self, name: str, release: str) -> KernelTable | None:
+        version = torchvision_for(release) if name in self.libraries else None
+        return None if version is None else load_table(version, name)
+
+    def optimizer_forms(self, table: KernelTable) -> frozenset[str]:
+        return frozenset(form for form in ("foreach", "fused") if f"{form}_mps" in table.markers)
+
+
+MPS_FAMILY = MpsFamily()
+
+
+class MpsTables:
+    """The tables of MPS as a plugin's: a ``mpsprobe.protocols.KernelTables``."""
+
+    backend = MPS_BACKEND
+
+    def releases(self) -> Sequence[str]:
+        """Every release with a table."""
+        return torch_releases()
+
+    def table(self, release: str) -> BackendKernels:
+        """What the wheel of ``release`` registers, kernels from torch's Python code included."""
+        table = load_table(release)
+        kernels = {**table.keys, MPS: table.native | table.python}
+        return BackendKernels(release, kernels, table.wheel, table.sha256, fallback=table.fallback, raising=table.error)
+
+
+@functools.cache
+def load_table(release: str, library: str = "torch") -> KernelTable:
+    """The table of one release of ``library``, by its exact version; takes a few milliseconds.
+
+    Raises:
+        UnknownName: there is no table of that release.
+        TableError: a data file is damaged.
+    """
+    if release not in library_releases(library):
+        raise UnknownName(f"{library} release", release, library_releases(library))
+    labels: dict[str, str] = {}
+    for file in _chain(library):
+        apply(file.changes, labels)
+        if file.release == release:
+            break
+    return to_table(MPS_FAMILY, file.header, labels)
+
+
+@functools.cache
+def live_table() -> KernelTable:
+    """What the installed torch has registered at this moment, for MPS and in general; nothing runs on the GPU.
+
+    Its ``markers`` are those of the shipped table of the same release, if there is one: a process does not tell them.
+
+    Raises:
+        TableError: the installed torch does not answer these questions.
+    """
+    import torch
+
+    release = Version(torch.__version__).public
+    shipped = load_table(release) if release in torch_releases() else None
+    return KernelTable(
+        MPS_FAMILY,
+        release,
+        live.labels(live.MPS_KEYS),
+        commit=torch.version.git_version,
+        macos_minimum=shipped.macos_minimum if shipped else None,
+        markers=shipped.markers if shipped else frozenset(),
+    )
+
+
+@functools.cache
+def torchvision_for(torch_release: str) -> str | None:
+    """The newest torchvision release made for ``torch_release``; ``None`` when there is none with a table."""
+    fitting = None
+    for release in library_releases("torchvision"):
+        required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
+        if torch_release in SpecifierSet(required):
+            fitting = release
+    return fitting
+
+
+@functools.lru_cache(maxsize=4096)
+def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
+    """From the files themselves: no table of all operators is made for a question about one."""
+    namespace = operator.partition("::")[0]
+    library = namespace if namespace in MPS_FAMILY.libraries else "torch"
+    by_release: dict[str | None, tuple[str, ...]] = {}
+    labels = ""
+    for file in _chain(library):
+        labels = file.changes.get(operator, labels)
+        by_release[file.release] = tuple(labels.split(" ")) if labels else ()
+    versions = {release: release if library == "torch" else torchvision_for(release) for release in torch_releases()}
+    return tuple((release, verdict_of(by_release.get(version, ()), key)) for release, version in versions.items())
+
+
+@functools.cache
+def _chain(library: str) -> tuple[TableFile, ...]:
+    return tuple(shipped_files(library, SUFFIX, decode))

@@ -1,0 +1,158 @@
+"""What the device cannot follow or no table covers gets a clear verdict, never a crash and never ``native``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from expectations import TORCH_2_6, called
+from torch.nn.attention.flex_attention import flex_attention
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.mps import load_table
+
+
+@pytest.fixture
+def custom_operator() -> Iterator[Callable[..., Any]]:
+    """Makes an operator of a library that no table covers, as a user's extension registers it."""
+    made: list[Any] = []
+
+    def make(device_types: str | None) -> Any:
+        def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+            return x * factor
+
+        operator = torch.library.custom_op(
+            f"mpsprobe_tests::scaled_{device_types}", scaled, mutates_args=(), device_types=device_types
+        )
+        operator.register_fake(lambda x, factor: torch.empty_like(x))
+        made.append(operator)
+        return operator
+
+    yield make
+    for operator in made:
+        operator._lib._destroy()
+
+
+def test_a_kernel_for_another_device_only_is_not_judged(device: VirtualDevice, custom_operator: Any) -> None:
+    scaled = custom_operator("cuda")
+    with device.recording("forward"):
+        result = scaled(torch.ones(3, device="mps"), 2.0)
+    assert tuple(result.shape) == (3,) and result.device.type == "mps"
+    assert called(device.recorder, "forward") == {"unknown:mpsprobe_tests::scaled_cuda": 1}
+    (note,) = device.recorder.not_judged()
+    assert note.operator == "mpsprobe_tests::scaled_cuda" and "no kernel table covers" in note.text
+    assert note.origin.file == __file__
+
+
+def test_an_operator_whose_size_depends_on_values_runs_on_the_known_ones(device: VirtualDevice) -> None:
+    """Another library's operator carries no tag that says so, and its meta kernel refuses (``torchvision::nms``)."""
+
+    @torch.library.custom_op("mpsprobe_tests::positive", mutates_args=(), device_types="cpu")
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0]
+
+    @positive.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    try:
+        with device.recording("forward"):
+            result = positive(torch.tensor([1.0, -1.0, 2.0], device="mps"))
+            again = positive(torch.tensor([-1.0, -1.0, 2.0], device="mps"))
+    finally:
+        positive._lib._destroy()
+    assert result.tolist() == [1.0, 2.0] and again.tolist() == [2.0]
+    assert called(device.recorder, "forward")["unknown:mpsprobe_tests::positive"] == 2
+
+
+def test_a_kernel_for_all_devices_is_judged_by_what_it_calls(device: VirtualDevice, custom_operator: Any) -> None:
+    # Without device types the Python function is a CompositeExplicitAutograd kernel, which serves MPS too.
+    scaled = custom_operator(None)
+    with device.recording("forward"):
+        scaled(torch.ones(3, device="mps"), 2.0)
+    assert called(device.recorder, "forward") == {"native:aten::mul.Tensor": 1}
+
+
+def test_cond_runs_the_branch_that_is_taken(device: VirtualDevice) -> None:
+    x = torch.ones(3, device="mps")
+    if TORCH_2_6:  # it asks no mode
+        with pytest.raises(NotImplementedError, match="no rule registered"):
+            torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+        return
+    with device.recording("forward"):
+        result = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+    assert tuple(result.shape) == (3,)
+    seen = called(device.recorder, "forward")
+    assert seen["native:aten::sin"] == 1 and not seen["native:aten::cos"]
+    assert not any("higher_order" in r.operator for r in device.recorder.calls())
+
+
+def test_flex_attention_is_judged_by_its_pieces(device: VirtualDevice) -> None:
+    q = torch.rand(1, 2, 16, 8, device="mps")
+    if TORCH_2_6:  # on a Mac too
+        with pytest.raises(ValueError, match="only supported on CUDA or CPU"):
+            flex_attention(q, q, q)
+        return
+    with device.recording("forward"), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is slow without torch.compile
+        result = flex_attention(q, q, q)
+    assert result.shape == q.shape
+    noted = [note.operator for note in device.recorder.not_judged()]
+    assert any("flex_attention" in name for name in noted)
+
+
+def test_a_compiled_model_is_judged_by_its_operators(device: VirtualDevice) -> None:
+    model, x = torch.compile(device.move(torch.nn.Linear(4, 2))), torch.rand(3, 4, device="mps")
+    with device.recording("forward"):
+        model(x)
+    assert called(device.recorder, "forward") == {"native:aten::linear": 1}
+
+
+def test_an_operator_that_the_release_does_not_know_is_not_native() -> None:
+    with VirtualDevice(load_table("1.12.1")) as device, device.recording("forward"):
+        torch.ones(2, device="mps").logcumsumexp(0)
+        torch.special.bessel_j0(torch.ones(2, device="mps"))
+    verdicts = {record.operator: record.judgement.verdict for record in device.recorder.calls()}
+    assert "native" not in {v for name, v in verdicts.items() if "bessel" in name or "logcumsumexp" in name}
+
+
+def test_a_quantized_tensor_cannot_be_moved(device: VirtualDevice) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are deprecated in newer releases
+        quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
+    with pytest.raises(TypeError, match="layout"):
+        device.move(quantized)
+
+
+def test_errors_of_the_user_stay_errors(device: VirtualDevice) -> None:
+    with pytest.raises(RuntimeError, match=r"broadcast|must match"):
+        torch.ones(2, device="mps") + torch.ones(3, device="mps")
+    with pytest.raises(RuntimeError, match=r"dim|shape|size"):
+        torch.nn.functional.linear(torch.ones(2, 3, device="mps"), torch.ones(2, 4, device="mps"))
+    with pytest.raises(IndexError):
+        torch.ones(2, device="mps")[5]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda x: x + torch.ones(3), ["aten::add.Tensor"]),
+        (lambda x: torch.cat([x, torch.ones(3)]), ["aten::cat"]),
+        (lambda x: x.index_select(0, torch.tensor([1])), ["aten::index_select"]),
+        # A number on the CPU, indices on the CPU and copies are taken as they are.
+        (lambda x: x + torch.tensor(1.0), []),
+        (lambda x: x[torch.tensor([1, 0])], []),
+        (lambda x: x.copy_(torch.ones(3)), []),
+    ],
+)
+def test_a_tensor_left_on_the_cpu_is_told(device: VirtualDevice, call: Callable[[Any], Any], told: list[str]) -> None:
+    x = torch.ones(3, device="mps")
+    with device.recording("forward"):
+        for _ in range(2):
+            call(x)
+    notes = list(device.recorder.not_judged())
+    assert [note.operator for note in notes] == told
+    assert all("CPU tensor" in note.text and note.calls == 2 for note in notes)

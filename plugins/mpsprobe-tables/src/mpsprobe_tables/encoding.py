@@ -1,0 +1,101 @@
+"""Writes the data files that mpsprobe-coverage reads. The same input gives the same bytes.
+
+What stands in them is said there: ``kernels/format.py``, ``kernels/kernel_facts.py``, ``judging/lists.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mpsprobe_coverage.judging import lists
+from mpsprobe_coverage.kernels import format as tables
+from mpsprobe_coverage.kernels import kernel_facts
+from mpsprobe_coverage.kernels.kernel_facts import KernelFacts
+from mpsprobe_coverage.kernels.table import KernelTable
+
+
+def seal(magic: str, document: Any) -> bytes:
+    """The data file that holds ``document``; ``unseal`` the other way round."""
+    body = (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
+    return f"{magic} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def changed(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """What is known now and was not before → the names of which it is, joined by spaces; ``""``: nothing is known."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted({*now, *before}):
+        if now.get(name) != before.get(name):
+            groups.setdefault(now.get(name, ""), []).append(name)
+    return {known: " ".join(names) for known, names in sorted(groups.items())}
+
+
+def encode_table(table: KernelTable, base: KernelTable | None) -> bytes:
+    """The data file of ``table`` when the release before it is ``base``."""
+    document = {
+        "base": None if base is None else base.release,
+        "release": table.release,
+        **{name: getattr(table, name) for name in tables.PROVENANCE},
+        "markers": sorted(table.markers),
+        "only_in_binary": {key: list(names) for key, names in sorted(table.only_in_binary.items())},
+        "only_declared": {key: list(names) for key, names in sorted(table.only_declared.items())},
+        "operators": _operators_changed(table.labels, {} if base is None else base.labels),
+    }
+    return seal(tables.MAGIC, document)
+
+
+def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
+    """The data file of ``facts`` when the release before it is ``base``."""
+    document = {
+        "base": None if base is None else base.release,
+        "release": facts.release,
+        "sha256": facts.sha256,
+        "kernels": changed(_joined(facts.kernels), {} if base is None else _joined(base.kernels)),
+        "operators": _operators_changed(facts.operators, {} if base is None else base.operators),
+    }
+    return seal(kernel_facts.MAGIC, document)
+
+
+def encode_lists(known: Iterable[lists.Learned], provenance: Mapping[str, Any]) -> bytes:
+    """The data file of what was learned; each list holds what changed since the one before."""
+    before: dict[str, dict[str, str]] = {part: {} for part in lists.PARTS}
+    documents = []
+    for learned in known:
+        now = {
+            lists.REFUSED: _entries(learned.refused),
+            lists.UNCLAIMED: _entries(learned.unclaimed),
+            lists.ACCEPTED: {name: "|".join(sorted(taken)) for name, taken in learned.accepted.items() if taken},
+        }
+        changes = {part: changed(now[part], before[part]) for part in lists.PARTS}
+        documents.append({"releases": list(learned.releases), **changes})
+        before = now
+    return seal(lists.MAGIC, {"provenance": provenance, "lists": documents})
+
+
+def _operators_changed(
+    now: Mapping[str, frozenset[str]], before: Mapping[str, frozenset[str]]
+) -> dict[str, dict[str, str]]:
+    """As ``changed``, the names of operators by namespace."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    for known, operators in changed(_joined(now), _joined(before)).items():
+        for operator in operators.split(" "):
+            namespace, _, name = operator.partition("::")
+            groups.setdefault(known, {}).setdefault(namespace, []).append(name)
+    return {
+        known: {namespace: " ".join(names) for namespace, names in sorted(by_namespace.items())}
+        for known, by_namespace in groups.items()
+    }
+
+
+def _joined(known: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    return {name: " ".join(sorted(facts)) for name, facts in known.items()}
+
+
+def _entries(part: lists.Signatures) -> dict[str, str]:
+    return {
+        operator: "|".join(f"{signature}@{entry}" for signature, entry in sorted(entries.items()))
+        for operator, entries in part.items()
+        if entries
+    }
