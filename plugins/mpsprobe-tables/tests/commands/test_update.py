@@ -15,6 +15,8 @@ from made_wheel import make_wheel, torch_library
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.kernels import releases
+from mpsprobe_coverage.kernels.kernel_facts import load_facts
+from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_tables.builder import download, rebuild
 from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files
 from mpsprobe_tables.builder.review import review
@@ -45,6 +47,8 @@ def run(
 ) -> Iterator[Callable[[Sequence[Rebuilt]], tuple[str, list[Request]]]]:
     """Runs the command where the index has 9.0.0 and wheels give what is handed over; the data folder is a new one."""
     newest = {library: releases.library_releases(library)[-1] for library in ("torch", "torchvision")}
+    load_table(newest["torch"])  # what is built says what differs from them; after this they are out of sight
+    load_facts(newest["torch"])
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setattr(releases, "data_folder", lambda: folder)

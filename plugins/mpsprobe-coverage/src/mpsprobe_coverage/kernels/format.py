@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -88,18 +88,17 @@ def data_file(name: str, decode: Callable[[bytes, str], T]) -> T:
     return decode(data, name)
 
 
-def shipped_files(library: str, suffix: str, decode: Callable[[bytes, str], F]) -> Iterator[F]:
-    """The data files of one kind, oldest first, each based on the one before.
+def shipped_files(name: str, versions: Iterable[str], decode: Callable[[bytes, str], F]) -> Iterator[F]:
+    """The data files of one kind, oldest first, each based on the one before; ``name`` has ``{}`` for the release.
 
     Raises:
         TableError: as ``data_file``; or one between them is missing.
     """
     base = None
-    for release in releases.library_releases(library, suffix):
-        name = f"{library}-{release}{suffix}"
-        file = data_file(name, decode)
+    for release in versions:
+        file = data_file(name.format(release), decode)
         if (file.release, file.base) != (release, base):
-            raise TableError(f"the data file {name} does not fit", REINSTALL)
+            raise TableError(f"the data file {name.format(release)} does not fit", REINSTALL)
         base = release
         yield file
 

@@ -111,7 +111,8 @@ def load_facts(release: str) -> KernelFacts:
     """
     kernels: dict[str, str] = {}
     operators: dict[str, str] = {}
-    for file in shipped_files("torch", SUFFIX, decode_facts) if release in facts_releases() else ():
+    shipped = facts_releases() if release in facts_releases() else ()
+    for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_facts):
         apply(file.kernels, kernels)
         apply(file.changes, operators)
         if file.release == release:

@@ -175,4 +175,4 @@ def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
 
 @functools.cache
 def _chain(library: str) -> tuple[TableFile, ...]:
-    return tuple(shipped_files(library, SUFFIX, decode))
+    return tuple(shipped_files(f"{library}-{{}}{SUFFIX}", library_releases(library), decode))
