@@ -80,7 +80,7 @@ def bert(effort: Effort, tell: Tell) -> list[Figure]:
     inference, training = list(commands)[1:]
     return [
         Figure(f"{inference} ÷ import BertModel", "x", ratio(samples, inference, "import BertModel"), 1.15),
-        Figure(f"{training} ÷ import BertModel", "x", ratio(samples, training, "import BertModel"), 1.25),
+        Figure(f"{training} ÷ import BertModel", "x", ratio(samples, training, "import BertModel"), 1.20),
         Figure(
             f"{inference} ÷ import BertModel, processor time", "x", cpu_ratio(samples, inference, "import BertModel")
         ),

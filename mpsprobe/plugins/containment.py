@@ -71,7 +71,7 @@ def each_within_limit(functions: Sequence[Callable[[], Any]], seconds: float) ->
     outcomes: list[Outcome] = []
     with contained():
         if not seconds or threading.current_thread().name == THREAD:  # a plugin that loads plugins is inside already
-            _run(functions, outcomes, threading.Event())
+            _run(functions, outcomes, threading.Lock())
         while len(outcomes) < len(functions):
             outcomes += _together(functions[len(outcomes) :], seconds)
     return outcomes
@@ -80,8 +80,8 @@ def each_within_limit(functions: Sequence[Callable[[], Any]], seconds: float) ->
 def _together(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Outcome]:
     """The outcomes up to the end, or up to the first function that is late."""
     outcomes: list[Outcome] = []
-    given_up = threading.Event()
-    thread = threading.Thread(target=_run, args=(functions, outcomes, given_up), name=THREAD, daemon=True)
+    waiting = threading.Lock()
+    thread = threading.Thread(target=_run, args=(functions, outcomes, waiting), name=THREAD, daemon=True)
     thread.start()
     count, begun = 0, time.monotonic()
     try:
@@ -94,12 +94,16 @@ def _together(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Ou
                 late = Hangs(f"it did not end within {seconds:g} s ({TIMEOUT_VARIABLE} sets the limit)")
                 return [*outcomes[:count], Outcome(error=late)]
         return outcomes
-    finally:  # also after Ctrl-C
-        given_up.set()
+    finally:  # also after Ctrl-C; a thread that ends now changes nothing any more
+        waiting.acquire()
 
 
-def _run(functions: Sequence[Callable[[], Any]], outcomes: list[Outcome], given_up: threading.Event) -> None:
-    """Add the outcome of each; after each the process is put back for the next, unless nobody waits any more."""
+def _run(functions: Sequence[Callable[[], Any]], outcomes: list[Outcome], waiting: threading.Lock) -> None:
+    """Add the outcome of each; after each the process is put back for the next.
+
+    Args:
+        waiting: free while somebody waits for the outcomes.
+    """
     main = threading.current_thread() is threading.main_thread()
     before = few_things()
     for function in functions:
@@ -117,10 +121,11 @@ def _run(functions: Sequence[Callable[[], Any]], outcomes: list[Outcome], given_
         if not main and (left := threads(daemon=False) - running):
             _endless.update(left)
             outcome.error = outcome.error or Hangs("it left a thread running; one that waits should be a daemon")
-        if given_up.is_set():
+        if not waiting.acquire(blocking=False):
             return
         put_few_back(before)
         outcomes.append(outcome)
+        waiting.release()
 
 
 def keeps_alive() -> bool:
