@@ -142,7 +142,7 @@ class VirtualDevice:
         before = self.recorder.phase
         for module, tensor in tensors:
             spec = spec_of(tensor)
-            judgement = dtype.refusal(spec, self.table)
+            judgement = dtype.refusal(spec, self.chain.everywhere)
             if judgement is not None:
                 self.recorder.phase = MOVE
                 self.recorder.call("aten::copy_", judgement, Origin(module, None, 0), (spec,), (spec,))

@@ -94,6 +94,7 @@ class Chain:
 
     Attributes:
         tables: namespace → the table that covers it.
+        everywhere: the rules of ``dtype``.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Chain:
         self.tables = {**dict.fromkeys(table.namespaces, table), **(libraries or {})}
         self._lists, self._macos = lists, macos
         self._renames = renames(self.table)
-        self._everywhere = dtype.rules_of(table)
+        self.everywhere = dtype.rules_of(table)
         self._known: dict[tuple[Any, str | None], Judges] = {}
         self._rules: dict[str, tuple[Rule, ...]] = {}
 
@@ -132,7 +133,7 @@ class Chain:
 
     def _rules_of(self, operator: str) -> tuple[Rule, ...]:
         table = self.tables.get(operator.partition("::")[0], self.table)
-        rules: list[Rule] = [*self._everywhere, *route.rules_of(operator, self.table)]
+        rules: list[Rule] = [*self.everywhere, *route.rules_of(operator, self.table)]
         verdict = table.verdict(operator, serving_key(operator, table.backend.key))
         judges = _ABOUT_KERNELS.get(table.backend.key)
         if verdict == MISSING:
@@ -149,9 +150,9 @@ class Chain:
         name = operator_name(func)
         table = self.tables.get(func.namespace)
         if table is None:
-            return Judges(name, registration.NO_TABLE, self._everywhere)
+            return Judges(name, registration.NO_TABLE, self.everywhere)
         name = self._renames.get(name, name)
         registered = registration.registered(func, name, table, key)
         if key is None:
             return Judges(name, registered, self.rules_of(name))
-        return Judges(name, registered, (*self._everywhere, *fallback.sparse_rules_of(name, table)))
+        return Judges(name, registered, (*self.everywhere, *fallback.sparse_rules_of(name, table)))

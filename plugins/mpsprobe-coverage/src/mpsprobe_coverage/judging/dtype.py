@@ -1,16 +1,15 @@
 """Dtypes that a release refuses wherever they turn up.
 
-MPS has no 64-bit floating point in any release: "Cannot convert a MPS Tensor to float64 dtype as the
-MPS framework doesn't support float64" stands in every libtorch from 1.12 to 2.15. bfloat16 is refused by
-the releases whose library says "BFloat16 is not supported on MPS" (the marker ``bfloat16_refused``), complex
-numbers by those that say "Complex types are unsupported on MPS" (``complex_refused``). Of another backend its
-plugin says it. What single kernels refuse is in ``guard.py`` and its neighbours.
+A family says what none of its releases has (MPS: 64-bit floating point), a plugin's table what its release has not. On
+MPS bfloat16 is refused by the releases whose library says "BFloat16 is not supported on MPS" (the marker
+``bfloat16_refused``), complex numbers by those that say "Complex types are unsupported on MPS" (``complex_refused``).
+What single kernels refuse is in ``guard.py`` and its neighbours.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -21,9 +20,8 @@ from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.judging.judgement import Judgement, refused
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
-from mpsprobe_coverage.kernels.table import MPS, KernelTable
+from mpsprobe_coverage.kernels.table import KernelTable
 
-_NEVER = {"float64": "MPS has no 64-bit floating point", "complex128": "MPS has no 64-bit floating point"}
 _MARKED = {
     "bfloat16_refused": ("bfloat16", "bfloat16", ("bfloat16",)),
     "complex_refused": ("complex", "complex numbers", ("complex64", "complex32")),
@@ -53,39 +51,32 @@ def rules_of(table: KernelTable) -> tuple[RefusedDtypes, ...]:
     Raises:
         PluginError: a plugin's table names a dtype that torch does not have.
     """
-    if table.backend.key == MPS:
-        return _of_mps(table.release, table.markers)
     judgements = {}
-    for name, why in table.refused_dtypes.items():
+    for name, why in {**table.family.refused_dtypes, **table.refused_dtypes}.items():
         dtype = getattr(torch, name, None)
         if not isinstance(dtype, torch.dtype):
             raise PluginError(f"{table.source} refuses the dtype '{name}', which torch does not have")
         judgements[dtype] = _refused(name, why)
+    for marker, (called, what, names) in _MARKED.items():
+        if marker in table.markers:
+            judgement = _refused(called, f"torch {table.release} refuses {what} on MPS", _first_without(marker))
+            judgements.update({getattr(torch, name): judgement for name in names})
     return (RefusedDtypes(frozenset(judgements), judgements),) if judgements else ()
 
 
-def refusal(spec: TensorSpec, table: KernelTable) -> Judgement | None:
-    """Why there can be no tensor of ``spec`` on the release of ``table``; None if there can."""
-    for rule in rules_of(table):
+def refusal(spec: TensorSpec, rules: Iterable[RefusedDtypes]) -> Judgement | None:
+    """Why there can be no tensor of ``spec`` where ``rules`` hold; None if there can."""
+    for rule in rules:
         if spec.dtype in rule.dtypes:
             return rule.judgements[spec.dtype]._replace(asked=("dtype",))
     return None
-
-
-@functools.cache
-def _of_mps(release: str, markers: frozenset[str]) -> tuple[RefusedDtypes, ...]:
-    judgements = {getattr(torch, name): _refused(name, why) for name, why in _NEVER.items()}
-    for marker, (called, what, names) in _MARKED.items():
-        if marker in markers:
-            since = since_without_gap(torch_releases(), functools.partial(_is_without, marker))
-            judgement = _refused(called, f"torch {release} refuses {what} on MPS", since)
-            judgements.update({getattr(torch, name): judgement for name in names})
-    return (RefusedDtypes(frozenset(judgements), judgements),)
 
 
 def _refused(called: str, why: str, accepted_since: str | None = None) -> Judgement:
     return refused(f"a {called} tensor: {why}", accepted_since, source="dtype", evidence=called)
 
 
-def _is_without(marker: str, release: str) -> bool:
-    return marker not in load_table(release).markers
+@functools.cache
+def _first_without(marker: str) -> str | None:
+    """The release from which on no table has ``marker``."""
+    return since_without_gap(torch_releases(), lambda release: marker not in load_table(release).markers)

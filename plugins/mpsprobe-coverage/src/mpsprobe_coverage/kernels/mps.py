@@ -35,6 +35,8 @@ class MpsFamily(KernelFamily):
     libraries = ("torchvision",)
     runs_on_macos = True
     machine = "a Mac"
+    # "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64": in every libtorch.
+    refused_dtypes = dict.fromkeys(("float64", "complex128"), "MPS has no 64-bit floating point")
 
     @property
     def releases(self) -> tuple[str, ...]:

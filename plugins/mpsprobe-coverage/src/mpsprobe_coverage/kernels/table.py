@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -192,6 +193,7 @@ class KernelFamily(ABC):
         owner: the distribution whose tables they are, for messages; a plugin's with its version.
         libraries: namespaces of further libraries, whose operators are in tables of their own.
         runs_on_macos: what a release serves depends on the version of macOS.
+        refused_dtypes: dtype → why no release has tensors of it.
     """
 
     name: str
@@ -199,6 +201,7 @@ class KernelFamily(ABC):
     owner: str
     libraries: tuple[str, ...] = ()
     runs_on_macos = False
+    refused_dtypes: Mapping[str, str] = MappingProxyType({})
 
     @property
     def machine(self) -> str:

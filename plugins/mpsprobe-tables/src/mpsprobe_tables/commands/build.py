@@ -13,6 +13,7 @@ from mpsprobe.options import Named
 from mpsprobe.output import check_writable, write_atomically, write_stdout
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands.options import FORMAT_OPTION
 
 if TYPE_CHECKING:
     from mpsprobe_tables.builder.rebuild import Rebuilt
@@ -28,14 +29,7 @@ DIFFERENT = 1
 @click.option("--wheel", "wheels", metavar="FILE", multiple=True, help="Read this wheel and download nothing.")
 @click.option("-o", "--output", metavar="FOLDER", help="Write each release's data file here.")
 @click.option("--check", is_flag=True, help="Compare with the tables of this package; exit with 1 on a difference.")
-@click.option(
-    "--format",
-    "format_name",
-    type=Named("format", ("table", "json")),
-    default="table",
-    show_default=True,
-    help="Of standard output.",
-)
+@FORMAT_OPTION
 def build(
     versions: tuple[str, ...], library: str, wheels: tuple[str, ...], output: str | None, check: bool, format_name: str
 ) -> None:
