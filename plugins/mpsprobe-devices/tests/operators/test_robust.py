@@ -39,15 +39,15 @@ def left_behind() -> tuple[Any, ...]:
         [one for one in warnings.filters if one[1] is not None and "MPS" in getattr(one[1], "pattern", one[1])],
         warnings.showwarning,
         kineto.running(),
-        threading.active_count(),
     )
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
-    before = left_behind()
+    before, threads = left_behind(), set(threading.enumerate())
     yield
     assert left_behind() == before
+    assert set(threading.enumerate()) <= threads  # one that another test left may end meanwhile
 
 
 class Fails(torch.nn.Module):
