@@ -134,25 +134,3 @@ def test_errors_of_the_user_stay_errors(device: VirtualDevice) -> None:
         torch.nn.functional.linear(torch.ones(2, 3, device="mps"), torch.ones(2, 4, device="mps"))
     with pytest.raises(IndexError):
         torch.ones(2, device="mps")[5]
-
-
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [
-        (lambda x: x + torch.ones(3), ["aten::add.Tensor"]),
-        (lambda x: torch.cat([x, torch.ones(3)]), ["aten::cat"]),
-        (lambda x: x.index_select(0, torch.tensor([1])), ["aten::index_select"]),
-        # A number on the CPU, indices on the CPU and copies are taken as they are.
-        (lambda x: x + torch.tensor(1.0), []),
-        (lambda x: x[torch.tensor([1, 0])], []),
-        (lambda x: x.copy_(torch.ones(3)), []),
-    ],
-)
-def test_a_tensor_left_on_the_cpu_is_told(device: VirtualDevice, call: Callable[[Any], Any], told: list[str]) -> None:
-    x = torch.ones(3, device="mps")
-    with device.recording("forward"):
-        for _ in range(2):
-            call(x)
-    notes = list(device.recorder.not_judged())
-    assert [note.operator for note in notes] == told
-    assert all("CPU tensor" in note.text and note.calls == 2 for note in notes)

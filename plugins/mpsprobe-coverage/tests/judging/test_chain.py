@@ -47,15 +47,15 @@ def test_what_c_plus_plus_refuses_comes_before_the_kernel() -> None:
 def test_a_kernel_raises_before_a_list_is_asked() -> None:
     places = torch.ones(4, dtype=torch.int64)
     refused = _judgement("2.13.0", _aten.linear.default, places, places)
-    assert (refused.source, refused.asked) == ("message", ("dtype", "guard"))
+    assert (refused.source, refused.asked) == ("message", ("dtype", "devices", "guard"))
 
 
 def test_an_older_macos_is_asked_last_of_those_about_kernels() -> None:
     refused = _convolution("2.6.0", VOLUME, macos="13.0")
-    assert (refused.needs_macos, refused.asked) == ("13.2", ("dtype", "route", "macos"))
+    assert (refused.needs_macos, refused.asked) == ("13.2", ("dtype", "route", "devices", "macos"))
     native = _convolution("2.6.0", VOLUME, macos="13.2")
-    assert (native.verdict, native.asked) == ("native", ("dtype", "route", "macos", "registration"))
-    assert _convolution("2.6.0", VOLUME).asked == ("dtype", "route", "registration")
+    assert (native.verdict, native.asked) == ("native", ("dtype", "route", "devices", "macos", "registration"))
+    assert _convolution("2.6.0", VOLUME).asked == ("dtype", "route", "devices", "registration")
 
 
 def test_without_a_kernel_the_fallback_is_asked() -> None:

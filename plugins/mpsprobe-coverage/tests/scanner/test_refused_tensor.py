@@ -60,3 +60,15 @@ def test_float32_alone_names_nothing() -> None:
     device = _run(torch.nn.Linear(3, 3), torch.ones(3))
     assert first_refused_tensor(device.recorder) is None
     assert {one.source for one in findings(device.recorder, load_table("2.13.0"))} == {"registration"}
+
+
+def test_a_sparse_buffer_is_refused_where_it_is_moved() -> None:
+    """As the alignment heads of openai-whisper are, also where nothing uses them; SparseMPS came with 2.1."""
+    for release, verdict in (("2.0.1", "unsupported"), ("2.13.0", "")):
+        model = torch.nn.Linear(3, 3)
+        model.register_buffer("heads", torch.eye(3).to_sparse())
+        device = VirtualDevice(load_table(release))
+        with device:
+            device.move(model)
+        moved = [(record.phase, record.judgement.verdict) for record in device.recorder.calls()]
+        assert moved == ([("move", verdict)] if verdict else []), release

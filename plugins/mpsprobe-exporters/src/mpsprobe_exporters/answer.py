@@ -43,6 +43,7 @@ SOURCES = {
     "registration": "registration",
     "branch": "branch in C++",
     "dtype": "dtype that no {} tensor has",
+    "device": "PyTorch's rule for devices",
     "message": "guard in the binary",
     "metal": "Metal kernels in the binary",
     "stub": "DispatchStub in the binary",

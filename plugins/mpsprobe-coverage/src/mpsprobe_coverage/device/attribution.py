@@ -93,6 +93,13 @@ class Attribution:
         position = node._sequence_nr() - self._first_sequence_nr
         return self._origins[position] if 0 <= position < len(self._origins) else NOWHERE
 
+    def mark(self, tensor: Any) -> None:
+        """Write the line that runs now into ``tensor``, as the one that made it, if nothing else did."""
+        if not hasattr(tensor, "made_at"):
+            file, line = self._line(sys._getframe(1))
+            if file is not None:
+                tensor.made_at = (file, line)
+
     def is_internal(self, file: str) -> bool:
         """Whether ``file`` is torch's or mpsprobe's own (or generated code without a file)."""
         known = self._internal.get(file)

@@ -3,6 +3,9 @@
 ``torch.device("meta")`` alone loses too much: position ids, masks and tables of indices are data that
 models look at. Here what parameters are made of (``empty``, ``rand``, ``randn`` …) goes to meta, and
 every other factory runs on the CPU as long as what it makes is small.
+
+What was asked for on the device, and what is computed from that, is marked as ``placed`` there: on a Mac it is on the
+device, while other tensors stay on the CPU unless the model moves them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.calls.spec import CPU, META, tensors_in
+from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.tensor import parse_to
 
 _WITHOUT_VALUES = {
@@ -31,23 +35,41 @@ class Construction(TorchFunctionMode):
 
     Args:
         limit: largest real tensor, in elements.
+        attribution: notes the lines that make tensors.
         weights: keep everything real on the CPU; real weights were asked for.
         device: the type of the device that is imitated.
     """
 
-    def __init__(self, limit: int, weights: bool = False, device: str = "mps") -> None:
+    def __init__(self, limit: int, attribution: Attribution, weights: bool = False, device: str = "mps") -> None:
         super().__init__()
         self.device = device
         self.limit = limit
+        self.attribution = attribution
+        self._any_placed = False
         self.weights = weights
         self._factories = _device_constructors()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if func in _MOVES:
-            return self._move(func, args, kwargs)
         if func in self._factories:
-            return self._make(func, args, kwargs)
+            result = self._make(func, args, kwargs)
+            if _names(kwargs.get("device"), self.device):
+                self._place(result)
+        else:
+            result = self._move(func, args, kwargs) if func in _MOVES else self._call(func, args, kwargs)
+        if isinstance(result, torch.Tensor):
+            self.attribution.mark(result)
+        if self._any_placed and any(map(is_placed, tensors_in((args, kwargs)))):
+            for tensor in tensors_in(result):
+                self._place(tensor)
+        return result
+
+    def _place(self, tensor: Any) -> Any:
+        self._any_placed = tensor.placed = True
+        return tensor
+
+    @staticmethod
+    def _call(func: Any, args: Any, kwargs: Any) -> Any:
         try:
             return func(*args, **kwargs)
         except RuntimeError:
@@ -77,7 +99,19 @@ class Construction(TorchFunctionMode):
         device, options = parse_to(rest, kwargs)
         if device is not None and device.type == "meta":
             options["device"] = device
-        return func(tensor, **options) if options else tensor
+        moved = func(tensor, **options) if options else tensor
+        if not _names(device, self.device) or isinstance(moved, torch.nn.Parameter):
+            return moved
+        return self._place(moved.view_as(moved) if moved is tensor else moved)
+
+
+def is_placed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that was made under ``Construction`` would be on the device."""
+    return getattr(tensor, "placed", False)
+
+
+def _names(device: Any, kind: str) -> bool:
+    return device is not None and torch.device(device).type == kind
 
 
 def _to_meta(value: Any) -> Any:

@@ -23,7 +23,6 @@ from mpsprobe_coverage.device.tensor import (
     layouts_seen,
     mapped,
     reshape_in_place,
-    stands_for,
     virtual_tensor,
 )
 from mpsprobe_coverage.device.upcast import Ran, in_float32, lacks_code
@@ -35,11 +34,10 @@ MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kern
 class Outcome:
     """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
 
-    __slots__ = ("caution", "flat", "outputs", "reshaped")
+    __slots__ = ("flat", "outputs", "reshaped")
 
-    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], caution: str | None = None) -> None:
+    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...]) -> None:
         self.outputs = outputs
-        self.caution = caution  # why the verdict does not say everything, if it does not
         self.reshaped = reshaped
         self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
 
@@ -130,7 +128,7 @@ class Execution:
                 after = _after(inner[id(tensor)], ran)
                 if after is not spec_of(tensor):
                     reshaped.append((index, after))
-        return Outcome(_specs(result, ran), tuple(reshaped), _caution(plan, args, kwargs))
+        return Outcome(_specs(result, ran), tuple(reshaped))
 
     @staticmethod
     def _on_the_cpu(
@@ -319,26 +317,11 @@ def _specs(result: Any, ran: Ran | None = None) -> Any:
     return result
 
 
-# Operators that take CPU tensors beside MPS ones: copies, and indices (``TensorAdvancedIndexing.cpp``).
-_TAKE_BOTH = frozenset({"copy_", "_to_copy", "_copy_from", "index", "_unsafe_index", "index_put_", "_index_put_impl_"})
-
-
-MIXED_DEVICES = "a CPU tensor meets {} tensors here: most operators refuse that, move it to the device first"
-
-
 def _few_of_sparse(args: Any, kwargs: Any) -> bool:
     """Whether sparse tensors are among the arguments, and all are small enough for the CPU."""
     specs = [spec_of(tensor) for tensor in tensors_in((args, kwargs))]
     small = sum(spec.stored for spec in specs) <= MATERIALISE_LIMIT
     return small and any(spec.layout is not torch.strided for spec in specs)
-
-
-def _caution(plan: Plan, args: Any, kwargs: Any) -> str | None:
-    if plan.func._schema.name.removeprefix("aten::") in _TAKE_BOTH:
-        return None
-    tensors = tensors_in((args, kwargs))
-    plain = [t for t in tensors if type(t) is not VirtualTensor and t.dim() > 0 and not t.is_meta]
-    return MIXED_DEVICES.format(stands_for.type.upper()) if 0 < len(plain) < len(tensors) else None
 
 
 def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:

@@ -126,17 +126,24 @@ class Interception(TorchDispatchMode):
                     if kwargs.get("pin_memory"):
                         kwargs["pin_memory"] = False
                 elif not virtual:
-                    return func(*args, **kwargs)
+                    return self._elsewhere(func, args, kwargs)
                 else:
                     return self._leave(plan, args, kwargs)
             elif not virtual:
-                return func(*args, **kwargs)
+                return self._elsewhere(func, args, kwargs)
         elif not virtual:
             if func is _PRIM_DEVICE or not _has_meta(args, kwargs):
-                return func(*args, **kwargs)
+                return self._elsewhere(func, args, kwargs)
         elif func is _PRIM_DEVICE:
             return args[0].device
         return self.call(plan, args, kwargs)
+
+    def _elsewhere(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A call on the CPU. What it makes is marked with its line, which is the one to mend if the device meets it."""
+        result = func(*args, **kwargs)
+        if self.recorder.phase is not None and isinstance(result, torch.Tensor):
+            self.attribution.mark(result)
+        return result
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A call that belongs to the virtual device."""
@@ -211,10 +218,8 @@ class Interception(TorchDispatchMode):
         if plan.assumed_truth is not None and type(result) is VirtualTensor:
             result.assumed_truth = plan.assumed_truth
         if self.recorder.phase is not None:
-            if outcome.caution is not None:
-                self.recorder.unjudged(plan.name, outcome.caution, self.attribution.current())
             judgement = self._judged.get(outcome)
-            if judgement is None or raised is not None:
+            if judgement is None or raised is not None or judgement.source == "device":
                 judgement = self.judge(plan, args, kwargs, tuple(inputs), outcome.flat, raised)
                 if raised is None:  # an outcome stands for one operator, its specs and all other arguments
                     self._judged[outcome] = judgement

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, spec_of
+from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -24,8 +24,8 @@ from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
 from mpsprobe_coverage.device.tensor import MPS, stands_for
 from mpsprobe_coverage.device.wrapping import Wrapper
-from mpsprobe_coverage.judging import dtype
 from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SHADOW_LIMIT = 2**20
@@ -82,7 +82,7 @@ class VirtualDevice:
 
     def construction(self) -> Construction:
         """The context to build a model in, before or inside ``with``; see ``Construction``."""
-        return Construction(self._shadow_limit, self.keep_weights, self.table.backend.device)
+        return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
 
     def __enter__(self) -> VirtualDevice:
         if _open:
@@ -138,14 +138,16 @@ class VirtualDevice:
         return moved
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
-        """Tensors of a dtype that none can have: on a Mac it is the move that raises."""
-        before = self.recorder.phase
+        """Tensors whose copy is refused (a dtype, a sparse layout): on a Mac it is the move that raises."""
+        plan, before = self._interception.plan_of(torch.ops.aten.copy_.default), self.recorder.phase
+        judged: dict[TensorSpec, Judgement] = {}
         for module, tensor in tensors:
             spec = spec_of(tensor)
-            judgement = dtype.refusal(spec, self.chain.everywhere)
-            if judgement is not None:
+            if spec not in judged:
+                judged[spec] = self._interception.judge(plan, (tensor, tensor), {}, (spec,), (spec,))
+            if judged[spec].verdict == "unsupported":
                 self.recorder.phase = MOVE
-                self.recorder.call("aten::copy_", judgement, Origin(module, None, 0), (spec,), (spec,))
+                self.recorder.call(plan.name, judged[spec], Origin(module, None, 0), (spec,), (spec,))
                 self.recorder.phase = before
 
 

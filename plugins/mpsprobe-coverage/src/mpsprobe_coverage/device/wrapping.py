@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.calls.spec import spec_of
+from mpsprobe_coverage.calls.spec import CPU, spec_of
+from mpsprobe_coverage.device.construction import is_placed
+from mpsprobe_coverage.device.execution import MATERIALISE_LIMIT
 from mpsprobe_coverage.device.tensor import VirtualTensor, undispatched, virtual_parameter, virtual_tensor
 
 
@@ -64,17 +66,21 @@ class Wrapper:
                 for name, value in store.items():
                     if value is not None:
                         store[name] = self.tensor(value)
-            # Tensors that a module keeps as plain attributes would stay behind on a Mac as well,
-            # but building under a meta device makes them meta where they would have been real.
+            # Tensors that a module keeps as plain attributes stay behind, as on a Mac.
             for name, value in list(vars(child).items()):
-                if isinstance(value, torch.Tensor) and value.is_meta:
-                    vars(child)[name] = self.tensor(value)
+                if isinstance(value, torch.Tensor) and type(value) is not VirtualTensor:
+                    if is_placed(value):
+                        vars(child)[name] = self.tensor(value)
+                    elif value.is_meta:
+                        vars(child)[name] = _on_the_cpu(value)
         return module
 
     def nested(self, value: Any) -> Any:
-        """``value`` with every tensor in lists, tuples, mappings and dataclasses replaced."""
+        """``value`` with every tensor in modules, lists, tuples, mappings and dataclasses replaced."""
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
+        if isinstance(value, torch.nn.Module):
+            return self.module(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self.nested(item) for item in value))
         if isinstance(value, (list, tuple)):
@@ -88,6 +94,14 @@ class Wrapper:
             for field in dataclasses.fields(value):
                 object.__setattr__(value, field.name, self.nested(getattr(value, field.name)))
         return value
+
+
+def _on_the_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros in place of what was made on meta; one zero, seen as many, where it is large."""
+    zeros = torch.zeros(() if tensor.numel() > MATERIALISE_LIMIT else tensor.shape, dtype=tensor.dtype, device=CPU)
+    expanded = zeros.expand(tensor.shape)
+    expanded.made_at = getattr(tensor, "made_at", None)  # type: ignore[attr-defined]
+    return expanded
 
 
 def _rebuilt(original: Any, items: dict[Any, Any]) -> Any:

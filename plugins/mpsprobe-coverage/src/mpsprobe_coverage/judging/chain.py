@@ -2,6 +2,7 @@
 
 - ``dtype``: a tensor of a dtype that none can have, with which no operator is ever reached;
 - ``route``: C++ that raises where it asks for the device type, before a kernel is looked up;
+- ``devices``: a tensor on the CPU where the kernel wants one on the device;
 - ``guard``: a message with which the kernel itself raises, for a dtype or an argument;
 - ``factors``: a complex number that the kernel takes as a real one;
 - ``size``: a guard about sizes;
@@ -13,7 +14,7 @@
 - ``registration``: what the release registers. It never passes.
 
 A judge is a module of this room with ``rules_of(operator, table)``: its rules for one operator on one release (those of
-``dtype`` are for all). From ``guard`` to ``macos`` they speak of kernels, so they are asked where one is registered;
+``dtype`` are for all). From ``devices`` to ``macos`` they speak of kernels, so they are asked where one is registered;
 ``fallback`` where none is. No judge knows the device that recorded the call.
 """
 
@@ -28,6 +29,7 @@ from packaging.version import Version
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.keys import operator_name, serving_key
 from mpsprobe_coverage.judging import (
+    devices,
     dtype,
     factors,
     fallback,
@@ -138,6 +140,8 @@ class Chain:
         judges = _ABOUT_KERNELS.get(table.backend.key)
         if verdict == MISSING:
             rules += fallback.rules_of(operator, table)
+        if verdict == NATIVE:
+            rules += devices.rules_of(operator, table)
         if verdict == NATIVE and judges is not None:
             mechanism = tuple(rule for judge in judges for rule in judge.rules_of(operator, self.table))
             rules += lists.uncontradicted(operator, mechanism, self.table, self._lists)

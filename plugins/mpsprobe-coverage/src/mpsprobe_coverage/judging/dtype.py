@@ -9,14 +9,13 @@ What single kernels refuse is in ``guard.py`` and its neighbours.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 from mpsprobe.errors import PluginError
 from mpsprobe_coverage.calls.call import Call
-from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.judging.judgement import Judgement, refused
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
@@ -62,14 +61,6 @@ def rules_of(table: KernelTable) -> tuple[RefusedDtypes, ...]:
             judgement = _refused(called, f"torch {table.release} refuses {what} on MPS", _first_without(marker))
             judgements.update({getattr(torch, name): judgement for name in names})
     return (RefusedDtypes(frozenset(judgements), judgements),) if judgements else ()
-
-
-def refusal(spec: TensorSpec, rules: Iterable[RefusedDtypes]) -> Judgement | None:
-    """Why there can be no tensor of ``spec`` where ``rules`` hold; None if there can."""
-    for rule in rules:
-        if spec.dtype in rule.dtypes:
-            return rule.judgements[spec.dtype]._replace(asked=("dtype",))
-    return None
 
 
 def _refused(called: str, why: str, accepted_since: str | None = None) -> Judgement:

@@ -22,6 +22,7 @@ class Judgement(NamedTuple):
         evidence: what was found, in a few words: the message, the kernels that are there, the releases of the lists.
         accepted_since: the first release from which on the same call is native; None where none is.
         needs_macos: the first macOS on which the same release accepts the call; None where that does not matter.
+        made_at: file and line that made the tensor in question, where it is another one than the call's.
         asked: the judges that were asked, by the names of their files, in order; the last one answered.
     """
 
@@ -31,6 +32,7 @@ class Judgement(NamedTuple):
     evidence: str | None = None
     accepted_since: str | None = None
     needs_macos: str | None = None
+    made_at: tuple[str, int] | None = None
     asked: tuple[str, ...] = ()
 
 

@@ -44,6 +44,8 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
         return f"macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
     if judgement.accepted_since is not None:
         return f"Accepted from torch {judgement.accepted_since} on: upgrade. The environment variable does not help."
+    if judgement.source == "device":
+        return f"Make that tensor on {table.backend.label}, or move it there before the call{where}."
     if judgement.source == "dtype":
         narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
         return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."

@@ -146,6 +146,9 @@ def _finding(
     if judgement.accepted_since is None and judgement.verdict in ("missing", "fallback"):
         judgement = judgement._replace(accepted_since=workload_since)
     origins = group.origins.as_fields()
+    reason = judgement.reason
+    if judgement.made_at is not None:
+        reason = f"{reason}: made at {site(*judgement.made_at)}"
     first_site = next(iter(origins["call_sites"]), None)
     moved = group.input_bytes + group.output_bytes
     return OperatorFinding(
@@ -156,7 +159,7 @@ def _finding(
         native_since=judgement.accepted_since,
         input_bytes=group.input_bytes,
         output_bytes=group.output_bytes,
-        reason=judgement.reason,
+        reason=reason,
         source=judgement.source,
         evidence=judgement.evidence,
         judges=list(judgement.asked),
