@@ -143,6 +143,13 @@ class UserWorkload:
                     )
             elif value is not None or (parameter is not None and parameter.default is parameter.empty):
                 arguments[option] = value
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        for name, parameter in parameters.items():
+            if name not in arguments and parameter.default is parameter.empty and parameter.kind not in variable:
+                raise WorkloadError(
+                    f"the function '{self.function}' wants '{name}', which mpsprobe does not know",
+                    f"Give it a default. What mpsprobe can give is called {', '.join(OPTIONS)}.",
+                )
         return arguments
 
     def _run(self, made: Any, options: RunOptions, arguments: Mapping[str, Any]) -> TorchRun:

@@ -30,6 +30,9 @@ def with_options(batch_size=3, *, seq_len=None, phase="?", dtype="?"):
 def required(batch_size):
     return Model(), {"x": batch_size}
 
+def unknown(batch_size, path, *more, **options):
+    return Model(), {"x": path}
+
 def anything(**options):
     return Model(), options
 
@@ -137,6 +140,11 @@ def test_options_go_by_name(file: Path) -> None:
 def test_size_that_the_function_does_not_take(file: Path) -> None:
     with pytest.raises(UsageError, match="takes no seq_len"):
         build(file, "plain", seq_len=4)
+
+
+def test_a_parameter_that_no_option_gives_is_named(file: Path) -> None:
+    with pytest.raises(WorkloadError, match="'unknown' wants 'path', which mpsprobe does not know"):
+        build(file, "unknown")
 
 
 def test_dtype_is_applied_when_the_function_does_not_take_it(file: Path) -> None:
