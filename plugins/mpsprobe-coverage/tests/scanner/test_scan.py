@@ -27,8 +27,9 @@ def test_a_finding_has_everything_that_is_known_of_an_operator() -> None:
     # 2x4 inputs, 3x4 weights and 3 biases, of four bytes each; 2x3 outputs.
     assert (linear.input_bytes, linear.output_bytes) == ((8 + 12 + 3) * 4, 24)
     assert (linear.native_since, linear.reason, linear.advice) == ("1.13.0", None, None)
-    # linalg_svd has no kernel of its own in any release; from 2.14.0 on it is made of _linalg_svd, which has one.
-    assert (svd.verdict, svd.native_since, svd.modules) == ("fallback", "2.14.0", ["(model)"])
+    # linalg_svd has no kernel of its own in any release; from 2.14.0 on it is made of _linalg_svd, which has one, and
+    # from 2.14.1 on that keeps small matrices on the GPU too.
+    assert (svd.verdict, svd.native_since, svd.modules) == ("fallback", "2.14.1", ["(model)"])
     assert svd.advice is not None and svd.reason is not None and "CPU" in svd.reason
     assert svd.call_sites[0].endswith(f"test_scan.py:{_singular_values.__code__.co_firstlineno + 1}")
     assert Path(svd.call_sites[0].rpartition(":")[0]).name == "test_scan.py"
@@ -50,7 +51,7 @@ def test_the_smallest_release_for_which_all_is_native() -> None:
     assert scan(calling(), "2.13.0").summary.native_since == "1.12.0"
     assert scan(calling(lambda y: y.cumsum(0)), "2.13.0").summary.native_since == "2.0.0"
     assert scan(calling(lambda y: y.cumsum(0)), "1.13.1").summary.native_since == "2.0.0"
-    assert scan(calling(_singular_values), "2.4.1").summary.native_since == "2.14.0"
+    assert scan(calling(_singular_values), "2.4.1").summary.native_since == "2.14.1"
     pool = calling(lambda y: torch.nn.functional.adaptive_avg_pool3d(y[None, None, None], 2))
     assert scan(pool, "2.13.0").summary.native_since is None
 

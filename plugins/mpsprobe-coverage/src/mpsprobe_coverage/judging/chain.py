@@ -10,12 +10,13 @@
 - ``stub``: a DispatchStub that nothing sets;
 - ``lists``: what PyTorch's own tests expect to fail;
 - ``macos``: what a release refuses on an older macOS, where one was named;
+- ``left_to_cpu``: what the kernel itself leaves to the CPU;
 - ``fallback``: what the fallback to the CPU cannot do;
 - ``registration``: what the release registers. It never passes.
 
 A judge is a module of this room with ``rules_of(operator, table)``: its rules for one operator on one release (those of
-``dtype`` are for all). From ``devices`` to ``macos`` they speak of kernels, so they are asked where one is registered;
-``fallback`` where none is. No judge knows the device that recorded the call.
+``dtype`` are for all). From ``devices`` to ``left_to_cpu`` they speak of kernels, so they are asked where one is
+registered; ``fallback`` where none is. No judge knows the device that recorded the call.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from mpsprobe_coverage.judging import (
     factors,
     fallback,
     guard,
+    left_to_cpu,
     lists,
     macos,
     metal,
@@ -59,11 +61,13 @@ class Judges:
         operator: as the release calls it.
         registered: what the last judge says.
         rules: of the others, in the order in which they are asked.
+        later: what the first release with a kernel leaves to the CPU; for an operator without one.
     """
 
     operator: str
     registered: Judgement
     rules: tuple[Rule, ...] = ()
+    later: tuple[Rule, ...] = ()
 
     def but_registered(self, judgement: Judgement) -> Self:
         """The same judges where the last one says ``judgement``."""
@@ -75,11 +79,21 @@ class Judges:
             judgement = rule(call)
             if judgement is not None:
                 return judgement._replace(asked=_names(self.rules[:position]))
-        return self.registered._replace(asked=(*_names(self.rules), "registration"))
+        asked = (*_names(self.rules), "registration")
+        left = next(filter(None, (rule(call) for rule in self.later)), None)
+        since = self.registered.accepted_since if left is None else left.accepted_since
+        return self.registered._replace(asked=asked, accepted_since=since)
 
 
 def _names(rules: Sequence[Rule]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rule.judge for rule in rules))
+
+
+def _later(operator: str, registered: Judgement, table: KernelTable) -> tuple[Rule, ...]:
+    since = registered.accepted_since
+    if registered.verdict not in ("missing", "fallback") or since is None or table.backend.key not in _ABOUT_KERNELS:
+        return ()
+    return left_to_cpu.rules_of(operator, table.family.load(since))
 
 
 class Chain:
@@ -148,6 +162,7 @@ class Chain:
             rules += lists.rules_of(operator, self.table, self._lists)
         if judges is not None and registration.is_native(operator, table):
             rules += macos.rules_of(operator, self.table, self._macos)
+            rules += left_to_cpu.rules_of(operator, self.table)
         return tuple(rules)
 
     def _judges(self, func: Any, key: str | None) -> Judges:
@@ -158,5 +173,5 @@ class Chain:
         name = self._renames.get(name, name)
         registered = registration.registered(func, name, table, key)
         if key is None:
-            return Judges(name, registered, self.rules_of(name))
+            return Judges(name, registered, self.rules_of(name), _later(name, registered, table))
         return Judges(name, registered, (*self.everywhere, *fallback.sparse_rules_of(name, table)))

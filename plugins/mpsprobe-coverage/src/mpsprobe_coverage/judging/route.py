@@ -20,6 +20,7 @@ from mpsprobe_coverage.kernels.table import KernelTable
 
 _CONVOLUTIONS = frozenset({"aten::_mps_convolution", "aten::mps_convolution_backward"})
 _TRANSPOSED = frozenset({"aten::_mps_convolution_transpose", "aten::mps_convolution_transpose_backward"})
+_OVERRIDEABLE = frozenset({"aten::convolution_overrideable", "aten::convolution_backward_overrideable"})
 _SPLIT = "aten::tensor_split.tensor_indices_or_sections"
 _SPLIT_MESSAGE = "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
 
@@ -50,6 +51,30 @@ class Convolution:
         if self.floating_only and not tensor.dtype.is_floating_point:
             return refused("Convolution is supported only for Floating types")
         return None
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """A convolution that MPS is not chosen for (``ConvParams::use_mps``) goes to an operator that only raises.
+
+    Attributes:
+        volumes_since: the first release that chooses MPS for three dimensions, if not transposed.
+    """
+
+    volumes_since: str | None
+    judge = "route"
+    dtypes = None
+
+    def __call__(self, call: Call) -> Judgement | None:
+        transposed, dimensions = call.argument("transposed"), call.argument("input").dim() - 2
+        since = self.volumes_since if dimensions == 3 and not transposed else None
+        name = call.func._schema.name.removeprefix("aten::")
+        return refused(
+            f"{name} not implemented: an entry of the batch, or of the result, has over 2**31 - 1 elements",
+            since,
+            source="branch",
+            evidence="ConvParams::use_mps says no where 64-bit indices are needed",
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +132,8 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
         takes = table.at_least("2.8")
         volumes = None if takes else ("ConvTranspose 3D is not supported on MPS", "2.8.0")
         return (Convolution(volumes, half_volumes=takes, floating_only=table.at_least("2.0")),)
+    if operator in _OVERRIDEABLE:
+        return (TooLarge(None if table.at_least("2.14") else "2.14.0"),)
     if operator == "aten::_lstm_mps" and table.at_least("2.0"):
         return (Projections(),)
     if operator == _SPLIT:

@@ -29,7 +29,8 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | 
     if judgement.verdict == "unsupported":
         return _unsupported(judgement, table, where)
     moved = f"about {_size(moved_bytes)} are copied to the CPU and back in each step"
-    upgrade = f"No release up to {table.family.releases[-1]} has a kernel for it."
+    does = "has a kernel for it" if judgement.source == "registration" else "keeps such a call on the GPU"
+    upgrade = f"No release up to {table.family.releases[-1]} {does}."
     if judgement.accepted_since is not None:
         upgrade = f"Native from torch {judgement.accepted_since} on: upgrade."
     if judgement.verdict == "fallback":

@@ -153,14 +153,17 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
 
 def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
     dtypes: dict[str, set[torch.dtype]] = {}
+    large = False
     for record in trace.recorder.calls():
         if record.judgement.verdict != "native":
             return None
-        dtypes.setdefault(record.operator, set()).update(spec.dtype for spec in (*record.inputs, *record.outputs))
+        specs = (*record.inputs, *record.outputs)
+        dtypes.setdefault(record.operator, set()).update(spec.dtype for spec in specs)
+        large = large or any(spec.numel >= 1 << 31 for spec in specs)
     if trace.failure is not None:
         return None
     met = {operator: frozenset(seen) for operator, seen in dtypes.items()}
-    return NativeRun(_chain(trace.table, options), met, bool(options.autocast))
+    return NativeRun(_chain(trace.table, options), met, bool(options.autocast), large)
 
 
 def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:

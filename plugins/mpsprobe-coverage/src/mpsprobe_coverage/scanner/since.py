@@ -28,11 +28,13 @@ class NativeRun:
         chain: the judges of its release.
         dtypes: operator → the dtypes of its tensors.
         autocast: whether it was under autocast.
+        large: whether a tensor had 2**31 elements or more: which operators are called may depend on that.
     """
 
     chain: Chain
     dtypes: Mapping[str, frozenset[torch.dtype]]
     autocast: bool = False
+    large: bool = False
 
 
 def native_since(
@@ -63,7 +65,7 @@ def native_since(
 
 def applies_to(run: NativeRun, chain: Chain) -> bool:
     """Whether the release of ``chain`` too has a kernel for everything that ``run`` called, and refuses none of it."""
-    if run.autocast and key_of(chain.table) not in chain.table.keys:
+    if run.large or (run.autocast and key_of(chain.table) not in chain.table.keys):
         return False
     return all(
         is_native(operator, chain.tables.get(operator.partition("::")[0], chain.table))

@@ -131,7 +131,8 @@ class _TwoChains(Chain):
 
     def judges_of(self, func: Any, key: str | None = None) -> Judges:
         judges = super().judges_of(func, key)
-        return _TwoJudges(judges.operator, judges.registered, judges.rules, self._beside.judges_of(func, key))
+        beside = self._beside.judges_of(func, key)
+        return _TwoJudges(judges.operator, judges.registered, judges.rules, judges.later, beside)
 
 
 class _Noting(Interception):

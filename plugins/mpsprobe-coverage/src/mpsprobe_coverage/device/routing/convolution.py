@@ -1,12 +1,15 @@
 """Convolutions: ``select_conv_backend`` in ``aten/src/ATen/native/Convolution.cpp`` asks ``input.is_mps()``.
 
 On MPS every convolution of one, two or three dimensions, depthwise and dilated ones included, ends in
-one of four operators. Established by disassembling ``_convolution`` and ``convolution_backward``, and from
-the refusals in the kernels' own strings, in the macOS libraries of 1.12.1 to 2.15.0.
+one of four operators, or, where one entry of the batch is too large, in one that only raises. Established by
+disassembling ``_convolution``, ``convolution_backward``, ``_select_conv_backend`` and ``ConvParams::use_mps``, and
+from the refusals in the kernels' own strings, in the macOS libraries of 1.12.0 to 2.15.0.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +18,8 @@ from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _aten = torch.ops.aten
+_INT_MAX = (1 << 31) - 1
+_PLACES = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
 
 
 def routes(table: KernelTable) -> list[Route]:
@@ -31,6 +36,9 @@ def _convolution(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: 
     bound = plan.bound(args, kwargs)
     tensor, weight, bias = bound["input"], bound["weight"], bound["bias"]
     transposed = bound["transposed"]
+    if not _takes_mps(dispatch.table, tensor, weight, bound):
+        target = dispatch.plan_of(_aten.convolution_overrideable.default)
+        return dispatch.leaf(target, (tensor, weight, bias, *(bound[name] for name in _PLACES)), {})
     if transposed or not dispatch.table.at_least("2.2"):
         with dispatch:
             tensor = tensor.contiguous()
@@ -52,6 +60,9 @@ def _convolution_backward(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...],
     bound = plan.bound(args, kwargs)
     grad, tensor, weight, mask = bound["grad_output"], bound["input"], bound["weight"], list(bound["output_mask"])
     transposed = bound["transposed"]
+    if not _takes_mps(dispatch.table, tensor, weight, bound):
+        target = dispatch.plan_of(_aten.convolution_backward_overrideable.default)
+        return dispatch.leaf(target, (grad, tensor, weight, *(bound[name] for name in _PLACES), mask), {})
     places = (bound["stride"], bound["dilation"], bound["groups"])
     if transposed:
         target = dispatch.plan_of(_aten.mps_convolution_transpose_backward.default)
@@ -67,3 +78,36 @@ def _convolution_backward(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...],
         with dispatch:
             grad_bias = grad.sum([0, *spatial])
     return grad_input, grad_weight, grad_bias
+
+
+def _takes_mps(table: KernelTable, tensor: torch.Tensor, weight: torch.Tensor, bound: dict[str, Any]) -> bool:
+    """``ConvParams::use_mps``: one entry of the batch, and of the result, is addressed with 32 bits.
+
+    From 2.14.0 on it takes what is larger too if it is of three dimensions and not transposed.
+    """
+    if tensor.numel() == 0 or not _needs_64_bits(tensor, weight, bound):
+        return True
+    return table.at_least("2.14") and tensor.dim() == 5 and not bound["transposed"]
+
+
+def _needs_64_bits(tensor: torch.Tensor, weight: torch.Tensor, bound: dict[str, Any]) -> bool:
+    """``ConvParams::needs_64bit_indexing_no_split``: of the entries of a batch, which it can split."""
+    if tensor.numel() // tensor.shape[0] > _INT_MAX:
+        return True
+    kernel = weight.shape[2:]
+    stride, padding, dilation, more = (
+        _spread(bound[name], len(kernel)) for name in ("stride", "padding", "dilation", "output_padding")
+    )
+    places = zip(tensor.shape[2:], kernel, stride, padding, dilation, more, strict=True)
+    if bound["transposed"]:
+        channels = weight.shape[1] * bound["groups"]
+        sizes = [(size - 1) * s - 2 * p + (k - 1) * d + o + 1 for size, k, s, p, d, o in places]
+    else:
+        channels = weight.shape[0]
+        sizes = [(size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d, _ in places]
+    return bool(channels * math.prod(sizes) > _INT_MAX)
+
+
+def _spread(values: Sequence[int], dimensions: int) -> Sequence[int]:
+    """One number stands for all dimensions."""
+    return values if len(values) == dimensions else list(values) * dimensions
