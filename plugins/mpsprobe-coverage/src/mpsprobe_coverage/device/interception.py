@@ -21,6 +21,7 @@ from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_
 from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
 from mpsprobe_coverage.device.generators import is_of_mps
+from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place
@@ -72,6 +73,7 @@ class Interception(TorchDispatchMode):
         self.attribution = attribution
         self.execution = Execution(shadow_limit, outcomes)
         self.data_dependent = DataDependent(self)
+        self.on_the_cpu = OnTheCPU(self, recorder, attribution)
         self._routes = routes
         self._watching = Watching(chain.table)
         self._plans: dict[Any, Plan] = {}
@@ -125,6 +127,10 @@ class Interception(TorchDispatchMode):
                         kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
                     if kwargs.get("pin_memory"):
                         kwargs["pin_memory"] = False
+                    if func is _TO_COPY and not virtual:
+                        made = self.on_the_cpu.leaving(args[0], kwargs)
+                        if made is not None:
+                            return made
                 elif not virtual:
                     return self._elsewhere(func, args, kwargs)
                 else:
@@ -297,6 +303,9 @@ class Interception(TorchDispatchMode):
         """``device=`` names another device: a copy to the CPU, or a factory that follows a virtual tensor."""
         if plan.func is _TO_COPY:
             source = args[0]
+            copied = self.on_the_cpu.arriving(source, kwargs)
+            if copied is not None:
+                return copied
             real = self.known_or_assumed(source, "aten::_to_copy", "zeros", fill=0)
             self.record_transfer(source)
             return plan.func(real, *args[1:], **kwargs)

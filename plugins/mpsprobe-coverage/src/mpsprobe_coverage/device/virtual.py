@@ -95,7 +95,8 @@ class VirtualDevice:
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.
             exits.enter_context(torch.random.fork_rng(devices=[]))
-            exits.enter_context(registered(self.chain.tables, autograd_routes(self._routes, self._interception)))
+            above = self._interception.on_the_cpu.kernels() | autograd_routes(self._routes, self._interception)
+            exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
@@ -119,6 +120,7 @@ class VirtualDevice:
         try:
             yield
         finally:
+            self._interception.on_the_cpu.record_gradients()
             self.recorder.phase = None
             self.attribution.in_backward = False
             execution.shadow_limit = limit
