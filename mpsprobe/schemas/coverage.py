@@ -110,6 +110,7 @@ class CoverageSummary(Record):
     native_since: str | None = None
     parameters_bytes: int | None = None
     advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    calls_registered_only: int = Field(default=0, ge=0, description="Native calls whose dtypes no test shows to work.")
 
 
 class OperatorFinding(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_reports import NATIVE, coverage, failed, finding, matrix, mixed
+from example_reports import NATIVE, coverage, failed, finding, matrix, mixed, summary
 
 from mpsprobe.schemas import MatrixReport
 from mpsprobe_exporters import answer
@@ -51,6 +51,12 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
 )
 def test_short_answer(made: Any, said: str) -> None:
     assert answer.short_answer(made) == said
+
+
+def test_calls_that_rest_on_a_registration_alone_are_said() -> None:
+    counted = {**summary(NATIVE, None), "calls_registered_only": 1}
+    said = answer.short_answer(coverage("2.15.0", NATIVE, summary=counted))
+    assert said == "5 of 5 operators native on torch 2.15.0; 1 call registered only"
 
 
 def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:

@@ -55,6 +55,17 @@ def test_one_finding_for_each_operator_and_verdict() -> None:
     assert summary.calls_by_verdict == {"native": 3, "unsupported": 1}
 
 
+def test_calls_with_dtypes_that_nothing_shows_to_work_are_counted_apart() -> None:
+    recorder = Recorder(phase="forward")
+    registered = Judgement("native", None, "registration", "a kernel is registered under MPS")
+    for spec in (_FLOAT, _FLOAT, interned((2,), (1,), torch.uint16)):
+        recorder.call("aten::mul.Tensor", registered, _A, (spec,), (spec,))
+    usual, untried = findings(recorder, load_table("2.13.0"))
+    assert (usual.calls, usual.dtypes, usual.evidence) == (2, ["float32"], registered.evidence)
+    assert (untried.calls, untried.dtypes, untried.evidence) == (1, ["uint16"], "registered only")
+    assert summarise([usual, untried]).calls_registered_only == 1
+
+
 def test_calls_that_differ_in_their_judgement_alone_are_two_records_and_two_findings() -> None:
     with VirtualDevice(load_table("2.12.0")) as device:
         numbers, places = device.move(torch.ones(2, dtype=torch.int64)), device.move(torch.tensor([0, 1]))

@@ -128,7 +128,12 @@ def _coverage_answer(report: CoverageReport) -> list[str]:
     if report.failure:
         answer = f"up to there, {answer}"
     remedy = _remedy(findings(report), report.target.torch)
-    return [answer, remedy] if remedy else [answer]
+    unproven = report.summary.calls_registered_only
+    return [
+        answer,
+        *([remedy] if remedy else []),
+        *([f"{plural(unproven, 'call')} registered only"] if unproven else []),
+    ]
 
 
 def _matrix_answer(report: MatrixReport) -> list[str]:

@@ -204,6 +204,8 @@ def _summary(metrics: Metrics, summary: CoverageSummary, labels: dict[str, str])
         operators, calls = summary.operators_by_verdict, summary.calls_by_verdict
         metrics.add("coverage_operators", "Operators by verdict.", "", told, operators.get(verdict, 0))
         metrics.add("coverage_calls", "Calls in one step by verdict.", "", told, calls.get(verdict, 0))
+    words = "Native calls in one step whose dtypes no test shows to work."
+    metrics.add("coverage_calls_registered_only", words, "", labels, summary.calls_registered_only)
     metrics.add("coverage_advisories", "Known wrong results that match.", "", labels, summary.advisories)
 
 

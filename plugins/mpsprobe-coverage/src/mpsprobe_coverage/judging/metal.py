@@ -47,6 +47,11 @@ class MetalKernels:
         """The dtypes without a kernel that reads them as they are."""
         return frozenset(dtype for dtype, metal in _TYPE_OF.items() if metal not in self.types)
 
+    @cached_property
+    def taken(self) -> frozenset[torch.dtype]:
+        """The dtypes with a kernel that reads them as they are."""
+        return frozenset(dtype for dtype, metal in _TYPE_OF.items() if metal in self.types)
+
     def __call__(self, call: Call) -> Judgement | None:
         if any(spec.numel == 0 for spec in call.outputs):  # nothing to compute: no kernel is asked for
             return None
@@ -77,6 +82,11 @@ class MetalKernels:
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     """The rule of one operator, if there is one."""
+    return kernels_of(operator, table)
+
+
+def kernels_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
+    """The same, with what it knows of the kernels."""
     rule = _rules(table.release).get(operator)
     return () if rule is None else (rule,)
 

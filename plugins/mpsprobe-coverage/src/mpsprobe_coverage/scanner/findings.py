@@ -16,6 +16,7 @@ from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.device.recorder import Advised, CallRecord, Note, Recorder
 from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advice import advise
 
@@ -75,7 +76,9 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     """
     groups: dict[tuple[str, Judgement], _Group] = {}
     for record in recorder.calls():
-        groups.setdefault((record.operator, record.judgement), _Group()).add(record)
+        dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
+        judgement = with_proof(record.operator, record.judgement, dtypes, table)
+        groups.setdefault((record.operator, judgement), _Group()).add(record)
     unsorted = [_finding(*judged, group, table, workload_since) for judged, group in groups.items()]
     return sorted(unsorted, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
 
@@ -98,6 +101,7 @@ def summarise(
             "native_since": since,
             "parameters_bytes": parameters_bytes,
             "advisories": advisories,
+            "calls_registered_only": sum(f.calls for f in operators if f.evidence == REGISTERED_ONLY),
         }
     )
 

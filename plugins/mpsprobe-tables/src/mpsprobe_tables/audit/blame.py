@@ -35,6 +35,7 @@ class Observed:
         status: what the release's list expects; ``unclaimed`` where the CPU has the dtype and MPS is not tested.
         calls: what it calls that has a kernel for MPS.
         explained: the mechanism refuses something in it, or the CPU reference raises: its failure says no more.
+        gradient_calls: what its gradients call besides, where the test of these passes.
     """
 
     entry: str
@@ -43,6 +44,7 @@ class Observed:
     status: Status
     calls: frozenset[Called]
     explained: bool
+    gradient_calls: frozenset[Called] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Blame:
 
 def blame(observed: Sequence[Observed]) -> Blame:
     """Who is to blame for what the entries of one release are expected to do."""
-    accepted = frozenset(call for one in observed if one.status == "passes" for call in one.calls)
+    accepted = frozenset(call for one in observed if one.status == "passes" for call in one.calls | one.gradient_calls)
     failing = [one for one in observed if one.status == "fails" and not one.explained]
     refused = _blamed(failing, accepted)
     known = accepted | refused.keys()

@@ -20,12 +20,13 @@ from mpsprobe_coverage.device.wrapping import NotStrided
 from mpsprobe_coverage.judging.lists import Learned
 from mpsprobe_coverage.judging.signatures import signature
 from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_tables.audit.blame import Observed, Status, blame
-from mpsprobe_tables.audit.device import AuditDevice
-from mpsprobe_tables.audit.entries import DTYPES, entries
-from mpsprobe_tables.audit.procedure import forward
+from mpsprobe_tables.audit.blame import Called, Observed, Status, blame
+from mpsprobe_tables.audit.device import AuditDevice, Seen
+from mpsprobe_tables.audit.entries import DTYPES, GRADIENT_DTYPES, entries
+from mpsprobe_tables.audit.procedure import backward, forward
 from mpsprobe_tables.audit.quiet import undisturbed
 from mpsprobe_tables.audit.reference import on_cpu
+from mpsprobe_tables.audit.running import BACKWARD, FORWARD
 from mpsprobe_tables.audit.samples import draw
 from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import (
@@ -97,7 +98,10 @@ def observe(dtype: str, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ..
                 for key, one in drawn.items():
                     status = status_of(expected, key, one.entry, dtype)
                     if status is not None:
-                        found[group].append(_observed(device, one, key, dtype, status, group[-1]))
+                        tested = (
+                            dtype in GRADIENT_DTYPES and expected.expected(key, dtype, gradient=True).kind == "pass"
+                        )
+                        found[group].append(_observed(device, one, key, dtype, status, group[-1], tested))
     return found
 
 
@@ -163,28 +167,41 @@ def _flags(value: Any) -> Any:
     return value if isinstance(value, (bool, str)) else None
 
 
-def _observed(device: AuditDevice, one: _Drawn, key: str, dtype: str, status: Status, release: str) -> Observed:
+def _observed(
+    device: AuditDevice, one: _Drawn, key: str, dtype: str, status: Status, release: str, gradient: bool
+) -> Observed:
     failed = False
     # Any sample may be the one that fails; those that pass call much the same.
     for drawn in one.distinct[: MOST_PASSING if status == "passes" else None]:
         try:
-            with device.recording("forward"):
-                forward(one.entry, device.sample(drawn))
+            sample = device.sample(drawn)
+            with device.recording(FORWARD):
+                output = forward(one.entry, sample)
+            compute = backward(one.entry, sample, output, torch.ones_like) if status == "passes" and gradient else None
+            if compute is not None:
+                with device.recording(BACKWARD):
+                    compute()
         except NotStrided:
             failed = True
         except Exception:  # noqa: BLE001 - what was called until then was called
             failed = True
-    seen = list(device.short.take())
-    calls = frozenset(
+    seen = device.short.take()
+    calls = {phase: _calls(call for call in seen if call.phase == phase) for phase in (FORWARD, BACKWARD)}
+    refuses = any(call.refuses for call in seen if call.phase == FORWARD)
+    made = Observed(key, one.names, dtype, status, calls[FORWARD], failed or refuses, calls[BACKWARD])
+    if status == "fails" and not made.explained:
+        made = replace(made, explained=_raises(one, dtype, release))
+    return made
+
+
+def _calls(seen: Iterable[Seen]) -> frozenset[Called]:
+    """Those that reach a kernel of the device."""
+    return frozenset(
         (call.operator, signature(call.inputs, call.outputs, call.flags))
         for call in seen
         if (call.verdict == "native" or (call.verdict == "unsupported" and call.source not in (None, "registration")))
         and NO_TENSOR.isdisjoint((*call.inputs, *call.outputs))
     )
-    made = Observed(key, one.names, dtype, status, calls, failed or any(call.refuses for call in seen))
-    if status == "fails" and not made.explained:
-        made = replace(made, explained=_raises(one, dtype, release))
-    return made
 
 
 def _raises(one: _Drawn, dtype: str, release: str) -> bool:

@@ -62,7 +62,15 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
     "all_types_complex_float8": (*_FLOATING, *_INTEGRAL, *_COMPLEX, *_FLOAT8),
 }
 """What torch/testing/_internal/common_dtype.py calls sets of dtypes; each name with ``_and`` takes further dtypes."""
-_FLAGS = {"IS_APPLE_M1": False, "TEST_WITH_ROCM": False, "IS_MACOS": True, "IS_WINDOWS": False, "TEST_WITH_ASAN": False}
+_FLAGS = {
+    "IS_APPLE_M1": False,
+    "TEST_WITH_ROCM": False,
+    "TEST_CUDNN": False,
+    "IS_MACOS": True,
+    "IS_WINDOWS": False,
+    "TEST_WITH_ASAN": False,
+    "_macos15_or_newer": True,
+}
 _COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,

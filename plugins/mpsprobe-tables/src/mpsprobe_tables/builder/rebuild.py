@@ -26,11 +26,15 @@ from mpsprobe_tables.builder.download import download
 from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.module_marks import has_module_marks, read_module_marks
 from mpsprobe_tables.builder.wheel import Wheel
 from mpsprobe_tables.encoding import encode_facts, encode_table
 from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
 from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
 from mpsprobe_tables.expectations import encode as encode_expectations
+from mpsprobe_tables.module_marks import SUFFIX as MARKS_SUFFIX
+from mpsprobe_tables.module_marks import encode as encode_marks
+from mpsprobe_tables.module_marks import load_marks, module_releases
 
 SHOWN_DIFFERENCES = 20
 SENTENCE = re.compile(r"\w \w")
@@ -164,6 +168,7 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
     facts = _Series(folder, f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
     names = f"torch-{{}}{EXPECTATIONS_SUFFIX}"
     expectations = _Series(DATA, names, expectation_releases(), load_expectations, encode_expectations)
+    marks = _Series(DATA, f"torch-{{}}{MARKS_SUFFIX}", module_releases(), load_marks, encode_marks)
     built = []
     for number, request in enumerate(requests):
         wanted = f"{request.library} {request.release}: getting the wheel"
@@ -186,6 +191,8 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
             if has_expectations(wheel):
                 expected = read_expectations(wheel)
                 files.append(expectations.add(wheel.release, expected))
+            if has_module_marks(wheel):
+                files.append(marks.add(wheel.release, read_module_marks(wheel)))
             built.append(Rebuilt(table, made, expected, _messages(wheel.binary), tuple(files)))
     progress.stop()
     return built
