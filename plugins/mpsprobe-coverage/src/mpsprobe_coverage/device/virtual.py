@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
@@ -130,7 +131,7 @@ class VirtualDevice:
         if isinstance(value, torch.nn.Module):
             self.attribution.name_modules(value)
             moved = self._wrapper.module(value)
-            named = chain(moved.named_parameters(), moved.named_buffers())
+            named = (one for one in chain(moved.named_parameters(), moved.named_buffers()) if not is_lazy(one[1]))
             self._record_refused((name.rpartition(".")[0], tensor) for name, tensor in named)
             return moved
         moved = self._wrapper.nested(value)
