@@ -46,6 +46,8 @@ from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
 
+REFUSALS = 16  # how many messages of a model are passed over: each is one more run
+
 
 @dataclass(slots=True)
 class Trace:
@@ -123,8 +125,27 @@ class CoverageScanner:
 
 
 def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
-    """Run one step of ``run`` on the virtual device of one release."""
-    device = VirtualDevice(_chain(table, options), keep_weights=options.weights, outcomes=outcomes)
+    """Run one step of ``run`` on the virtual device of one release.
+
+    Where a refusal ends it, it is run again and passes over that, so that the refusal is a finding among others. A
+    message that ends the next run too is none about a dtype: the workload cannot run.
+    """
+    passed_over: frozenset[str] = frozenset()
+    found = _trace(run, options, table, outcomes, passed_over)
+    while found.failure is not None and found.failure.message not in passed_over and len(passed_over) < REFUSALS:
+        passed_over |= {found.failure.message}
+        try:
+            found = _trace(run, options, table, outcomes, passed_over)
+        except MpsprobeError:  # the loss does not depend on parameters beyond the refusal
+            break
+    return found
+
+
+def _trace(
+    run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes, passed_over: frozenset[str]
+) -> Trace:
+    chain = _chain(table, options)
+    device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     failure = None
     with uninitialised_afterwards(run.model), device:
         device.move(run.model)
