@@ -179,7 +179,8 @@ def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any)
             **asked,
             "name": name,
             "architecture": run.architecture or type(run.model).__name__,
-            "parameters": sum(p.numel() for p in run.model.parameters()),
+            # An uninitialised parameter of a lazy module has no size before the first forward pass.
+            "parameters": sum(p.numel() for p in run.model.parameters() if not hasattr(p, "materialize")),
             "batch_size": run.batch_size,
             "seq_len": run.seq_len,
             "optimizer": None if optimizer is None else optimizer_name(optimizer),

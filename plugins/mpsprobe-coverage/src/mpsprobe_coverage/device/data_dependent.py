@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.calls.spec import CPU, spec_of, specs_in, tensors_in
-from mpsprobe_coverage.device.dispatch import Dispatch, Plan
-from mpsprobe_coverage.device.execution import written_arguments
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, written_arguments
 from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, reshape_in_place, virtual_tensor
-from mpsprobe_coverage.device.upcast import in_float32, lacks_code
+from mpsprobe_coverage.device.upcast import in_another_dtype
 
 SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
@@ -86,13 +85,13 @@ class DataDependent:
 
 
 def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
-    """``func`` on real tensors, in float32 where the CPU kernel has no code for the dtype."""
+    """``func`` on real tensors, in another dtype where the CPU kernel does not take theirs."""
     try:
         return func(*args, **kwargs)
-    except RuntimeError as error:
-        if not lacks_code(error):
+    except (RuntimeError, TypeError):
+        ran = in_another_dtype(func, args, kwargs)
+        if ran is None:
             raise
-        ran = in_float32(func, args, kwargs)
         return mapped(lambda v: v.to(ran.original(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
 
 

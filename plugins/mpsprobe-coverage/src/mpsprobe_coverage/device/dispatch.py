@@ -112,6 +112,11 @@ class Dispatch(Protocol):
         """Inside, factories make tensors of other dtypes than C++ asks for."""
 
 
+def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
+    """The arguments that the schema marks as written, in its order; None where the call leaves one out."""
+    return [args[position] if position < len(args) else kwargs.get(name) for position, name in plan.written]
+
+
 Run = Callable[[Dispatch, Plan, tuple[Any, ...], dict[str, Any]], Any]
 
 

@@ -7,15 +7,13 @@ costs 100 to 800 µs, and a transformer repeats a layer dozens of times.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
 
-from mpsprobe_coverage.calls.spec import CPU, META, TensorSpec, interned, leaves, spec_of, tensors_in
-from mpsprobe_coverage.device.dispatch import Plan
+from mpsprobe_coverage.calls.spec import CPU, TensorSpec, leaves, spec_of, tensors_in
+from mpsprobe_coverage.device.dispatch import Plan, written_arguments
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
     forget,
@@ -25,19 +23,21 @@ from mpsprobe_coverage.device.tensor import (
     reshape_in_place,
     virtual_tensor,
 )
-from mpsprobe_coverage.device.upcast import Ran, in_float32, lacks_code
+from mpsprobe_coverage.device.without_data import left_behind
 
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
-MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
 
 
 class Outcome:
     """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
 
-    __slots__ = ("flat", "outputs", "reshaped")
+    __slots__ = ("flat", "outputs", "refused", "reshaped")
 
-    def __init__(self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...]) -> None:
+    def __init__(
+        self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], refused: Exception | None = None
+    ) -> None:
         self.outputs = outputs
+        self.refused = refused  # what PyTorch raises for the call on every device
         self.reshaped = reshaped
         self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
 
@@ -101,71 +101,15 @@ class Execution:
             results.append(written[source] if source is not None else _virtual(outputs[position], fresh_shadow))
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _find_outcome(self, plan: Plan, args: Any, kwargs: Any) -> Outcome:
-        """Run the meta kernel on fresh meta tensors of the same specs."""
-        inner: dict[int, torch.Tensor] = {}
-
-        def bare(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                if type(value) is not VirtualTensor and value.dim() == 0:
-                    return value
-                if id(value) not in inner:
-                    inner[id(value)] = spec_of(value).empty()
-                return inner[id(value)]
-            return META if isinstance(value, torch.device) else value
-
-        bare_args, bare_kwargs = mapped(bare, (args, kwargs))
-        try:
-            if layouts_seen and _few_of_sparse(args, kwargs):  # meta kernels do not say how many are specified
-                raise NotImplementedError(f"{plan.func} is run on the CPU for sparse tensors")
-            result, ran = _on_meta(plan, bare_args, bare_kwargs), None
-        except (RuntimeError, TypeError, ValueError) as error:  # NotImplementedError is a RuntimeError
-            inner.clear()
-            result, ran = self._on_the_cpu(plan, args, kwargs, inner, error)
+    @staticmethod
+    def _find_outcome(plan: Plan, args: Any, kwargs: Any) -> Outcome:
+        found = left_behind(plan, args, kwargs)
         reshaped = []
         for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
-            if isinstance(tensor, torch.Tensor) and id(tensor) in inner:
-                after = _after(inner[id(tensor)], ran)
-                if after is not spec_of(tensor):
-                    reshaped.append((index, after))
-        return Outcome(_specs(result, ran), tuple(reshaped))
-
-    @staticmethod
-    def _on_the_cpu(
-        plan: Plan, args: Any, kwargs: Any, inner: dict[int, torch.Tensor], error: Exception
-    ) -> tuple[Any, Ran | None]:
-        """Ask the CPU kernel, on zeros: there is no meta kernel, or it raised ``error``.
-
-        Where the CPU takes the call, or lacks only the code for the dtype, the call is none that every device refuses.
-        """
-        specs = [spec_of(t) for t in tensors_in((args, kwargs))]
-        total = sum(spec.stored for spec in specs)
-        if total > MATERIALISE_LIMIT:
-            if any(spec.layout is not torch.strided for spec in specs):
-                return _large_sparse(plan, args, kwargs), None
-            if not isinstance(error, NotImplementedError):
-                raise error
-            raise NotImplementedError(
-                f"{plan.func} has no meta kernel, and its inputs ({total} elements) are too large to try it with zeros"
-            ) from error
-
-        def zeros(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                if id(value) not in inner:
-                    inner[id(value)] = spec_of(value).filled(0).requires_grad_(value.requires_grad)
-                return inner[id(value)]
-            return CPU if isinstance(value, torch.device) else value
-
-        zero_args, zero_kwargs = mapped(zeros, (args, kwargs))
-        run = partial(accepting_numbers, plan.run, plan)
-        try:
-            return run(zero_args, zero_kwargs), None
-        except Exception as refused:  # noqa: BLE001 - whatever it is, it decides between the two errors
-            if lacks_code(refused):
-                with suppress(Exception):
-                    ran = in_float32(lambda *a, **k: run(a, k), zero_args, zero_kwargs)
-                    return ran.result, ran
-            raise error if not isinstance(error, NotImplementedError) else refused from None
+            after = found.after.get(id(tensor))
+            if after is not None and after is not spec_of(tensor):
+                reshaped.append((index, after))
+        return Outcome(found.outputs, tuple(reshaped), found.refused)
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         """The real result, when every tensor argument has a real value and the result is small."""
@@ -182,81 +126,6 @@ class Execution:
             return None
         # Whatever lay in fresh memory must not decide what runs.
         return result.zero_() if plan.name in UNINITIALISED else result
-
-
-def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Any:
-    """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
-
-    Kernels of TensorIterator take a 0-dim CPU tensor beside tensors of any device; a few meta kernels, being
-    Python references (``copysign``), ask for one device.
-    """
-    try:
-        return accepting_numbers(plan.run, plan, args, kwargs)
-    except NotImplementedError:
-        raise
-    except RuntimeError as error:
-        if "device" not in str(error):
-            raise
-        args, kwargs = mapped(_scalar_on_meta, (args, kwargs))
-        return accepting_numbers(plan.run, plan, args, kwargs, META)
-
-
-def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> Any:
-    """As if everything were dense; where meta cannot do that (``sparse_mask``), on the CPU with one zero for all."""
-    try:
-        return accepting_numbers(plan.run, plan, *mapped(_dense_on_meta, (args, kwargs)))
-    except NotImplementedError:
-        if plan.mutable:
-            raise
-        return accepting_numbers(plan.run, plan, *mapped(_one_zero, (args, kwargs)))
-
-
-def _one_zero(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        spec = spec_of(value)
-        dense = spec.layout is torch.strided
-        return torch.zeros((), dtype=spec.dtype, device=CPU).expand(spec.shape) if dense else spec.filled(0)
-    return CPU if isinstance(value, torch.device) else value
-
-
-def _dense_on_meta(value: Any) -> Any:
-    """Without the layout: the shape and dtype of what comes out are mostly the same."""
-    if isinstance(value, torch.Tensor):
-        spec = spec_of(value)
-        return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
-    return META if isinstance(value, torch.device) else value
-
-
-def _scalar_on_meta(value: Any) -> Any:
-    return value.to(META) if isinstance(value, torch.Tensor) and value.dim() == 0 else value
-
-
-def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: Any, device: torch.device = CPU) -> Any:
-    """``run``, once more with numbers as 0-dim tensors on ``device`` if it does not take them as they are.
-
-    C++ turns a number into such a tensor and PyTorch hands it to Python as a number again; some operators
-    (``fmod``) do not accept it back. Floats take the default dtype, so that promotion stays the same.
-    """
-    try:
-        return run(*args, **kwargs)
-    except RuntimeError as error:
-        if "Expected a value of type 'Tensor'" not in str(error):
-            raise
-    changed = list(args)
-    for position in plan.tensor_positions:
-        if position < len(args) and isinstance(args[position], (int, float, complex)):
-            changed[position] = _scalar(args[position], device)
-    return run(*changed, **kwargs)
-
-
-def _scalar(value: Any, device: torch.device) -> torch.Tensor:
-    if isinstance(value, float):
-        dtype = torch.get_default_dtype()
-    elif isinstance(value, complex):
-        dtype = torch.complex64
-    else:
-        dtype = torch.bool if isinstance(value, bool) else torch.int64
-    return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
 def _real(value: Any) -> Any:
@@ -296,37 +165,6 @@ def _virtual(outputs: Any, shadow: Any) -> Any:
         shadows = shadow if isinstance(shadow, (tuple, list)) else (None,) * len(outputs)
         return type(outputs)(_virtual(output, known) for output, known in zip(outputs, shadows, strict=True))
     return outputs
-
-
-def _after(argument: torch.Tensor, ran: Ran | None) -> TensorSpec:
-    """The spec of an argument after the call, where float32 was written into in its place."""
-    if ran is None or id(argument) not in ran.replaced:
-        return spec_of(argument)
-    spec: TensorSpec = _specs(ran.replaced[id(argument)], ran)
-    return spec
-
-
-def _specs(result: Any, ran: Ran | None = None) -> Any:
-    if isinstance(result, torch.Tensor):
-        spec = spec_of(result)
-        if ran is None or spec.layout is not torch.strided:
-            return spec
-        return interned(spec.shape, spec.stride, ran.original(spec.dtype))
-    if isinstance(result, (tuple, list)):
-        return (tuple if isinstance(result, tuple) else list)(_specs(item, ran) for item in result)
-    return result
-
-
-def _few_of_sparse(args: Any, kwargs: Any) -> bool:
-    """Whether sparse tensors are among the arguments, and all are small enough for the CPU."""
-    specs = [spec_of(tensor) for tensor in tensors_in((args, kwargs))]
-    small = sum(spec.stored for spec in specs) <= MATERIALISE_LIMIT
-    return small and any(spec.layout is not torch.strided for spec in specs)
-
-
-def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
-    """The arguments that the schema marks as written, in its order; None where the call leaves one out."""
-    return [args[position] if position < len(args) else kwargs.get(name) for position, name in plan.written]
 
 
 def _forget_written(plan: Plan, args: Any, kwargs: Any) -> None:

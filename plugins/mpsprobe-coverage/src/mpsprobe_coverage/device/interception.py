@@ -19,15 +19,16 @@ from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
 from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
-from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes, accepting_numbers
+from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
 from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place
 from mpsprobe_coverage.device.watching import Watching
+from mpsprobe_coverage.device.without_data import accepting_numbers
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.judging.judgement import EVERYWHERE, Judgement, refused
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
 _ENDS_THERE = ("missing", "unsupported")
@@ -47,6 +48,9 @@ class Interception(TorchDispatchMode):
         recorder: keeps each call; nothing is recorded while its ``phase`` is None.
         shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
         outcomes: what ``Execution`` remembers.
+
+    Attributes:
+        passed_over: messages of PyTorch's own refusals at which a program does not end.
     """
 
     supports_higher_order_operators = True
@@ -81,6 +85,7 @@ class Interception(TorchDispatchMode):
         self._judged: dict[Outcome, Judgement] = {}
         self._decomposing: set[Plan] = set()
         self._factory_dtypes: Mapping[Any, Any] | None = None
+        self.passed_over: frozenset[str] = frozenset()
 
     @property
     def phase(self) -> str | None:
@@ -221,6 +226,9 @@ class Interception(TorchDispatchMode):
             if plan.registered.verdict in _ENDS_THERE:  # on a Mac too, but for another reason
                 self.record(plan, args, kwargs, specs_in((args, kwargs)), ())
             raise
+        if outcome.refused is not None:
+            self._refused(plan, args, kwargs, tuple(inputs), outcome.flat, outcome.refused)
+            return result
         if plan.assumed_truth is not None and type(result) is VirtualTensor:
             result.assumed_truth = plan.assumed_truth
         if self.recorder.phase is not None:
@@ -233,6 +241,16 @@ class Interception(TorchDispatchMode):
                 self._watch(plan, args, kwargs, tuple(inputs), outcome)
             self._record(plan.name, judgement, tuple(inputs), outcome.flat)
         return result
+
+    def _refused(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, error: Exception) -> None:
+        """What every device refuses is a finding, and raises as on a Mac, unless a run has ended by it before."""
+        if self.recorder.phase is not None:
+            judgement = self.judge(plan, args, kwargs, inputs, outputs)
+            if judgement.verdict in ("native", "fallback"):
+                judgement = refused(first_line(error), evidence=EVERYWHERE)._replace(asked=judgement.asked)
+            self._record(plan.name, judgement, inputs, outputs)
+        if first_line(error) not in self.passed_over:
+            raise error.with_traceback(None)
 
     def judge(
         self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, raised: str | None = None

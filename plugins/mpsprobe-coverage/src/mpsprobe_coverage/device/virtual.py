@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
@@ -18,6 +19,7 @@ from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
+from mpsprobe_coverage.device.passing_over import PassingOver
 from mpsprobe_coverage.device.python_surface import device_in_python
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.registrations import registered
@@ -44,6 +46,7 @@ class VirtualDevice:
             it for floating-point tensors).
         keep_weights: parameters keep their real values, so that everything is computed for real.
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
+        passed_over: messages of PyTorch's own refusals that do not end the program; see ``passing_over.py``.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -59,6 +62,7 @@ class VirtualDevice:
         shadow_limit: int = SHADOW_LIMIT,
         keep_weights: bool = False,
         outcomes: Outcomes | None = None,
+        passed_over: frozenset[str] = frozenset(),
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
@@ -77,6 +81,7 @@ class VirtualDevice:
             limit,
             {} if outcomes is None else outcomes,
         )
+        self._interception.passed_over = passed_over
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
 
@@ -101,6 +106,8 @@ class VirtualDevice:
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
             exits.enter_context(self._interception)
+            if self._interception.passed_over:
+                exits.enter_context(PassingOver(self._interception))
             self._exits = exits.pop_all()
         return self
 
@@ -132,7 +139,7 @@ class VirtualDevice:
         if isinstance(value, torch.nn.Module):
             self.attribution.name_modules(value)
             moved = self._wrapper.module(value)
-            named = chain(moved.named_parameters(), moved.named_buffers())
+            named = (one for one in chain(moved.named_parameters(), moved.named_buffers()) if not is_lazy(one[1]))
             self._record_refused((name.rpartition(".")[0], tensor) for name, tensor in named)
             return moved
         moved = self._wrapper.nested(value)

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from mpsprobe_coverage.calls.spec import CPU, spec_of
 from mpsprobe_coverage.device.construction import is_placed
-from mpsprobe_coverage.device.execution import MATERIALISE_LIMIT
+from mpsprobe_coverage.device.lazy import uninitialised
 from mpsprobe_coverage.device.tensor import VirtualTensor, undispatched, virtual_parameter, virtual_tensor
+from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT
 
 
 class NotStrided(TypeError):
@@ -37,11 +39,15 @@ class Wrapper:
         Raises:
             NotStrided: for a quantized tensor, and for layouts other than strided and sparse.
         """
-        if type(tensor) is VirtualTensor:
+        if isinstance(tensor, VirtualTensor):
             return tensor
         known = self._made.get(id(tensor))
         if known is not None:
             return known[1]
+        if is_lazy(tensor):
+            virtual = uninitialised(tensor)
+            self._made[id(tensor)] = (tensor, virtual)
+            return virtual
         strided = tensor.layout is torch.strided
         if tensor.is_quantized or not (strided or str(tensor.layout).startswith("torch.sparse")):
             raise NotStrided(f"a tensor of layout {tensor.layout} cannot be moved to the virtual MPS device")

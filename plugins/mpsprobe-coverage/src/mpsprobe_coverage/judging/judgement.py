@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import Source, Verdict
 
 
+EVERYWHERE = "raised by PyTorch on every device"
+
+
 class Judgement(NamedTuple):
     """What becomes of a call, and how that is known. Compared by value: equal ones are one record.
 

@@ -16,7 +16,7 @@ from mpsprobe_coverage.calls.sparse import key_of
 from mpsprobe_coverage.calls.spec import spec_of
 from mpsprobe_coverage.judging.fallback import no_sparse
 from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels.table import MPS, KernelTable
 
 _CONVOLUTIONS = frozenset({"aten::_mps_convolution", "aten::mps_convolution_backward"})
 _TRANSPOSED = frozenset({"aten::_mps_convolution_transpose", "aten::mps_convolution_transpose_backward"})
@@ -132,7 +132,7 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
         takes = table.at_least("2.8")
         volumes = None if takes else ("ConvTranspose 3D is not supported on MPS", "2.8.0")
         return (Convolution(volumes, half_volumes=takes, floating_only=table.at_least("2.0")),)
-    if operator in _OVERRIDEABLE:
+    if operator in _OVERRIDEABLE and table.backend.key == MPS:
         return (TooLarge(None if table.at_least("2.14") else "2.14.0"),)
     if operator == "aten::_lstm_mps" and table.at_least("2.0"):
         return (Projections(),)

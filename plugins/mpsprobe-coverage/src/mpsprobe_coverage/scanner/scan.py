@@ -26,6 +26,7 @@ from mpsprobe.stepping import workload_info
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
+from mpsprobe_coverage.device.lazy import initialised, uninitialised_afterwards
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.backends import family_named
@@ -45,14 +46,23 @@ from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
 
+REFUSALS = 16  # how many messages of a model are passed over: each is one more run
+
 
 @dataclass(slots=True)
 class Trace:
-    """What one release does with the workload."""
+    """What one release does with the workload.
+
+    Attributes:
+        parameters: how many numbers they are; those that the run left without a shape are not counted.
+        parameters_bytes: what they take.
+    """
 
     table: KernelTable
     recorder: Recorder
     failure: RunFailure | None
+    parameters: int
+    parameters_bytes: int
 
 
 class CoverageScanner:
@@ -100,9 +110,10 @@ class CoverageScanner:
         finally:
             if long:
                 progress.stop()
+        info = info.model_copy(update={"parameters": traces[0].parameters})  # of lazy modules only a run shows them
         if long:
-            return _matrix(info, run, options, traces)
-        return _single(info, run, options, traces[0], _first_native_release(run, options, outcomes, traces[0]))
+            return _matrix(info, options, traces)
+        return _single(info, options, traces[0], _first_native_release(run, options, outcomes, traces[0]))
 
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
         """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
@@ -114,10 +125,29 @@ class CoverageScanner:
 
 
 def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
-    """Run one step of ``run`` on the virtual device of one release."""
-    device = VirtualDevice(_chain(table, options), keep_weights=options.weights, outcomes=outcomes)
+    """Run one step of ``run`` on the virtual device of one release.
+
+    Where a refusal ends it, it is run again and passes over that, so that the refusal is a finding among others. A
+    message that ends the next run too is none about a dtype: the workload cannot run.
+    """
+    passed_over: frozenset[str] = frozenset()
+    found = _trace(run, options, table, outcomes, passed_over)
+    while found.failure is not None and found.failure.message not in passed_over and len(passed_over) < REFUSALS:
+        passed_over |= {found.failure.message}
+        try:
+            found = _trace(run, options, table, outcomes, passed_over)
+        except MpsprobeError:  # the loss does not depend on parameters beyond the refusal
+            break
+    return found
+
+
+def _trace(
+    run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes, passed_over: frozenset[str]
+) -> Trace:
+    chain = _chain(table, options)
+    device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     failure = None
-    with device:
+    with uninitialised_afterwards(run.model), device:
         device.move(run.model)
         try:
             run_step(run, options, device)
@@ -128,7 +158,8 @@ def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outc
         finally:
             for parameter in run.model.parameters():
                 parameter.grad = None
-    return Trace(table, device.recorder, failure)
+        sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
+    return Trace(table, device.recorder, failure, sum(n for n, _ in sizes), sum(n * size for n, size in sizes))
 
 
 def _chain(table: KernelTable, options: RunOptions) -> Chain:
@@ -166,7 +197,7 @@ def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
     return NativeRun(_chain(trace.table, options), met, bool(options.autocast), large)
 
 
-def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
+def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
     table, recorder = trace.table, trace.recorder
     operators = findings(recorder, table, since)
     advised = advisory_matches(recorder, table, options.macos)
@@ -175,7 +206,7 @@ def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace
         workload=info,
         target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
-        summary=summarise(operators, _parameters_bytes(run), since, len(advised)),
+        summary=summarise(operators, trace.parameters_bytes, since, len(advised)),
         operators=operators,
         not_judged=not_judged(recorder),
         data_dependence=data_dependence(recorder),
@@ -186,7 +217,7 @@ def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace
     )
 
 
-def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list[Trace]) -> MatrixReport:
+def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> MatrixReport:
     cells = []
     newest: list[OperatorFinding] = []
     advisories: dict[str, AdvisoryMatch] = {}
@@ -198,7 +229,7 @@ def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list
         cells.append(
             MatrixCell(
                 target=table.family.report_target(table, options.macos),
-                summary=summarise(newest, _parameters_bytes(run), advisories=len(advised)),
+                summary=summarise(newest, trace.parameters_bytes, advisories=len(advised)),
                 findings={
                     finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"
                 },
@@ -218,10 +249,6 @@ def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list
         data_dependence=data_dependence(traces[-1].recorder),
         advisories=list(advisories.values()),
     )
-
-
-def _parameters_bytes(run: TorchRun) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in run.model.parameters())
 
 
 def _failure(error: Exception, device: VirtualDevice) -> RunFailure:

@@ -1,0 +1,91 @@
+"""A run that goes on where an earlier one ended with PyTorch's own refusal.
+
+What every device refuses raises, because a program may catch it, and what it does then is what a Mac would do. Where
+nobody catches it, the scan runs the workload again and passes over that message: the call gets its verdict, and a
+result of the size that another dtype gives. Operators do so by themselves (``interception.py``); here are functions
+that raise before they reach one, in C++ that is made of operators or in torch's Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.calls.spec import CPU, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.device.interception import Interception
+from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, undispatched, virtual_tensor
+from mpsprobe_coverage.device.upcast import in_another_dtype, lacks_code
+from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT
+from mpsprobe_coverage.judging.judgement import EVERYWHERE, refused
+
+NOT_FOLLOWED = "it stops on the virtual device, though not on the CPU: {}"
+
+
+class PassingOver(TorchFunctionMode):
+    """While on, a function of torch that raises one of the interception's ``passed_over`` messages goes on."""
+
+    def __init__(self, interception: Interception) -> None:
+        super().__init__()
+        self._interception = interception
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            tensors = [t for t in tensors_in((args, kwargs)) if type(t) is VirtualTensor]
+            if first_line(error) not in self._interception.passed_over or not tensors:
+                raise
+            if sum(spec_of(tensor).stored for tensor in tensors) > MATERIALISE_LIMIT:
+                raise
+            made = self._made(func, args, kwargs, first_line(error))
+            if made is None:
+                raise
+            return made[0]
+
+    def _made(self, func: Any, args: Any, kwargs: Any, message: str) -> tuple[Any] | None:
+        """The result, from the CPU; None where no dtype helps: then the message is about the call."""
+        zeros: dict[int, torch.Tensor] = {}
+
+        def zero(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return zeros.setdefault(id(value), spec_of(value).filled(0))
+            return CPU if isinstance(value, torch.device) else value
+
+        zero_args, zero_kwargs = mapped(zero, (args, kwargs))
+        ran, holds_everywhere = None, False
+        try:
+            result = func(*zero_args, **zero_kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it decides
+            holds_everywhere = not lacks_code(error)
+            ran = in_another_dtype(func, zero_args, zero_kwargs)
+            if ran is None:
+                return None
+            result = ran.result
+        grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in((args, kwargs)))
+
+        def virtual(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return value
+            if ran is not None and value.dtype is not ran.original(value.dtype):
+                value = value.to(ran.original(value.dtype))
+            with undispatched():
+                return virtual_tensor(spec_of(value), None, grad and value.is_floating_point())
+
+        made = mapped(virtual, result)
+        self._record(func, message, specs_in((args, kwargs)), specs_in(made), holds_everywhere)
+        return (made,)
+
+    def _record(self, func: Any, message: str, inputs: Any, outputs: Any, holds_everywhere: bool) -> None:
+        recorder, origin = self._interception.recorder, self._interception.attribution.current()
+        if recorder.phase is None:
+            return
+        name = getattr(func, "__name__", str(func))
+        operator = f"aten::{name}" if hasattr(torch.ops.aten, name) else f"torch::{name}"
+        if holds_everywhere:
+            recorder.call(operator, refused(message, evidence=EVERYWHERE), origin, inputs, outputs)
+        else:
+            recorder.unjudged(operator, NOT_FOLLOWED.format(message), origin)

@@ -1,0 +1,84 @@
+"""Tensors too large for a reference: the call runs on small ones of the same rank, and its sizes are worked out.
+
+Each large size becomes a prime of its own, twice with different primes. A size of the result that is a line through
+both (``n``, ``2 * n``, ``n - 1``) is known; where one is not, nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.calls.spec import TensorSpec, interned, spec_of, tensors_in
+from mpsprobe_coverage.device.tensor import mapped
+
+_SMALL = 16
+_PRIMES = ((17, 19, 23, 29, 31), (37, 41, 47, 59, 67))  # their differences differ too
+
+Sizes = Callable[[torch.Tensor], TensorSpec]
+
+
+def on_smaller(run: Callable[[Any, Any, Sizes], Any], args: Any, kwargs: Any) -> Any:
+    """What ``run(args, kwargs, sizes)`` returns, specs in any container, as if its arguments had been small.
+
+    ``run`` is called with the tensors of the call, each of which it takes for one of the spec ``sizes(tensor)``.
+    Numbers equal to a large size are small already.
+
+    Raises:
+        NotImplementedError: sizes do not follow from those of the arguments.
+        Exception: what ``run`` raises.
+    """
+    large = sorted({size for tensor in tensors_in((args, kwargs)) for size in spec_of(tensor).shape if size > _SMALL})
+    if not 0 < len(large) <= len(_PRIMES[0]):
+        raise NotImplementedError("its sizes cannot be replaced by small ones")
+    small = [dict(zip(large, primes, strict=False)) for primes in _PRIMES]
+    first, second = (_run(run, args, kwargs, to) for to in small)
+    return _paired(first, second, small)
+
+
+def _run(run: Callable[[Any, Any, Sizes], Any], args: Any, kwargs: Any, to: dict[int, int]) -> Any:
+    def sizes(tensor: torch.Tensor) -> TensorSpec:
+        spec = spec_of(tensor)
+        shape = tuple(to.get(size, size) for size in spec.shape)
+        return interned(shape, _strides(shape, spec), spec.dtype)
+
+    small_args, small_kwargs = mapped(lambda v: to.get(v, v) if type(v) is int else v, (args, kwargs))
+    return run(small_args, small_kwargs, sizes)
+
+
+def _strides(shape: tuple[int, ...], like: TensorSpec) -> tuple[int, ...]:
+    """Dense strides in the order of those of ``like``, with zeros where those have zeros."""
+    strides, step = [0] * len(shape), 1
+    for position in sorted(range(len(shape)), key=lambda p: (like.stride[p], -p)):
+        if like.stride[position]:
+            strides[position] = step
+            step *= max(shape[position], 1)
+    return tuple(strides)
+
+
+def _paired(first: Any, second: Any, small: list[dict[int, int]]) -> Any:
+    if isinstance(first, TensorSpec):
+        shape = tuple(_size(*pair, small) for pair in zip(first.shape, second.shape, strict=True))
+        return interned(shape, _strides(shape, first), first.dtype)
+    if isinstance(first, dict):
+        return {name: _paired(item, second[name], small) for name, item in first.items()}
+    if isinstance(first, (tuple, list)):
+        if len(first) != len(second):
+            raise NotImplementedError("how many results there are follows from a size")
+        return type(first)(_paired(*pair, small) for pair in zip(first, second, strict=True))
+    return _size(first, second, small) if type(first) is int else first
+
+
+def _size(first: int, second: int, small: list[dict[int, int]]) -> int:
+    if first == second:
+        return first
+    lines = []
+    for size, prime in small[0].items():
+        factor, rest = divmod(second - first, small[1][size] - prime)
+        if rest == 0:
+            lines.append((abs(first - factor * prime), first + factor * (size - prime)))
+    if not lines:
+        raise NotImplementedError("a size of the result does not follow from one of an argument")
+    return min(lines)[1]
