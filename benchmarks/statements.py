@@ -19,7 +19,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[1] / "plugins/mpsprobe-coverage/tests/statements"
 sys.path.insert(0, str(FOLDER))
 
-from runner import CLASSES, DISAGREEMENTS, SETS, Judged, judged, statements  # noqa: E402
+from runner import CLASSES, DISAGREEMENTS, SETS, Judged, judged, statements, tracer  # noqa: E402
 
 
 def shares(verdicts: list[Judged]) -> str:
@@ -63,7 +63,8 @@ def main() -> int:
     sys.stdout.write(f"{shares(verdicts)}\n{len(verdicts)} statements in {seconds:.1f} s\n")
     if arguments.write:
         lines = [f"{one.statement.id} = {_quoted(one)}" for one in verdicts if not one.agrees]
-        text = "# Written by: python benchmarks/statements.py --write\n" + "\n".join(lines) + "\n"
+        head = f'# Written by: python benchmarks/statements.py --write\ntracer = "{tracer()}"\n'
+        text = head + "\n".join(lines) + "\n"
         DISAGREEMENTS.write_text(text, encoding="utf-8")
     return 0
 

@@ -95,8 +95,13 @@ def judged(chosen: Iterable[Statement]) -> Iterator[Judged]:
 
 
 def known_disagreements() -> dict[str, str]:
-    """Identifier → what mpsprobe said when the list was written."""
+    """Identifier → what mpsprobe said when the list was written; ``tracer`` is the torch that traced then."""
     return tomllib.loads(DISAGREEMENTS.read_text(encoding="utf-8"))
+
+
+def tracer() -> str:
+    """The torch that traces, without what kind of build it is."""
+    return Version(torch.__version__).base_version
 
 
 def _target(statement: Statement) -> tuple[str, str]:
