@@ -1,0 +1,130 @@
+"""What people wrote about calls on MPS, and what mpsprobe says about the same calls.
+
+Two sets, chosen from issue threads and pull requests without a look at the code that judges:
+
+- ``calls.toml``: single calls with a dtype, a rank or a size, from PyTorch's own threads;
+- ``reports.toml``: what users of models and libraries met, in the calls that the model made.
+
+A statement has an ``id``, a ``source`` (where it was written), the ``torch`` release it is about, a ``class``, the
+``code``, what is ``expected``, and the ``words`` of the error or of the pull request. ``macos`` where it is about a
+version that a scan does not assume. Expected is ``native``, ``missing``, ``fallback``, ``unsupported``, or ``aborts``
+where the process ends on a Mac; its verdict is ``unsupported`` too.
+
+``disagreements.toml`` holds those that mpsprobe is known not to agree with; it is written by
+``python benchmarks/statements.py --write``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from packaging.version import Version
+from torch import nn
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.execution import Outcomes
+from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_coverage.kernels.mps import load_table
+
+HERE = Path(__file__).parent
+SETS = ("calls", "reports")
+CLASSES = ("dtype", "rank", "size", "mixed device", "fallback", "gradient", "model")
+EXPECTED = ("native", "missing", "fallback", "unsupported", "aborts")
+DISAGREEMENTS = HERE / "disagreements.toml"
+WORST = ("unsupported", "missing", "fallback", "unknown", "native")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; the fields are those of the file, ``set`` is the file's name."""
+
+    set: str
+    id: str
+    source: str
+    torch: str
+    kind: str
+    code: str
+    expected: str
+    words: str
+    macos: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that agrees with the statement."""
+        return "unsupported" if self.expected == "aborts" else self.expected
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A statement and the worst verdict on its calls; ``stopped`` with the error where the run ended without one."""
+
+    statement: Statement
+    says: str
+    because: str
+
+    @property
+    def agrees(self) -> bool:
+        return self.says == self.statement.verdict
+
+
+def statements() -> list[Statement]:
+    """Both sets, as they are written."""
+    return [
+        Statement(name, kind=entry.pop("class"), **entry)
+        for name in SETS
+        for entry in tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))["statement"]
+    ]
+
+
+def judged(chosen: Iterable[Statement]) -> Iterator[Judged]:
+    """Run each statement's code on the virtual device of its release, one device for each release."""
+    outcomes: Outcomes = {}
+    for (release, macos), group in groupby(sorted(chosen, key=_target), key=_target):
+        table = load_table(release)
+        chain = Chain(table, table.family.loaded_libraries(release), macos=Version(macos) if macos else None)
+        with VirtualDevice(chain, outcomes=outcomes) as device:
+            for statement in group:
+                yield _judge(statement, device)
+
+
+def known_disagreements() -> dict[str, str]:
+    """Identifier → what mpsprobe said when the list was written; ``tracer`` is the torch that traced then."""
+    return tomllib.loads(DISAGREEMENTS.read_text(encoding="utf-8"))
+
+
+def tracer() -> str:
+    """The torch that traces, without what kind of build it is."""
+    return Version(torch.__version__).base_version
+
+
+def _target(statement: Statement) -> tuple[str, str]:
+    return statement.torch, statement.macos or ""
+
+
+def _judge(statement: Statement, device: VirtualDevice) -> Judged:
+    error: Exception | None = None
+    names = {"torch": torch, "nn": nn, "F": nn.functional, "ones": _ones}
+    with device.recording(statement.id), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(compile(statement.code, statement.id, "exec"), names)
+        except Exception as raised:  # noqa: BLE001 - whatever the code raises is what is said of it
+            error = raised
+    calls = [record for record in device.recorder.calls() if record.phase == statement.id]
+    found = min(calls, key=lambda record: WORST.index(record.judgement.verdict), default=None)
+    verdict = found.judgement.verdict if found else "native"
+    if error is not None and verdict not in ("unsupported", "missing"):
+        return Judged(statement, "stopped", f"{type(error).__name__}: {str(error).splitlines()[0][:150]}")
+    reason = found.judgement.reason if found else None
+    return Judged(statement, verdict, f"{found.operator}: {reason}" if found and reason else "")
+
+
+def _ones(*shape: int, dtype: torch.dtype = torch.float32, **more: Any) -> torch.Tensor:
+    return torch.ones(*shape, dtype=dtype, device="mps", **more)
