@@ -82,11 +82,10 @@ class OnTheCPU:
             self._record(func, args, kwargs, ())
             raise
         call = self._record(func, args, kwargs, specs_in(result))
-        if call is not None:
-            for number, copy in enumerate((*tensors_in(result), *tensors_in(there))):
-                if copy.grad_fn is not None:
-                    node: Any = copy.grad_fn
-                    node.metadata[_CALL] = call, number
+        for number, copy in enumerate((*tensors_in(result), *tensors_in(there))):
+            if copy.grad_fn is not None:
+                node: Any = copy.grad_fn
+                node.metadata[_CALL] = call, number
         return result
 
     def _there(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -101,13 +100,12 @@ class OnTheCPU:
         with self._copies():
             return mapped(_from_cpu, made)
 
-    def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall | None:
-        if self._recorder.phase is None:
-            return None
+    def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall:
         plan, inputs = self._dispatch.plan_of(func), specs_in((args, kwargs))
         judgement = plan.judges.judge(Call(func, args, kwargs, inputs, outputs))
         call = FallbackCall(plan.name, judgement, self._attribution.current())
-        self._recorder.call(call.operator, judgement, call.origin, inputs, outputs)
+        if self._recorder.phase is not None:
+            self._recorder.call(call.operator, judgement, call.origin, inputs, outputs)
         return call
 
     @contextmanager
