@@ -36,6 +36,7 @@ from mpsprobe_coverage.scanner.findings import (
     data_dependence,
     findings,
     first_refused_tensor,
+    gradients,
     not_judged,
     site,
     summarise,
@@ -53,6 +54,7 @@ class Trace:
     table: KernelTable
     recorder: Recorder
     failure: RunFailure | None
+    without_gradient: str = ""
 
 
 class CoverageScanner:
@@ -116,11 +118,11 @@ class CoverageScanner:
 def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
     """Run one step of ``run`` on the virtual device of one release."""
     device = VirtualDevice(_chain(table, options), keep_weights=options.weights, outcomes=outcomes)
-    failure = None
+    failure, without_gradient = None, ""
     with device:
         device.move(run.model)
         try:
-            run_step(run, options, device)
+            without_gradient = run_step(run, options, device)
         except (MpsprobeError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
@@ -128,7 +130,17 @@ def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outc
         finally:
             for parameter in run.model.parameters():
                 parameter.grad = None
-    return Trace(table, device.recorder, failure)
+    return Trace(table, device.recorder, failure, without_gradient)
+
+
+def _with_notes(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
+    """With what is to be said of gradients; where that differs, of the newest release that has something to say."""
+    said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.without_gradient)) for trace in traces]
+    alike = all(notes == said[0][1] for _, notes in said)
+    release, notes = next(((release, notes) for release, notes in reversed(said) if notes), ("", []))
+    return info.model_copy(
+        update={"notes": [*info.notes, *(note if alike else f"torch {release}: {note}" for note in notes)]}
+    )
 
 
 def _chain(table: KernelTable, options: RunOptions) -> Chain:
@@ -169,7 +181,7 @@ def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace
     advised = advisory_matches(recorder, table, options.macos)
     return CoverageReport(
         method="predicted",
-        workload=info,
+        workload=_with_notes(info, [trace]),
         target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
         summary=summarise(operators, _parameters_bytes(run), since, len(advised)),
@@ -206,7 +218,7 @@ def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list
     native = {cell.target.torch: not cell.findings and cell.failure is None for cell in cells}
     return MatrixReport(
         method="predicted",
-        workload=info,
+        workload=_with_notes(info, traces),
         environment=collect_environment(),
         native_since=since_without_gap([*native], native.__getitem__),
         releases=cells,
