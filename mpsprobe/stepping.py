@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
+NO_GRADIENT = "{count} of {of} parameters got no gradient; that is usual for those that the loss does not use: {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
 
@@ -31,6 +32,8 @@ class TorchStep:
     Args:
         adamw: makes the optimizer where ``run`` says none; ``make_adamw`` unless given.
         foreach: as ``clip_grad_norm_`` takes it; ``None`` lets torch choose.
+
+    ``without_gradient`` says after the first update what ``without_gradient`` of this module does.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class TorchStep:
         self.parameters = [p for p in run.model.parameters() if p.requires_grad]
         self.optimizer: Any = None
         self.scaler: Any = None
+        self.without_gradient: str | None = None
         if options.phase == "training":
             self.optimizer = (run.optimizer or adamw or make_adamw)(run.model)
             if options.autocast == "float16":
@@ -81,6 +85,8 @@ class TorchStep:
 
     def update(self) -> None:
         """Unscale, clip, update the parameters, forget the gradients."""
+        if self.without_gradient is None:  # once, in the first step
+            self.without_gradient = without_gradient(self.run.model)
         if self.scaler is not None:
             self.unscale()
         if self.options.clip_norm > 0:
@@ -150,6 +156,14 @@ def parameter_groups(model: Any) -> list[dict[str, Any]]:
     decayed = [p for n, p in model.named_parameters() if p.requires_grad and n not in apart]
     others = [p for n, p in model.named_parameters() if p.requires_grad and n in apart]
     return [group for group in ({"params": decayed}, {"params": others, "weight_decay": 0.0}) if group["params"]]
+
+
+def without_gradient(model: Any) -> str:
+    """After a backward pass: which parameters that require a gradient got none; empty where all got one."""
+    wanting = [(name.removeprefix("_orig_mod."), p) for name, p in model.named_parameters() if p.requires_grad]
+    names = [name for name, parameter in wanting if parameter.grad is None]
+    first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return NO_GRADIENT.format(count=len(names), of=len(wanting), names=first) if names else ""
 
 
 def optimizer_name(optimizer: Any) -> str:

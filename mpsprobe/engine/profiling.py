@@ -105,7 +105,8 @@ def _common(infos: list[WorkloadInfo]) -> list[WorkloadInfo]:
     for info in infos:
         before = found.setdefault((info.name, info.phase), info)
         differing = [name for name in ("batch_size", "seq_len") if getattr(before, name) != getattr(info, name)]
-        found[info.name, info.phase] = before.model_copy(update=dict.fromkeys(differing))
+        notes = {"notes": list(dict.fromkeys([*before.notes, *info.notes]))}
+        found[info.name, info.phase] = before.model_copy(update=dict.fromkeys(differing) | notes)
     return list(found.values())
 
 

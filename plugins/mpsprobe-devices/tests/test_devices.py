@@ -46,6 +46,22 @@ def test_the_cpu_is_there_and_counts_no_memory() -> None:
     assert described.type == "cpu" and described.name and int(described.capabilities["threads"]) >= 1
 
 
+class _Unused(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight
+
+
+def test_parameters_without_a_gradient_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = _Tiny()
+    monkeypatch.setattr(workload, "build", lambda _: TorchRun(_Unused(2, 2), (torch.ones(2, 2),)))
+    steps = CpuDevice().open(workload, RunOptions(phase="training"))
+    for _ in range(2):
+        steps.step()
+    (note,) = steps.info.notes
+    assert note.startswith("1 of 2 parameters got no gradient") and note.endswith(": bias")
+    steps.close()
+
+
 @pytest.mark.parametrize("phase", ["inference", "training"])
 def test_a_step_and_its_phases(phase: str) -> None:
     steps = CpuDevice().open(_Tiny(), RunOptions(phase=phase, grad_accum=2 if phase == "training" else 1))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_workloads import Made, calling, calls, finding, scan
+from made_workloads import Made, calling, calls, finding, scan, scan_many
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import TorchRun
@@ -49,6 +49,37 @@ def test_the_form_of_adamw(release: str, name: str, inside: set[str], outside: s
 def test_no_release_has_foreach_on_mps() -> None:
     for release in ("2.0.0", "2.4.1", "2.13.0"):
         assert not [name for name in calls(_training(release), "optimizer") if name.startswith("_foreach")]
+
+
+class _Unused(torch.nn.Module):
+    """Four parameters that the loss does not use beside two that it does, and one that wants no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.pooler, self.head = (torch.nn.Linear(2, 2) for _ in range(3))
+        self.frozen = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.pooler(x)
+        return self.used(x) * self.frozen
+
+
+def test_parameters_without_a_gradient_are_named() -> None:
+    workload = Made(lambda: TorchRun(_Unused(), (torch.ones(1, 2),), loss=lambda y: y.sum(), notes=["of the workload"]))
+    of_the_workload, note = _training("2.13.0", workload).workload.notes
+    assert of_the_workload == "of the workload"
+    assert note.startswith("4 of 6 parameters got no gradient")
+    assert note.endswith("pooler.weight, pooler.bias, head.weight, …")
+    assert _training("2.13.0").workload.notes == []
+    assert scan(workload, "2.13.0").workload.notes == ["of the workload"]  # inference
+
+
+def test_releases_that_differ_in_gradients_are_named() -> None:
+    workload = calling(lambda y: torch.linalg.lu_factor(y[:, :2])[0], loss=lambda lu: lu.sum())
+    without, ends = scan_many(workload, ["2.9.1", "2.13.0"], phase="training").workload.notes
+    assert without.startswith("torch 2.9.1: 2 of 2 parameters got no gradient")
+    assert ends.startswith("torch 2.9.1: no gradient passes aten::linalg_lu_factor (")
+    assert scan(workload, "2.9.1", phase="training").workload.notes[1] == ends.removeprefix("torch 2.9.1: ")
 
 
 def test_gradients_are_accumulated() -> None:

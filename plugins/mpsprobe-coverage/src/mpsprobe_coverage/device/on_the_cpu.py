@@ -21,12 +21,13 @@ import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.calls.call import Call
-from mpsprobe_coverage.calls.keys import has_kernel, overload_named
+from mpsprobe_coverage.calls.keys import overload_named
 from mpsprobe_coverage.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, undispatched, virtual_tensor
+from mpsprobe_coverage.device.underived import is_composite
 from mpsprobe_coverage.device.upcast import lacks_code
 from mpsprobe_coverage.judging.judgement import Judgement
 
@@ -68,8 +69,7 @@ class OnTheCPU:
     def kernels(self) -> dict[str, Callable[..., Any]]:
         """Operator → what stands above autograd for it: the composite ones that are registered fallbacks."""
         names = (name for name in self._dispatch.table.fallback if name.startswith("aten::"))
-        composite = (n for n in names if has_kernel(n, _IMPLICIT.name) and not has_kernel(n, "Autograd"))
-        return {name: partial(self._run, overload_named(name)) for name in composite}
+        return {name: partial(self._run, overload_named(name)) for name in names if is_composite(name)}
 
     def _run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors_in((args, kwargs))):
@@ -82,11 +82,10 @@ class OnTheCPU:
             self._record(func, args, kwargs, ())
             raise
         call = self._record(func, args, kwargs, specs_in(result))
-        if call is not None:
-            for number, copy in enumerate((*tensors_in(result), *tensors_in(there))):
-                if copy.grad_fn is not None:
-                    node: Any = copy.grad_fn
-                    node.metadata[_CALL] = call, number
+        for number, copy in enumerate((*tensors_in(result), *tensors_in(there))):
+            if copy.grad_fn is not None:
+                node: Any = copy.grad_fn
+                node.metadata[_CALL] = call, number
         return result
 
     def _there(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -101,13 +100,12 @@ class OnTheCPU:
         with self._copies():
             return mapped(_from_cpu, made)
 
-    def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall | None:
-        if self._recorder.phase is None:
-            return None
+    def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall:
         plan, inputs = self._dispatch.plan_of(func), specs_in((args, kwargs))
         judgement = plan.judges.judge(Call(func, args, kwargs, inputs, outputs))
         call = FallbackCall(plan.name, judgement, self._attribution.current())
-        self._recorder.call(call.operator, judgement, call.origin, inputs, outputs)
+        if self._recorder.phase is not None:
+            self._recorder.call(call.operator, judgement, call.origin, inputs, outputs)
         return call
 
     @contextmanager

@@ -51,10 +51,14 @@ class Advised:
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing."""
+    """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
+
+    ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
+    """
 
     phase: str | None = None
     last_phase: str | None = None
+    gradients_end: dict[str, Origin] = field(default_factory=dict)
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)

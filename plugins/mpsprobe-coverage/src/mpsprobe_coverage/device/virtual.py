@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
+from mpsprobe_coverage.device import underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -100,7 +101,9 @@ class VirtualDevice:
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.
             exits.enter_context(torch.random.fork_rng(devices=[]))
-            above = self._interception.on_the_cpu.kernels() | autograd_routes(self._routes, self._interception)
+            above = underived.kernels(self.table, self.recorder, self.attribution)
+            above |= self._interception.on_the_cpu.kernels()
+            above |= autograd_routes(self._routes, self._interception)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))

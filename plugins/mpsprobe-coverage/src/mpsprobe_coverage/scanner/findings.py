@@ -21,6 +21,7 @@ from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advice import advise
 
 SHAPES_SHOWN = 8
+NO_DERIVATIVE = "no gradient passes {operator}{where}: torch {release} has a kernel for it, and no derivative"
 
 
 @dataclass
@@ -130,6 +131,16 @@ def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
                 call_site=_site(record.origin),
             )
     return None
+
+
+def gradients(recorder: Recorder, table: KernelTable, without: str) -> list[str]:
+    """What to say of gradients: which parameters are ``without``, and which operators pass none on."""
+    notes = [without] if without else []
+    for operator, origin in recorder.gradients_end.items():
+        line = _site(origin)
+        where = "" if line is None else f" ({line})"
+        notes.append(NO_DERIVATIVE.format(operator=operator, where=where, release=table.release))
+    return notes
 
 
 def site(file: str, line: int) -> str:

@@ -37,6 +37,7 @@ from mpsprobe_coverage.scanner.findings import (
     data_dependence,
     findings,
     first_refused_tensor,
+    gradients,
     not_judged,
     site,
     summarise,
@@ -63,6 +64,7 @@ class Trace:
     failure: RunFailure | None
     parameters: int
     parameters_bytes: int
+    without_gradient: str = ""
 
 
 class CoverageScanner:
@@ -146,11 +148,11 @@ def _trace(
 ) -> Trace:
     chain = _chain(table, options)
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
-    failure = None
+    failure, without_gradient = None, ""
     with uninitialised_afterwards(run.model), device:
         device.move(run.model)
         try:
-            run_step(run, options, device)
+            without_gradient = run_step(run, options, device)
         except (MpsprobeError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
@@ -159,7 +161,18 @@ def _trace(
             for parameter in run.model.parameters():
                 parameter.grad = None
         sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
-    return Trace(table, device.recorder, failure, sum(n for n, _ in sizes), sum(n * size for n, size in sizes))
+    parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
+    return Trace(table, device.recorder, failure, parameters, size, without_gradient)
+
+
+def _with_notes(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
+    """With what is to be said of gradients; where that differs, of the newest release that has something to say."""
+    said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.without_gradient)) for trace in traces]
+    alike = all(notes == said[0][1] for _, notes in said)
+    release, notes = next(((release, notes) for release, notes in reversed(said) if notes), ("", []))
+    return info.model_copy(
+        update={"notes": [*info.notes, *(note if alike else f"torch {release}: {note}" for note in notes)]}
+    )
 
 
 def _chain(table: KernelTable, options: RunOptions) -> Chain:
@@ -203,7 +216,7 @@ def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | 
     advised = advisory_matches(recorder, table, options.macos)
     return CoverageReport(
         method="predicted",
-        workload=info,
+        workload=_with_notes(info, [trace]),
         target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
         summary=summarise(operators, trace.parameters_bytes, since, len(advised)),
@@ -240,7 +253,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
     native = {cell.target.torch: not cell.findings and cell.failure is None for cell in cells}
     return MatrixReport(
         method="predicted",
-        workload=info,
+        workload=_with_notes(info, traces),
         environment=collect_environment(),
         native_since=since_without_gap([*native], native.__getitem__),
         releases=cells,

@@ -23,8 +23,10 @@ from mpsprobe_coverage.kernels.table import KernelTable
 FUSED_BY_DEFAULT_SINCE = "2.8"
 
 
-def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> None:
+def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
     """Run ``run`` once on ``device``, which is open and holds the model, recording by phase.
+
+    Returns what there is to say of parameters that got no gradient.
 
     Raises:
         Exception: whatever the model raises; what was recorded before stays recorded.
@@ -37,7 +39,9 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> None:
             raise UsageError(f"the kernel table of {label} has no operator under {key}", "Leave --autocast out.")
         raise RuntimeError(f"torch {table.release} has no autocast on {label}: it came with {since}")
     moved = replace(run, args=device.move(run.args), kwargs=device.move(dict(run.kwargs)))
-    ReleaseStep(moved, options, table).take(device.recording)
+    step = ReleaseStep(moved, options, table)
+    step.take(device.recording)
+    return step.without_gradient or ""
 
 
 class ReleaseStep(TorchStep):

@@ -1,0 +1,47 @@
+"""What autograd makes of PyTorch's CPU fallback: the virtual device against a small real backend in C++.
+
+Collected where there is a C++ compiler and ninja (``conftest.py``). Building the backend takes about 8 seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fallback_programs import PROGRAMS, Trace, trace
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.mps import load_table
+
+ON_BACKEND = Path(__file__).with_name("fallback_on_backend.py")
+
+
+@pytest.fixture(scope="module")
+def on_backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+    """The traces of the programs on the backend."""
+    folder = tmp_path_factory.mktemp("backend")
+    process = subprocess.run(
+        [sys.executable, str(ON_BACKEND), str(folder)], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr[-4000:]
+    traces: dict[str, Trace] = json.loads((folder / "traces.json").read_text())
+    return traces
+
+
+def test_the_same_graph_and_the_same_calls_on_the_same_device(on_backend: dict[str, Trace]) -> None:
+    for name, (release, shape, program) in PROGRAMS.items():
+        with VirtualDevice(load_table(release)) as device:
+            here = trace(program, device.move(torch.nn.Parameter(torch.rand(shape))))
+        assert here == on_backend[name], name
+
+
+def test_the_derivative_of_a_composite_operator_is_on_the_cpu(on_backend: dict[str, Trace]) -> None:
+    values = on_backend["singular values"]
+    assert values["graph"].count("ToCopyBackward0") == 2 and "LinalgSvdBackward0" in values["graph"]
+    assert "aten.mm.default cpu" in values["backward"]
+    # ``im2col`` has a derivative of its own, which autograd has recorded before the fallback copies anything.
+    assert not any("cpu" in call for call in on_backend["unfolded"]["backward"])
