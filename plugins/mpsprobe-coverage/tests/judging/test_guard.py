@@ -39,6 +39,10 @@ def _linear(dtype: torch.dtype) -> Any:
     return functional.linear(_square(dtype), _square(dtype))
 
 
+def _solve(dtype: torch.dtype) -> Any:
+    return torch.linalg.solve(_square(dtype), _square(dtype))
+
+
 def _gcd(dtype: torch.dtype) -> Any:
     return torch.gcd(_square(dtype), _square(dtype))
 
@@ -61,6 +65,7 @@ def _add(places: list[int]) -> Operation:
 
 PUT = "aten::_index_put_impl_"
 ATOMIC = "scalar_type == ScalarType::Bool to be true"
+CHOLESKY, SINGLE = "aten::linalg_cholesky_ex", "MPS supports float32 and complex64"
 LINEAR = "MPS device does not support linear for non-float inputs"
 
 
@@ -123,9 +128,21 @@ LINEAR = "MPS device does not support linear for non-float inputs"
         ),
         ("2.7.1", lambda d: _square(d).sigmoid(), torch.int64, "aten::sigmoid", "sigmoid op with int64", "2.8.0"),
         ("1.13.1", lambda d: -_square(d), torch.int64, "aten::neg", "input type 'int64' in MPS backend", "2.0.0"),
-        ("2.0.1", _put(accumulate=True), torch.int16, PUT, ATOMIC, "2.8.0"),
+        ("2.0.1", _put(accumulate=True), torch.int16, PUT, ATOMIC, "2.9.0"),
         ("2.7.1", _put(accumulate=True), torch.float16, PUT, ATOMIC, "2.8.0"),
         ("2.8.0", _add([0, 1]), torch.int64, "aten::index_add", "Expected non int64 dtype for source", "2.9.0"),
+        ("2.15.0", _solve, torch.float16, "aten::_linalg_solve_ex", f"lu_factor(): {SINGLE} inputs", None),
+        ("2.15.0", lambda d: torch.linalg.qr(_square(d)), torch.bfloat16, "aten::linalg_qr", "geqrf: MPS", None),
+        ("2.14.0", lambda d: torch.linalg.cholesky(_square(d)), torch.float16, CHOLESKY, SINGLE, None),
+        ("2.11.0", lambda d: _square(d).repeat(2, 1), torch.complex64, "aten::repeat", "repeat()", "2.12.0"),
+        (
+            "2.11.0",
+            lambda d: torch.linalg.vector_norm(_square(d)),
+            torch.complex64,
+            "aten::linalg_vector_norm",
+            "norm ops",
+            "2.12.0",
+        ),
     ],
 )
 def test_a_guarded_call_is_unsupported_and_says_so(
@@ -157,6 +174,7 @@ def test_a_guarded_call_is_unsupported_and_says_so(
         ("2.8.0", _put(accumulate=True), torch.float16, PUT),
         ("2.8.0", _add([0, 1]), torch.int32, "aten::index_add"),
         ("2.8.0", _add([]), torch.int64, "aten::index_add"),  # nothing is checked where nothing is added
+        ("2.15.0", _solve, torch.complex64, "aten::_linalg_solve_ex"),
     ],
 )
 def test_what_the_guard_lets_through_stays_native(
@@ -200,6 +218,23 @@ def test_arguments_count_as_well_as_dtypes() -> None:
     many = torch.ones(40)
     assert "k<=16" in str(_refusing("1.13.1", lambda: many.to("mps").topk(17), "aten::topk"))
     assert _refusing("1.13.1", lambda: many.to("mps").topk(16), "aten::topk") is None
+
+
+def test_shapes_and_pairs_of_dtypes_count() -> None:
+    five = torch.ones(2, 2, 2, 2, 2)
+    assert "ndims() - axis > 4" in str(_refusing("2.12.1", lambda: five.to("mps").topk(1, dim=0), "aten::topk"))
+    assert _refusing("2.12.1", lambda: five.to("mps").topk(1, dim=1), "aten::topk") is None
+    assert _refusing("2.13.0", lambda: five.to("mps").topk(1, dim=0), "aten::topk") is None
+
+    def isin(release: str, dtype: torch.dtype) -> str | None:
+        numbers = torch.ones(4)
+        return _refusing(
+            release, lambda: torch.isin(numbers.to("mps"), numbers.to(dtype).to("mps")), "aten::isin.Tensor_Tensor"
+        )
+
+    assert "test_elements.dtype()" in str(isin("2.4.1", torch.int64))
+    assert isin("2.4.1", torch.float32) is None
+    assert isin("2.8.0", torch.int64) is None
 
 
 def test_every_guard_stands_for_a_message_of_some_release() -> None:

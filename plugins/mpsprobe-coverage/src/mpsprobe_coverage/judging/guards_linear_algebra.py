@@ -20,13 +20,20 @@ from mpsprobe_coverage.judging.guards import (
 )
 
 _NOT_FLOAT32 = other_than(frozenset({torch.float32}))
+_NOT_SINGLE = other_than(frozenset({torch.float32, torch.complex64}))
 _NOT_FOR_MATRIX_EXP = other_than(FLOATING, frozenset({torch.complex64}))
 _NOT_FLOATING_OR_COMPLEX = INTEGRAL | BOOL
 _WITH_LU_FACTOR = ("linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet")
+_WITH_SOLVE_TRIANGULAR = ("triangular_solve", "_cholesky_solve_helper")
 
 
 def _names_a_driver(call: Call) -> bool:
     return call.argument("driver") is not None
+
+
+def _does_not_fit_tiles(call: Call) -> bool:
+    weight = call.spec("mat2")
+    return weight is not None and any(size % 32 for size in weight.shape)
 
 
 GUARDS: tuple[Guard, ...] = (
@@ -56,6 +63,10 @@ GUARDS: tuple[Guard, ...] = (
     # linalg_lu, _linalg_det and _linalg_slogdet (native/BatchLinearAlgebra.cpp) begin with a call of it.
     Guard("lu_factor_complex", _WITH_LU_FACTOR, Argument("A", COMPLEX)),
     Guard("lu_factor_pivot", ("linalg_lu_factor_ex", "linalg_lu"), Value("pivot", False)),
+    # from 2.15 on this, svd_kernel_mps, cholesky_stub_impl, mps_lu_solve_kernel and linalg_solve_triangular_mps_impl
+    # ask for float32 or complex64; linalg_solve_out_mps_impl begins with the first
+    Guard("lu_factor_dtype", (*_WITH_LU_FACTOR, "_linalg_solve_ex"), Argument("A", _NOT_SINGLE)),
+    Guard("lu_solve_dtype", ("linalg_lu_solve",), Argument("LU", _NOT_SINGLE)),
     # linalg_solve_out_mps_impl raises in the name of lu_factor
     Guard("solve_float32_only", ("_linalg_solve_ex",), Argument("A", _NOT_FLOAT32)),
     # torch/_refs/linalg/__init__.py, which is the kernel of 2.12 and 2.13, is made of solve_triangular
@@ -63,14 +74,27 @@ GUARDS: tuple[Guard, ...] = (
     Guard("lu_solve_float32_only", ("linalg_lu_solve",), Argument("LU", _NOT_FLOAT32)),
     Guard("inverse_complex", ("linalg_inv_ex",), Argument("A", COMPLEX)),
     # linalg_solve_triangular_mps_impl serves triangular_solve as well
+    # and, from 2.13 on, _cholesky_solve_helper
     Guard("solve_triangular_float32_only", ("linalg_solve_triangular",), Argument("self", _NOT_FLOAT32)),
-    Guard("solve_triangular_float32_only", ("triangular_solve",), Argument("A", _NOT_FLOAT32)),
+    Guard("solve_triangular_float32_only", _WITH_SOLVE_TRIANGULAR, Argument("A", _NOT_FLOAT32)),
+    Guard("solve_triangular_dtype", ("linalg_solve_triangular",), Argument("self", _NOT_SINGLE)),
+    Guard("solve_triangular_dtype", _WITH_SOLVE_TRIANGULAR, Argument("A", _NOT_SINGLE)),
+    Guard("solve_triangular_complex", ("linalg_solve_triangular",), Argument("self", COMPLEX)),
+    Guard("solve_triangular_complex", _WITH_SOLVE_TRIANGULAR, Argument("A", COMPLEX)),
+    # linalg_cholesky_mps_impl of 2.7, from 2.14 on cholesky_stub_impl
+    Guard("cholesky_float32_only", ("cholesky", "linalg_cholesky_ex"), Argument("self", _NOT_FLOAT32)),
+    Guard("cholesky_dtype", ("linalg_cholesky_ex",), Argument("self", _NOT_SINGLE)),
     Guard("cholesky_inverse_float32_only", ("cholesky_inverse",), Argument("self", _NOT_FLOAT32)),
     Guard("qr_float32_only", ("linalg_qr",), Argument("A", _NOT_FLOAT32)),
     Guard("geqrf_float32_only", ("geqrf",), Argument("self", _NOT_FLOAT32)),
+    # native/BatchLinearAlgebra.cpp, linalg_qr_out, which is the kernel from 2.14 on, calls geqrf_stub
+    Guard("geqrf_float32_only", ("linalg_qr",), Argument("A", _NOT_FLOAT32)),
     # CrossKernel.mm, cross_mps_impl; FunctionOfAMatrixUtils.mm, _compute_linear_combination_mps_kernel
     Guard("cross_bool", ("linalg_cross",), Result(BOOL)),
     Guard("matrix_exp_dtype", ("_compute_linear_combination",), Argument("input", _NOT_FOR_MATRIX_EXP)),
     # svd_kernel_mps
     Guard("svd_driver", ("_linalg_svd",), Shape(_names_a_driver)),
+    Guard("svd_dtype", ("_linalg_svd",), Argument("A", _NOT_SINGLE)),
+    # Quantized.mm, _weight_int8pack_mm_mps
+    Guard("int8_product_32", ("_weight_int8pack_mm",), Shape(_does_not_fit_tiles)),
 )

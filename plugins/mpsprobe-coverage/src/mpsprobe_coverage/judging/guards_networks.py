@@ -23,6 +23,8 @@ from mpsprobe_coverage.judging.guards import (
 
 _NOT_FOR_FUSED = other_than(frozenset({torch.float16, torch.bfloat16, torch.float32}))
 _BORDER, _BICUBIC = 1, 2  # GridSamplerInterpolation and GridSamplerPadding of native/GridSamplerUtils.h
+_NEAREST = 1
+_BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
 _UPSAMPLES = ("upsample_nearest1d", "upsample_nearest2d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d")
 _UPSAMPLES_BACKWARD = (
     *(f"{name}_backward" for name in _UPSAMPLES),
@@ -50,6 +52,9 @@ GUARDS: tuple[Guard, ...] = (
     Guard("softmax_half_to_float_refused", ("_softmax",), Value("half_to_float", True)),
     # Activation.mm: softplus_out_mps, mish_out_mps, mish_backward_mps; ActivationKernel.mm: relu_mps
     Guard("softplus_int64", ("softplus",), Argument("self", LONG), before="2.15"),
+    Guard("softplus_not_floating", ("softplus",), Argument("self", other_than(FLOATING))),
+    Guard("softplus_backward_not_floating", ("softplus_backward",), Argument("self", other_than(FLOATING))),
+    Guard("gelu_not_floating", ("gelu",), Argument("self", other_than(FLOATING))),
     Guard("mish_complex", ("mish", "mish_backward"), Argument("self", COMPLEX)),
     Guard("relu_complex", ("relu",), Argument("self", COMPLEX)),
     # LossOps.mm: huber_loss_out_mps, smooth_l1_loss_out_mps, mse_loss_out_mps, nllnd_loss_forward_impl; the last
@@ -58,17 +63,11 @@ GUARDS: tuple[Guard, ...] = (
     Guard("mse_loss_not_floating", ("mse_loss",), Result(other_than(FLOATING))),
     Guard("huber_loss_complex", ("huber_loss",), Argument("self", COMPLEX)),
     Guard("nll_loss_complex", ("nll_loss_forward", "nll_loss2d_forward"), Argument("self", COMPLEX)),
+    Guard("nll_loss_not_floating", ("nll_loss_forward", "nll_loss2d_forward"), Argument("self", other_than(FLOATING))),
     # Normalization.mm: batch_norm_mps_out, layer_norm_mps
-    Guard(
-        "batch_norm_int64",
-        ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"),
-        Argument("input", LONG),
-    ),
-    Guard(
-        "batch_norm_complex",
-        ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"),
-        Argument("input", COMPLEX),
-    ),
+    Guard("batch_norm_int64", _BATCH_NORMS, Argument("input", LONG)),
+    Guard("batch_norm_complex", _BATCH_NORMS, Argument("input", COMPLEX)),
+    Guard("batch_norm_not_floating", _BATCH_NORMS, Argument("input", other_than(FLOATING))),
     Guard("layer_norm_int64", ("native_layer_norm",), Argument("input", LONG)),
     # Pooling.mm: max_pool2d_with_indices_out_mps and its backward (adaptive pooling calls them: AdaptivePooling.mm)
     Guard(
@@ -93,6 +92,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("grid_sampler_backward_complex", ("grid_sampler_2d_backward",), Argument("input", COMPLEX)),
     Guard("grid_sampler_border", ("grid_sampler_2d",), Value("padding_mode", _BORDER)),
     Guard("grid_sampler_bicubic", ("grid_sampler_2d",), Value("interpolation_mode", _BICUBIC)),
+    Guard("grid_sampler_3d_nearest", ("grid_sampler_3d",), Value("interpolation_mode", _NEAREST)),
     # Attention.mm, _scaled_dot_product_attention_math_mps
     Guard("attention_dtype", ("_scaled_dot_product_attention_math_for_mps",), Argument("query", other_than(FLOATING))),
     Guard("attention_dropout", ("_scaled_dot_product_attention_math_for_mps",), Shape(_drops)),
