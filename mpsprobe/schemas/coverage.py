@@ -25,10 +25,10 @@ SEVERITY: dict[Verdict, int] = {
 """How bad each verdict is, for every place that sorts, counts or compares them, the best first; 0: nothing is to do."""
 Method = Literal["predicted", "observed"]
 """``predicted``: traced on the virtual device. ``observed``: run on the device itself."""
-Source = Literal["registration", "branch", "dtype", "device", "message", "metal", "stub", "list"]
+Source = Literal["registration", "branch", "dtype", "device", "message", "metal", "stub", "list", "issue"]
 """What a verdict rests on: what the release registers; C++ that goes to MPS without a registration; a dtype that MPS
 does not have; a tensor that is on the CPU; a guard's message in the binary; the names of the Metal kernels in it; a
-DispatchStub that is never set; the lists of PyTorch's own tests."""
+DispatchStub that is never set; the lists of PyTorch's own tests; threads in which users report it."""
 
 
 class TableProvenance(Record):

@@ -48,6 +48,7 @@ SOURCES = {
     "metal": "Metal kernels in the binary",
     "stub": "DispatchStub in the binary",
     "list": "PyTorch's own expectations",
+    "issue": "issues of PyTorch",
 }
 NOT_JUDGED = "Not judged: whether these are native is not known"
 DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"

@@ -136,10 +136,10 @@ class Interception(TorchDispatchMode):
                         made = self.on_the_cpu.leaving(args[0], kwargs)
                         if made is not None:
                             return made
-                elif not virtual:
-                    return self._elsewhere(func, args, kwargs)
-                else:
+                elif virtual or _has_meta(args, kwargs):
                     return self._leave(plan, args, kwargs)
+                else:
+                    return self._elsewhere(func, args, kwargs)
             elif not virtual:
                 return self._elsewhere(func, args, kwargs)
         elif not virtual:

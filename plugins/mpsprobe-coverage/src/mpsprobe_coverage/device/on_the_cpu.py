@@ -24,9 +24,10 @@ from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.keys import overload_named
 from mpsprobe_coverage.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.attribution import Attribution, Origin
+from mpsprobe_coverage.device.data_dependent import known_values_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import mapped, undispatched, virtual_tensor
 from mpsprobe_coverage.device.underived import is_composite
 from mpsprobe_coverage.device.upcast import lacks_code
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -116,7 +117,7 @@ class OnTheCPU:
         finally:
             self._copying = False
 
-    def arriving(self, tensor: VirtualTensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
+    def arriving(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
         """What ``_to_copy`` to the CPU makes of ``tensor``, if it is for a fallback or its derivative; else None."""
         if not self._copying:
             node = _current_node() if self._used else None
@@ -124,7 +125,7 @@ class OnTheCPU:
             if node is None or node.name() != "ToCopyBackward0":
                 return None
             self._crossed(node, spec_of(tensor), to_cpu=True)
-        known = known_values(tensor)
+        known = known_values_of(tensor)
         if known is None and not (tensor.is_floating_point() or tensor.is_complex()):
             known = self._dispatch.known_or_assumed(tensor, "aten::_to_copy", "ones", fill=1)
         if known is not None:

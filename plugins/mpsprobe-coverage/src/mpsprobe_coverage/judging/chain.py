@@ -9,6 +9,7 @@
 - ``metal``: a dtype that the Metal library has no kernel for;
 - ``stub``: a DispatchStub that nothing sets;
 - ``lists``: what PyTorch's own tests expect to fail;
+- ``ranks``: shapes with which the kernel fails inside Apple's frameworks, as users report;
 - ``macos``: what a release refuses on an older macOS, where one was named;
 - ``left_to_cpu``: what the kernel itself leaves to the CPU;
 - ``fallback``: what the fallback to the CPU cannot do;
@@ -39,6 +40,7 @@ from mpsprobe_coverage.judging import (
     lists,
     macos,
     metal,
+    ranks,
     registration,
     route,
     size,
@@ -61,7 +63,7 @@ class Judges:
         operator: as the release calls it.
         registered: what the last judge says.
         rules: of the others, in the order in which they are asked.
-        later: what the first release with a kernel leaves to the CPU; for an operator without one.
+        later: what the first release with a kernel does not compute on the GPU; for an operator without one.
     """
 
     operator: str
@@ -93,7 +95,8 @@ def _later(operator: str, registered: Judgement, table: KernelTable) -> tuple[Ru
     since = registered.accepted_since
     if registered.verdict not in ("missing", "fallback") or since is None or table.backend.key not in _ABOUT_KERNELS:
         return ()
-    return left_to_cpu.rules_of(operator, table.family.load(since))
+    first = table.family.load(since)
+    return (*ranks.rules_of(operator, first, None), *left_to_cpu.rules_of(operator, first))
 
 
 class Chain:
@@ -161,6 +164,7 @@ class Chain:
             rules += lists.uncontradicted(operator, mechanism, self.table, self._lists)
             rules += lists.rules_of(operator, self.table, self._lists)
         if judges is not None and registration.is_native(operator, table):
+            rules += ranks.rules_of(operator, self.table, self._macos)
             rules += macos.rules_of(operator, self.table, self._macos)
             rules += left_to_cpu.rules_of(operator, self.table)
         return tuple(rules)

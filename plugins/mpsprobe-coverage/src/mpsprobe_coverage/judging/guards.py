@@ -140,12 +140,15 @@ class Message:
         if not self.guard.refuses(call):
             return None
         (message, *_) = MARKER_STRINGS[self.guard.marker]
-        since = since_without_gap(torch_releases(), lambda release: self._accepts(call, release))
+        since = since_without_gap(
+            torch_releases(), lambda release: takes(self.area, self.operator, call, load_table(release))
+        )
         return refused(message.strip(" ,"), since, evidence=message)
 
-    def _accepts(self, call: Call, release: str) -> bool:
-        """Whether no guard of the area refuses the call there, with whatever message."""
-        return not any(guard.refuses(call) for guard in _active(self.area, self.operator, load_table(release)))
+
+def takes(area: tuple[Guard, ...], operator: str, call: Call, table: KernelTable) -> bool:
+    """Whether no guard of the area refuses the call in the release of ``table``, with whatever message."""
+    return not any(guard.refuses(call) for guard in _active(area, operator, table))
 
 
 def messages(area: tuple[Guard, ...], operator: str, table: KernelTable, judge: str) -> tuple[Rule, ...]:

@@ -80,6 +80,12 @@ class Elements:
         return source is not None and source.numel >= self.limit
 
 
+def _is_far_from_the_last(call: Call) -> bool:
+    source = call.inputs[0]
+    dimensions = len(source.shape)
+    return dimensions > 4 and source.numel > 0 and dimensions - call.argument("dim") % dimensions > 4
+
+
 _AVG = ("_adaptive_avg_pool2d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward")
 _MAX = ("adaptive_max_pool2d", "adaptive_max_pool2d_backward")
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
@@ -101,6 +107,9 @@ GUARDS: tuple[Guard, ...] = (
     Guard("matmul_2_to_32_refused", ("bmm",), Shape(_has_large_product)),
     # EmptyTensor.cpp, empty_mps
     Guard("dimensions_16", ("empty.memory_format",), Shape(_has_many_dimensions)),
+    # Sort.mm: topk_out_mps, where k is not 0, and kthvalue_out_mps_impl
+    Guard("topk_rank", ("topk",), Shape(lambda call: call.argument("k") != 0 and _is_far_from_the_last(call))),
+    Guard("topk_rank", ("kthvalue",), Shape(_is_far_from_the_last)),
     # Indexing.mm: nonzero_impl_mps, masked_fill__mps
     Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
     Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),

@@ -188,6 +188,7 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     "cumsum_int64": ("MPS does not support cumsum op with int64 input",),
     "kthvalue_dtype": ("kthvalue_mps not implemented for",),
     "kthvalue_complex": ("kthvalue is not implemented for complex types",),
+    "topk_rank": ("On-going issue on MPSGraph topk when ndims() - axis > 4, see issue #154890",),
     "topk_16": ("Currently topk on mps works only for k<=16",),
     "unique_dtype": ("unique is not supported on MPS for dtype",),
     "bincount_bool": ("bincount is not supported for Bool",),

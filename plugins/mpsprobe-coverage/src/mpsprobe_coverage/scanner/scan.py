@@ -197,17 +197,19 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
 
 def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
     dtypes: dict[str, set[torch.dtype]] = {}
+    ranks: dict[str, int] = {}
     large = False
     for record in trace.recorder.calls():
         if record.judgement.verdict != "native":
             return None
         specs = (*record.inputs, *record.outputs)
         dtypes.setdefault(record.operator, set()).update(spec.dtype for spec in specs)
+        ranks[record.operator] = max([ranks.get(record.operator, 0), *(len(spec.shape) for spec in specs)])
         large = large or any(spec.numel >= 1 << 31 for spec in specs)
     if trace.failure is not None:
         return None
     met = {operator: frozenset(seen) for operator, seen in dtypes.items()}
-    return NativeRun(_chain(trace.table, options), met, bool(options.autocast), large)
+    return NativeRun(_chain(trace.table, options), met, bool(options.autocast), ranks, large)
 
 
 def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:

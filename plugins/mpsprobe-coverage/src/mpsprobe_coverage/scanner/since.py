@@ -9,7 +9,7 @@ once more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -28,12 +28,14 @@ class NativeRun:
         chain: the judges of its release.
         dtypes: operator → the dtypes of its tensors.
         autocast: whether it was under autocast.
+        ranks: operator → the most dimensions that one of its tensors has, 0 where it is not there.
         large: whether a tensor had 2**31 elements or more: which operators are called may depend on that.
     """
 
     chain: Chain
     dtypes: Mapping[str, frozenset[torch.dtype]]
     autocast: bool = False
+    ranks: Mapping[str, int] = field(default_factory=dict)
     large: bool = False
 
 
@@ -69,11 +71,18 @@ def applies_to(run: NativeRun, chain: Chain) -> bool:
         return False
     return all(
         is_native(operator, chain.tables.get(operator.partition("::")[0], chain.table))
-        and not _refuses_more(chain.rules_of(operator), run.chain.rules_of(operator), dtypes)
+        and not _refuses_more(
+            chain.rules_of(operator), run.chain.rules_of(operator), dtypes, run.ranks.get(operator, 0)
+        )
         for operator, dtypes in run.dtypes.items()
     )
 
 
-def _refuses_more(rules: Sequence[Rule], known: Sequence[Rule], dtypes: frozenset[torch.dtype]) -> bool:
-    """Whether one of ``rules`` is not among those of the run, and may concern its dtypes."""
-    return any(rule not in known and (rule.dtypes is None or not rule.dtypes.isdisjoint(dtypes)) for rule in rules)
+def _refuses_more(rules: Sequence[Rule], known: Sequence[Rule], dtypes: frozenset[torch.dtype], rank: int) -> bool:
+    """Whether one of ``rules`` is not among those of the run, and may concern its dtypes and ranks."""
+    return any(
+        rule not in known
+        and (rule.dtypes is None or not rule.dtypes.isdisjoint(dtypes))
+        and rank > getattr(rule, "above_rank", -1)
+        for rule in rules
+    )

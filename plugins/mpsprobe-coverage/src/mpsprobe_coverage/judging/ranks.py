@@ -1,0 +1,193 @@
+"""Shapes with which a kernel fails inside Apple's frameworks, mostly by ending the process: nothing can be caught.
+
+No message of the library says so, so each entry has the thread that reports it. From when to when it holds was read in
+the macOS libraries of 1.12.1 to 2.15.0: which functions call the method of MPSGraph that asserts (its selector), and
+from which release on the code has the condition that its fix brings. A fix that is not there in the code is no fix.
+
+Axes that MPSGraph cannot sort, scan or reduce along are counted from the last one; the first four of those are fine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.judging import size
+from mpsprobe_coverage.judging.guards import takes
+from mpsprobe_coverage.judging.judgement import Judgement, refused
+from mpsprobe_coverage.judging.left_to_cpu import SVD_ELEMENTS, THREADGROUP_MEMORY, matrices, staged_bytes
+from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
+from mpsprobe_coverage.kernels.table import KernelTable
+
+_RANK = 4
+_AXIS = "ends the process: {} asserts that the axis is one of the last four"
+_REDUCED = "ends the process: MPSGraph asserts that a reduced axis is one of the last four"
+_BUFFER = "ends the process: MPSNDArray asserts that its buffer is large enough, which is one of fewer elements"
+_RANGE = "raises IndexError: a negative dim counts from the fourth dimension"
+_VOLUME = "ends the process: MPSNDArray asserts that a matrix of five dimensions keeps its volume"
+_COMPILED = "raises: the Metal compiler does not take the kernel, for a barrier whose scope is no constant"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure:
+    """One known failure of some kernels. Compared by identity.
+
+    Attributes:
+        operators: names without overload, and without the underscore of an in-place operator.
+        why: why a call fails; None where it does not.
+        first, last: the releases from and to which it does.
+        source: the threads of pytorch/pytorch that report it, and what mends it.
+        macos: the first macOS where it was seen; one that is named and older is not judged.
+        above_rank: calls whose tensors all have so many dimensions or fewer do not fail.
+    """
+
+    operators: tuple[str, ...]
+    why: Callable[[Call], str | None]
+    first: str
+    last: str
+    source: str
+    macos: str = "13.0"
+    above_rank: int = _RANK
+
+    def holds(self, operator: str, table: KernelTable, macos: Version | None) -> bool:
+        """Whether some calls of ``operator`` fail so in the release of ``table``, on ``macos`` (None: a new one)."""
+        name = operator.removeprefix("aten::").partition(".")[0]
+        return (
+            name.removesuffix("_") in self.operators
+            and operator in table.native
+            and Version(self.first) <= Version(table.release) <= Version(self.last)
+            and (macos is None or macos >= Version(self.macos))
+        )
+
+
+def _has(call: Call, name: str) -> bool:
+    return any(argument.name == name for argument in call.func._schema.arguments)
+
+
+def _distant(call: Call) -> bool:
+    """Whether ``dim`` is none of the last four dimensions."""
+    shape, dim = call.inputs[0].shape, call.argument("dim")
+    return call.inputs[0].numel > 0 and len(shape) > _RANK and dim % len(shape) < len(shape) - _RANK
+
+
+def _along(kernel: str) -> Callable[[Call], str | None]:
+    def why(call: Call) -> str | None:
+        return _AXIS.format(kernel) if _has(call, "dim") and _distant(call) else None
+
+    return why
+
+
+def _sorted_in_2_12(call: Call) -> str | None:
+    """What has one element along the axis is copied."""
+    reason = _along("MPSNDArraySort")(call)
+    return reason if reason is not None and call.inputs[0].shape[call.argument("dim")] > 1 else None
+
+
+def _top(call: Call) -> str | None:
+    return _along("MPSNDArraySort")(call) if call.argument("k") else None
+
+
+def _any_or_all(call: Call) -> str | None:
+    spec = call.inputs[0]
+    fails = _distant(call) if _has(call, "dim") else spec.numel > 0 and len(spec.shape) > _RANK
+    return _REDUCED if fails else None
+
+
+def _squeezed(call: Call) -> str | None:
+    """``reduction_out_mps`` drops dimensions of one element from the fifth on, and takes negative dims as they are."""
+    shape = call.inputs[0].shape
+    given = call.argument("dim") if _has(call, "dim") else None
+    dims = [given] if isinstance(given, int) else list(given or ())
+    reduced = {dim % len(shape) for dim in dims} if len(shape) > _RANK else set()
+    if not reduced or max(reduced) >= _RANK or min(dims) >= 0 or math.prod(shape[_RANK:]) != 1 or 0 in shape:
+        return None
+    meant = {dim if dim >= 0 else _RANK + dim for dim in dims}
+    if min(meant) < 0:
+        return _RANGE
+    left, wanted = (math.prod(size for i, size in enumerate(shape) if i not in axes) for axes in (meant, reduced))
+    return _BUFFER if left > wanted else None
+
+
+def _linear(call: Call) -> str | None:
+    """The kernel flattens its input itself where there is a bias and the second size is up to 32."""
+    shape = call.inputs[0].shape
+    flattened = call.argument("bias") is not None and 1 <= shape[1] <= 32 if len(shape) > 1 else False
+    return _VOLUME if len(shape) > _RANK and shape[0] > 1 and not flattened else None
+
+
+def _svd(call: Call) -> str | None:
+    spec = matrices(call)
+    computed = spec is not None and spec.numel >= SVD_ELEMENTS and staged_bytes(spec) <= THREADGROUP_MEMORY
+    return _COMPILED if computed else None
+
+
+_SCANNED = "pytorch issues 154881, 184844, 187105; mended by PR 185609"
+_SORTED = "pytorch issues 184844, 187105; MPSGraph no longer sorts from 2.13.0 on"
+_ALL_MENDED = "mended by PR 130542"
+FAILURES: tuple[Failure, ...] = (
+    # UnaryOps.mm, cumulative_op_impl: cumulativeSumWithTensor, cumulativeProductWithTensor; metal from 2.13 on
+    Failure(("cumsum",), _along("MPSNDArrayScan"), "2.0.0", "2.12.1", _SCANNED, "15.0"),
+    Failure(("cumprod",), _along("MPSNDArrayScan"), "2.1.0", "2.12.1", _SCANNED, "15.0"),
+    # Sort.mm: sortWithTensor, argSortWithTensor; topk raises from 2.8 on (size.py)
+    Failure(("sort", "argsort"), _along("MPSNDArraySort"), "2.0.0", "2.11.0", _SORTED, "15.0"),
+    Failure(("sort", "argsort"), _sorted_in_2_12, "2.12.0", "2.12.1", _SORTED, "15.0"),
+    Failure(("topk",), _top, "2.0.0", "2.7.1", "pytorch issue 154890; raises from 2.8.0 on (PR 155475)", "15.0"),
+    # ReduceOps.mm: median_out_mps; all_any_common_impl_mps, which reshapes from 2.5 on; reduction_out_mps
+    Failure(
+        ("median", "nanmedian"), _along("MPSNDArraySort"), "2.0.0", "2.13.0",
+        "pytorch issues 187016, 191694; the kernel no longer sorts from 2.14.0 on", "15.0",
+    ),
+    Failure(("all",), _any_or_all, "2.0.0", "2.4.1", f"pytorch issue 95538; {_ALL_MENDED}"),
+    Failure(("any",), _any_or_all, "2.0.0", "2.4.1", f"pytorch issues 136134, 129960; {_ALL_MENDED}", "14.0"),
+    Failure(
+        ("sum", "nansum", "mean", "prod", "amax", "amin", "count_nonzero"), _squeezed, "2.1.0", "2.4.1",
+        "pytorch issues 136132, 132732; came with PR 99856, mended by PR 136198",
+    ),
+    # Linear.mm, _mps_linear
+    Failure(("linear",), _linear, "2.0.0", "2.2.2", "pytorch issue 114942; mended by PR 117837"),
+    # LinearAlgebra.metal, svd_jacobi: the scope of its barrier is a value in 2.14.0 and two constants from 2.14.1 on
+    Failure(
+        ("_linalg_svd", "linalg_lstsq"), _svd, "2.14.0", "2.14.0",
+        "pytorch issues 192802, 195937; mended by PR 195949", above_rank=-1,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fails:
+    """A failure of one kernel. Equal in all releases that have it."""
+
+    failure: Failure
+    operator: str
+    judge = "ranks"
+    dtypes = None
+
+    @property
+    def above_rank(self) -> int:
+        """See ``Failure``."""
+        return self.failure.above_rank
+
+    def __call__(self, call: Call) -> Judgement | None:
+        why = self.failure.why(call)
+        if why is None:
+            return None
+        since = since_without_gap(torch_releases(), lambda release: self._accepts(call, load_table(release)))
+        return refused(why, since, source="issue", evidence=self.failure.source)
+
+    def _accepts(self, call: Call, table: KernelTable) -> bool:
+        fails = any(failure.why(call) is not None for failure in _of(self.operator, table, None))
+        return not fails and takes(size.GUARDS, self.operator, call, table)
+
+
+def rules_of(operator: str, table: KernelTable, macos: Version | None) -> tuple[Fails, ...]:
+    """A rule for each failure of the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""
+    return tuple(Fails(failure, operator) for failure in _of(operator, table, macos))
+
+
+def _of(operator: str, table: KernelTable, macos: Version | None) -> Iterator[Failure]:
+    return (failure for failure in FAILURES if failure.holds(operator, table, macos))

@@ -1,0 +1,130 @@
+"""Shapes with which a kernel ends the process, at their boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from packaging.version import Version
+from torch.nn import functional
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.judging import chain
+from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.judging.ranks import FAILURES
+from mpsprobe_coverage.kernels.mps import load_table, torch_releases
+from mpsprobe_coverage.scanner.advice import advise
+
+_FIVE, _SIX = (1, 2, 3, 4, 5), (2, 1, 2, 1, 2, 1)
+
+
+def _judged(
+    release: str, function: Callable[[torch.Tensor], Any], shape: tuple[int, ...], macos: str | None = None
+) -> Judgement:
+    """The worst judgement on what ``function`` calls."""
+    judges = chain.Chain(load_table(release), macos=None if macos is None else Version(macos))
+    with VirtualDevice(judges) as device:
+        tensor = torch.empty(shape, device="mps")
+        with device.recording("forward"):
+            function(tensor)
+    judgements = [record.judgement for record in device.recorder.calls()]
+    return next((one for one in judgements if one.verdict == "unsupported"), judgements[-1])
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "fails", "takes"),
+    [
+        (lambda x: x.cumsum(0), _FIVE, ["2.0.0", "2.7.0", "2.12.1"], "2.13.0"),
+        (lambda x: x.cumsum_(-5), _FIVE, ["2.7.0"], "2.13.0"),
+        (lambda x: x.cumsum(1), _SIX, ["2.7.0"], "2.13.0"),
+        (lambda x: x.cumprod(0), _FIVE, ["2.1.0", "2.12.1"], "2.13.0"),
+        (lambda x: x.sort(0), _FIVE, ["2.0.0", "2.11.0"], "2.12.0"),
+        (lambda x: x.sort(1), _SIX, ["2.11.0"], "2.12.0"),
+        (lambda x: x.sort(0), _SIX, ["2.4.1", "2.12.1"], "2.13.0"),
+        (lambda x: x.topk(1, 0), _FIVE, ["2.0.0", "2.7.1"], "2.13.0"),
+        (lambda x: x.median(0), _FIVE, ["2.0.0", "2.13.0"], "2.14.0"),
+        (lambda x: x.nanmedian(-5), _FIVE, ["2.13.0"], "2.14.0"),
+        (lambda x: x.all(), _FIVE, ["2.0.0", "2.4.1"], "2.5.0"),
+        (lambda x: x.any(), _FIVE, ["2.4.1"], "2.5.0"),
+        (lambda x: x.all(dim=0), _FIVE, ["2.4.1"], "2.5.0"),
+        (lambda x: x.sum(dim=-2), (2, 4, 1, 30, 1), ["2.1.0", "2.4.1"], "2.5.0"),
+        (lambda x: x.mean(dim=-4), (2, 4, 1, 30, 1), ["2.4.1"], "2.5.0"),
+        (lambda x: x.amax(dim=-5), (2, 4, 1, 30, 1), ["2.4.1"], "2.5.0"),
+        (lambda x: functional.linear(x, x[0, 0, 0]), (2, 64, 2, 2, 2), ["2.2.2"], "2.3.0"),
+    ],
+)  # fmt: skip
+def test_it_fails_in_those_releases(
+    function: Callable[[torch.Tensor], Any], shape: tuple[int, ...], fails: list[str], takes: str
+) -> None:
+    for release in fails:
+        judgement = _judged(release, function, shape)
+        assert (judgement.verdict, judgement.source, judgement.asked[-1]) == ("unsupported", "issue", "ranks")
+        assert str(judgement.reason).startswith(("ends the process: ", "raises IndexError"))
+        assert judgement.accepted_since == takes
+    assert _judged(takes, function, shape).verdict == "native"
+
+
+@pytest.mark.parametrize(
+    ("release", "function", "shape"),
+    [
+        ("2.7.0", lambda x: x.cumsum(1), _FIVE),
+        ("2.7.0", lambda x: x.cumsum(-6), (0, *_FIVE)),
+        ("2.7.0", lambda x: x.cumsum(0), _FIVE[1:]),
+        ("2.7.0", lambda x: x.topk(0, 0), _FIVE),
+        ("2.12.0", lambda x: x.sort(1), _SIX),
+        ("2.4.1", lambda x: x.all(), _FIVE[1:]),
+        ("2.4.1", lambda x: x.any(dim=1), _FIVE),
+        ("2.4.1", lambda x: x.sum(dim=3), (2, 4, 1, 30, 1)),
+        ("2.4.1", lambda x: x.sum(dim=-3), (2, 4, 1, 30, 1)),  # a wrong result, of fewer elements
+        ("2.4.1", lambda x: x.sum(dim=-2), (2, 4, 1, 30, 2)),
+        ("2.4.1", lambda x: x.sum(), (2, 4, 1, 30, 1)),
+        ("2.0.1", lambda x: x.sum(dim=-2), (2, 4, 1, 30, 1)),
+        ("2.2.2", lambda x: functional.linear(x, x[0, 0, 0, 0, None]), (1, 64, 2, 2, 2)),
+        ("2.2.2", lambda x: functional.linear(x, x[0, 0, 0, 0, None], x[0, 0, 0, 0, :1]), (2, 32, 2, 2, 2)),
+    ],
+)  # fmt: skip
+def test_what_is_beside_it_is_native(release: str, function: Callable[[torch.Tensor], Any], shape: Any) -> None:
+    assert _judged(release, function, shape).verdict == "native"
+
+
+@pytest.mark.parametrize(("release", "source"), [("2.7.1", "issue"), ("2.8.0", "message"), ("2.12.1", "message")])
+def test_topk_said_so_itself_from_2_8_on(release: str, source: str) -> None:
+    judgement = _judged(release, lambda x: x.topk(1, 0), _FIVE)
+    assert (judgement.verdict, judgement.source, judgement.accepted_since) == ("unsupported", source, "2.13.0")
+
+
+def test_an_older_macos_is_judged_where_it_was_seen_to_fail() -> None:
+    assert _judged("2.4.1", lambda x: x.all(), _FIVE, macos="13.0").verdict == "unsupported"
+    assert _judged("2.4.1", lambda x: x.any(), _FIVE, macos="13.0").verdict == "native"
+    assert _judged("2.4.1", lambda x: x.any(), _FIVE, macos="14.4").verdict == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("shape", "verdict"),
+    [((32, 32, 8), "unsupported"), ((8191, 1), "fallback"), ((8192, 1), "unsupported"), ((8193, 1), "fallback")],
+)
+def test_the_kernel_of_svd_does_not_compile_in_2_14_0(shape: tuple[int, ...], verdict: str) -> None:
+    judgement = _judged("2.14.0", torch.linalg.svd, shape)
+    assert judgement.verdict == verdict
+    if verdict == "unsupported":
+        assert (judgement.source, judgement.accepted_since) == ("issue", "2.14.1")
+
+
+def test_without_a_kernel_no_release_is_advised_that_fails() -> None:
+    judgement = _judged("2.13.0", torch.linalg.svdvals, (8, 64, 64))
+    assert (judgement.verdict, judgement.accepted_since) == ("missing", "2.14.1")
+
+
+def test_advice_names_the_release() -> None:
+    judgement = _judged("2.7.0", lambda x: x.cumsum(0), _FIVE)
+    advice = advise("aten::cumsum", judgement, load_table("2.7.0"), None, 0)
+    assert advice == "Accepted from torch 2.13.0 on: upgrade. The environment variable does not help."
+
+
+def test_every_entry_is_of_releases_with_a_table_and_has_its_source() -> None:
+    releases = torch_releases()
+    for failure in FAILURES:
+        assert releases.index(failure.first) <= releases.index(failure.last)
+        assert failure.source.startswith("pytorch issue")
