@@ -23,7 +23,7 @@ from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
 from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place
+from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place, takes_apart
 from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.device.without_data import accepting_numbers
 from mpsprobe_coverage.judging.chain import Chain
@@ -113,6 +113,8 @@ class Interception(TorchDispatchMode):
         kwargs = kwargs or {}
         # torch 2.6 names torch.Tensor here for a plain tensor's detach; later releases leave it out.
         virtual = VirtualTensor in types
+        if len(types) != virtual and any(takes_apart(kind) for kind in types):
+            return NotImplemented
         plan = self._plans.get(func)
         if plan is None:
             if not isinstance(func, torch._ops.OpOverload):
