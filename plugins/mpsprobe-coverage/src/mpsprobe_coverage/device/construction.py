@@ -68,16 +68,27 @@ class Construction(TorchFunctionMode):
         self._any_placed = tensor.placed = True
         return tensor
 
-    @staticmethod
-    def _call(func: Any, args: Any, kwargs: Any) -> Any:
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
             return func(*args, **kwargs)
-        except RuntimeError:
-            # A weight on meta met a small real tensor: the result has no values either.
-            moved_args, moved_kwargs = tree_map(_to_meta, (args, kwargs))
-            if not _mixes_devices((args, kwargs)):
-                raise
-            return func(*moved_args, **moved_kwargs)
+        except RuntimeError as error:
+            if _mixes_devices((args, kwargs)):
+                # A weight on meta met a small real tensor: the result has no values either.
+                moved_args, moved_kwargs = tree_map(_to_meta, (args, kwargs))
+                try:
+                    return func(*moved_args, **moved_kwargs)
+                except RuntimeError:
+                    return self._on_unit_matrices(func, args, kwargs, error)
+            return self._on_unit_matrices(func, args, kwargs, error)
+
+    def _on_unit_matrices(self, func: Any, args: Any, kwargs: Any, error: RuntimeError) -> Any:
+        """What has no meta kernel, or reads a value (``parametrizations.orthogonal`` does both), from small weights."""
+        tensors = tensors_in((args, kwargs))
+        on_meta = [tensor for tensor in tensors if tensor.is_meta]
+        if not on_meta or any(tensor.numel() > self.limit for tensor in on_meta):
+            raise error
+        result = func(*tree_map(_unit, args), **tree_map(_unit, kwargs))
+        return tree_map(lambda v: v.to(META) if isinstance(v, torch.Tensor) else v, result)
 
     def _make(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         asked = kwargs.get("device")
@@ -112,6 +123,14 @@ def is_placed(tensor: torch.Tensor) -> bool:
 
 def _names(device: Any, kind: str) -> bool:
     return device is not None and torch.device(device).type == kind
+
+
+def _unit(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_meta:
+        return value
+    if value.dim() < 2:
+        return torch.ones(value.shape, dtype=value.dtype, device=CPU)
+    return torch.eye(*value.shape[-2:], dtype=value.dtype, device=CPU).expand(value.shape).clone()
 
 
 def _to_meta(value: Any) -> Any:

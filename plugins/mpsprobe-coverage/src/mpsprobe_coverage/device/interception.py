@@ -24,7 +24,7 @@ from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place
+from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place, takes_apart
 from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.device.without_data import accepting_numbers
 from mpsprobe_coverage.judging.chain import Chain
@@ -51,6 +51,7 @@ class Interception(TorchDispatchMode):
 
     Attributes:
         passed_over: messages of PyTorch's own refusals at which a program does not end.
+        refusals: those that operators raised, and that are findings.
     """
 
     supports_higher_order_operators = True
@@ -86,6 +87,7 @@ class Interception(TorchDispatchMode):
         self._decomposing: set[Plan] = set()
         self._factory_dtypes: Mapping[Any, Any] | None = None
         self.passed_over: frozenset[str] = frozenset()
+        self.refusals: set[str] = set()
 
     @property
     def phase(self) -> str | None:
@@ -115,6 +117,8 @@ class Interception(TorchDispatchMode):
         kwargs = kwargs or {}
         # torch 2.6 names torch.Tensor here for a plain tensor's detach; later releases leave it out.
         virtual = VirtualTensor in types
+        if len(types) != virtual and any(takes_apart(kind) for kind in types):
+            return NotImplemented
         plan = self._plans.get(func)
         if plan is None:
             if not isinstance(func, torch._ops.OpOverload):
@@ -192,8 +196,11 @@ class Interception(TorchDispatchMode):
         if entry is Entry.VIEW:
             return self._view(plan, args, kwargs)
         if entry is Entry.COMPOSITE:
-            with self:
-                return accepting_numbers(partial(plan.func._op_dk, plan.composite_key), plan, args, kwargs)
+            try:
+                with self:
+                    return accepting_numbers(partial(plan.func._op_dk, plan.composite_key), plan, args, kwargs)
+            except RuntimeError as error:
+                return self._composite_raised(plan, args, kwargs, error)
         if entry is Entry.ROUTE:
             assert plan.route is not None
             return plan.route.run(self, plan, args, kwargs)
@@ -207,6 +214,20 @@ class Interception(TorchDispatchMode):
                 return plan.decomposition(*args, **kwargs)
         finally:
             self._decomposing.discard(plan)
+
+    def _composite_raised(self, plan: Plan, args: Any, kwargs: Any, error: RuntimeError) -> Any:
+        """C++ that asks for the device type raised before it called an operator; a rule may say what MPS does there."""
+        inputs = specs_in((args, kwargs))
+        judgement = self.judge(plan, args, kwargs, inputs, ())
+        if judgement.verdict == "composite":
+            raise error
+        if self.recorder.phase is not None:
+            self._record(plan.name, judgement, inputs, ())
+        self.refusals.add(first_line(error))
+        try:
+            return self.execution.run(plan, args, kwargs)[0]
+        except Exception:  # noqa: BLE001 - what was raised first is what a Mac would say
+            raise error from None
 
     def _foreign(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A leaf of another library, which may not say that its output depends on values (``torchvision::nms``)."""
@@ -249,6 +270,7 @@ class Interception(TorchDispatchMode):
             if judgement.verdict in ("native", "fallback"):
                 judgement = refused(first_line(error), evidence=EVERYWHERE)._replace(asked=judgement.asked)
             self._record(plan.name, judgement, inputs, outputs)
+        self.refusals.add(first_line(error))
         if first_line(error) not in self.passed_over:
             raise error.with_traceback(None)
 

@@ -60,7 +60,8 @@ class PassingOver(TorchFunctionMode):
         try:
             result = func(*zero_args, **zero_kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is, it decides
-            holds_everywhere = not lacks_code(error)
+            # Code that asks for the dtype above all operators is the same for every device.
+            holds_everywhere = not lacks_code(error) or first_line(error) == message
             ran = in_another_dtype(func, zero_args, zero_kwargs)
             if ran is None:
                 return None
@@ -68,7 +69,7 @@ class PassingOver(TorchFunctionMode):
         grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in((args, kwargs)))
 
         def virtual(value: Any) -> Any:
-            if not isinstance(value, torch.Tensor):
+            if not isinstance(value, torch.Tensor) or value.is_nested:
                 return value
             if ran is not None and value.dtype is not ran.original(value.dtype):
                 value = value.to(ran.original(value.dtype))
@@ -76,7 +77,8 @@ class PassingOver(TorchFunctionMode):
                 return virtual_tensor(spec_of(value), None, grad and value.is_floating_point())
 
         made = mapped(virtual, result)
-        self._record(func, message, specs_in((args, kwargs)), specs_in(made), holds_everywhere)
+        if message not in self._interception.refusals:
+            self._record(func, message, specs_in((args, kwargs)), specs_in(made), holds_everywhere)
         return (made,)
 
     def _record(self, func: Any, message: str, inputs: Any, outputs: Any, holds_everywhere: bool) -> None:

@@ -19,12 +19,13 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext, _device_constructors
 
-from mpsprobe_coverage.calls.spec import CPU, spec_of
+from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import random_numbers_in_python
-from mpsprobe_coverage.device.tensor import VirtualTensor, parse_to, stands_for, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, parse_to, stands_for, undispatched, virtual_tensor
 
 _original_to: Any = torch._C.TensorBase.to
+_original_holder: Any = torch._C.TensorBase._make_wrapper_subclass
 # Function of torch's modules → what it answers; None for those that have nothing to do.
 _OF_BACKENDS_MPS = {"is_available": True, "is_built": True, "is_macos_or_newer": True}
 _OF_MPS = {
@@ -50,6 +51,7 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
 
     try:
         replace(torch.Tensor, "to", _tensor_to(dispatch))
+        replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
         replace(torch, "compile", _eager)
@@ -161,6 +163,27 @@ def _tensor_to(dispatch: Dispatch) -> Any:
         return adopt(self if dtype is None else _original_to(self, dtype), dispatch)
 
     return to
+
+
+def _holder(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tensor that holds virtual ones is made as they are: its keys are of the device, and C++ says ``meta``.
+
+    Autograd would look for a guard of its device, and end the process. Jagged ones have a key of their own.
+    """
+    if not any(map(_is_of_device, (*args, *kwargs.values()))):
+        return _original_holder(kind, *args, **kwargs)
+    args, kwargs = mapped(lambda value: META if _is_of_device(value) else value, (args, kwargs))
+    made = _original_holder(kind, *args, **kwargs)
+    with torch._C.DisableTorchFunctionSubclass(), undispatched():
+        if made.layout is not torch.strided:
+            return made
+        return torch.Tensor._make_subclass(
+            kind, made, made.requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
+        )
+
+
+def _is_of_device(value: Any) -> bool:
+    return isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == stands_for.type
 
 
 def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:

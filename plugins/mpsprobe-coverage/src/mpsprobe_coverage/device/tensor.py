@@ -43,6 +43,7 @@ stands_for = _StandsFor()
 undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
 _make_subclass = torch.Tensor._make_subclass
 _empty_strided = torch.empty_strided
+_PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 _base_to = torch._C.TensorBase.to
 _base_data: Any = torch._C.TensorBase.data
 
@@ -64,6 +65,8 @@ class VirtualTensor(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if any(map(takes_apart, types)):  # nested tensors hold virtual ones
+            return NotImplemented
         raise RuntimeError(
             f"{func} was called on a tensor of a virtual device after the device was closed; "
             "use such tensors only inside 'with VirtualDevice(…)'"
@@ -146,6 +149,11 @@ class VirtualTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
         return f"tensor({values}, device='{stands_for.device}', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
+
+
+def takes_apart(kind: Any) -> bool:
+    """Whether tensors of this class handle operators in Python, and call others on the tensors that they hold."""
+    return kind.__torch_dispatch__ is not _PLAIN_DISPATCH and not issubclass(kind, VirtualTensor)
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
@@ -25,7 +24,7 @@ from mpsprobe_coverage.device.python_surface import device_in_python
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
-from mpsprobe_coverage.device.tensor import MPS, stands_for
+from mpsprobe_coverage.device.tensor import MPS, VirtualTensor, stands_for
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -142,7 +141,7 @@ class VirtualDevice:
         if isinstance(value, torch.nn.Module):
             self.attribution.name_modules(value)
             moved = self._wrapper.module(value)
-            named = (one for one in chain(moved.named_parameters(), moved.named_buffers()) if not is_lazy(one[1]))
+            named = chain(moved.named_parameters(), moved.named_buffers())
             self._record_refused((name.rpartition(".")[0], tensor) for name, tensor in named)
             return moved
         moved = self._wrapper.nested(value)
@@ -154,6 +153,8 @@ class VirtualDevice:
         plan, before = self._interception.plan_of(torch.ops.aten.copy_.default), self.recorder.phase
         judged: dict[TensorSpec, Judgement] = {}
         for module, tensor in tensors:
+            if type(tensor) is not VirtualTensor:
+                continue  # a lazy module's, or one that holds others
             spec = spec_of(tensor)
             if spec not in judged:
                 judged[spec] = self._interception.judge(plan, (tensor, tensor), {}, (spec,), (spec,))

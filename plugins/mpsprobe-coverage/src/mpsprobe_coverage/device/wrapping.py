@@ -12,12 +12,15 @@ from torch.nn.parameter import is_lazy
 from mpsprobe_coverage.calls.spec import CPU, spec_of
 from mpsprobe_coverage.device.construction import is_placed
 from mpsprobe_coverage.device.lazy import uninitialised
-from mpsprobe_coverage.device.tensor import VirtualTensor, undispatched, virtual_parameter, virtual_tensor
+from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for, undispatched, virtual_parameter, virtual_tensor
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT
 
 
 class NotStrided(TypeError):
     """A quantized or otherwise special tensor: the virtual device holds strided and sparse ones only."""
+
+
+NESTED = "its layout is strided, whose storage must be on a device that NestedTensorImpl.cpp names; use torch.jagged"
 
 
 class Wrapper:
@@ -31,10 +34,10 @@ class Wrapper:
     def __init__(self, shadow_limit: int, keep_parameters: bool = False) -> None:
         self.shadow_limit = shadow_limit
         self.keep_parameters = keep_parameters
-        self._made: dict[int, tuple[torch.Tensor, VirtualTensor]] = {}
+        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def tensor(self, tensor: torch.Tensor) -> VirtualTensor:
-        """The virtual tensor for ``tensor``; parameters become parameters.
+    def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The virtual tensor for ``tensor``, or a tensor of its class that holds such; parameters become parameters.
 
         Raises:
             NotStrided: for a quantized tensor, and for layouts other than strided and sparse.
@@ -44,11 +47,13 @@ class Wrapper:
         known = self._made.get(id(tensor))
         if known is not None:
             return known[1]
-        if is_lazy(tensor):
-            virtual = uninitialised(tensor)
-            self._made[id(tensor)] = (tensor, virtual)
-            return virtual
+        if is_lazy(tensor) or hasattr(tensor, "__tensor_flatten__"):
+            special = uninitialised(tensor) if is_lazy(tensor) else self._holder(tensor)
+            self._made[id(tensor)] = (tensor, special)
+            return special
         strided = tensor.layout is torch.strided
+        if tensor.is_nested:
+            raise NotStrided(f"a nested tensor cannot be moved to {stands_for.type}: {NESTED}")
         if tensor.is_quantized or not (strided or str(tensor.layout).startswith("torch.sparse")):
             raise NotStrided(f"a tensor of layout {tensor.layout} cannot be moved to the virtual MPS device")
         is_parameter = isinstance(tensor, torch.nn.Parameter)
@@ -63,6 +68,15 @@ class Wrapper:
             virtual = make(spec, shadow, tensor.requires_grad)
         self._made[id(tensor)] = (tensor, virtual)
         return virtual
+
+    def _holder(self, tensor: Any) -> torch.Tensor:
+        """A tensor of a class that holds others (nested ones of jagged layout, quantized weights), with those moved."""
+        names, context = tensor.__tensor_flatten__()
+        inner = {name: self.tensor(getattr(tensor, name)) for name in names}
+        moved: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(moved, tensor.requires_grad)
+        return moved
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Replace every parameter and buffer of ``module`` in place; returns it."""

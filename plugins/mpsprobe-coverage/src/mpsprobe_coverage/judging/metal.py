@@ -130,9 +130,16 @@ def _wanted(dtypes: tuple[torch.dtype, ...], call: Call) -> frozenset[str]:
     if len(dtypes) != 2 or len(call.outputs) != 1:
         return frozenset()
     # Operands of two dtypes meet in a third, which the kernel is named after; or in that of the result.
-    common = {torch.promote_types(*dtypes), *dtypes, call.outputs[0].dtype}
+    common = {*_promoted(*dtypes), *dtypes, call.outputs[0].dtype}
     types = {_TYPE_OF[dtype] for dtype in common if dtype in _TYPE_OF}
     return frozenset(types | {CONVERTING + metal for metal in types})
+
+
+def _promoted(one: torch.dtype, other: torch.dtype) -> tuple[torch.dtype, ...]:
+    try:
+        return (torch.promote_types(one, other),)
+    except RuntimeError:  # uint16 and its like meet no other dtype
+        return ()
 
 
 @functools.cache

@@ -22,6 +22,9 @@ _CONVOLUTIONS = frozenset({"aten::_mps_convolution", "aten::mps_convolution_back
 _TRANSPOSED = frozenset({"aten::_mps_convolution_transpose", "aten::mps_convolution_transpose_backward"})
 _OVERRIDEABLE = frozenset({"aten::convolution_overrideable", "aten::convolution_backward_overrideable"})
 _SPLIT = "aten::tensor_split.tensor_indices_or_sections"
+_CONJUGATE, _CONJUGATE_SINCE = "aten::conj_physical_", "2.14.1"
+_NESTED = "aten::_nested_tensor_from_tensor_list"
+_NESTED_MESSAGE = "NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got "
 _SPLIT_MESSAGE = "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
 
 
@@ -106,6 +109,40 @@ class PlacesOnTheCpu:
 
 
 @dataclass(frozen=True)
+class StubForComplex:
+    """The composite ``conj_physical_`` calls ``conj_physical_stub`` itself, and no other operator, for complex numbers.
+
+    Read in ``at::native::conj_physical_`` of 1.12.0 to 2.15.0, and in what sets the stubs of each library: the first
+    that sets this one for MPS is 2.14.1.
+    """
+
+    is_set: bool
+    judge = "route"
+    dtypes = frozenset({torch.complex32, torch.complex64, torch.complex128})
+
+    def __call__(self, call: Call) -> Judgement | None:
+        if not spec_of(call.argument("self")).dtype.is_complex:
+            return None
+        evidence = "the composite kernel calls conj_physical_stub"
+        if self.is_set:
+            return Judgement("native", None, "stub", f"{evidence}, which has a kernel for MPS", _CONJUGATE_SINCE)
+        reason = "DispatchStub: missing kernel for mps (conj_physical_stub)"
+        return refused(reason, _CONJUGATE_SINCE, source="stub", evidence=f"{evidence}, which nothing sets for MPS")
+
+
+@dataclass(frozen=True)
+class StridedNested:
+    """``NestedTensorImpl.cpp`` takes storage on the devices that it names, in every release without MPS."""
+
+    device: str
+    judge = "route"
+    dtypes = None
+
+    def __call__(self, call: Call) -> Judgement:
+        return refused(f"{_NESTED_MESSAGE}{self.device}", evidence=_NESTED_MESSAGE)
+
+
+@dataclass(frozen=True)
 class SparseCopies:
     """A sparse tensor is made anew on the device from its parts; that needs the key of its layout in the release."""
 
@@ -138,6 +175,10 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
         return (Projections(),)
     if operator == _SPLIT:
         return (PlacesOnTheCpu(table.backend.device),)
+    if operator == _CONJUGATE:
+        return (StubForComplex(table.at_least(_CONJUGATE_SINCE)),)
+    if operator == _NESTED:
+        return (StridedNested(table.backend.device),)
     if operator == "aten::copy_":
         return (SparseCopies(table.backend, frozenset(table.keys)),)
     return ()
