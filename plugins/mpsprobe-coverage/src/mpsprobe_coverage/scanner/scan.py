@@ -169,7 +169,7 @@ def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace
     advised = advisory_matches(recorder, table, options.macos)
     return CoverageReport(
         method="predicted",
-        workload=info,
+        workload=_noted(info, [(table, operators)]),
         target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
         summary=summarise(operators, _parameters_bytes(run), since, len(advised)),
@@ -186,12 +186,14 @@ def _single(info: WorkloadInfo, run: TorchRun, options: RunOptions, trace: Trace
 def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list[Trace]) -> MatrixReport:
     cells = []
     newest: list[OperatorFinding] = []
+    judged = []
     advisories: dict[str, AdvisoryMatch] = {}
     for trace in traces:
         table = trace.table
         advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos)}
         advisories = {**advisories, **advised}
         newest = findings(trace.recorder, table)
+        judged.append((table, newest))
         cells.append(
             MatrixCell(
                 target=table.family.report_target(table, options.macos),
@@ -206,7 +208,7 @@ def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list
     native = {cell.target.torch: not cell.findings and cell.failure is None for cell in cells}
     return MatrixReport(
         method="predicted",
-        workload=info,
+        workload=_noted(info, judged),
         environment=collect_environment(),
         native_since=since_without_gap([*native], native.__getitem__),
         releases=cells,
@@ -215,6 +217,16 @@ def _matrix(info: WorkloadInfo, run: TorchRun, options: RunOptions, traces: list
         data_dependence=data_dependence(traces[-1].recorder),
         advisories=list(advisories.values()),
     )
+
+
+def _noted(info: WorkloadInfo, judged: Sequence[tuple[KernelTable, list[OperatorFinding]]]) -> WorkloadInfo:
+    """``info`` with what the tables say beside their native verdicts, each sentence once."""
+    notes = dict.fromkeys(info.notes)
+    for table, operators in judged:
+        notes |= dict.fromkeys(
+            table.family.notes(table, [one.operator for one in operators if one.verdict == "native"])
+        )
+    return info.model_copy(update={"notes": list(notes)})
 
 
 def _parameters_bytes(run: TorchRun) -> int:
