@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.table import (
     COMPOSITE_LABELS,
     DEFINED,
@@ -85,3 +85,10 @@ def test_the_sets_are_views_of_the_labels(labels: dict[str, frozenset[str]]) -> 
     for label in COMPOSITE_LABELS:
         assert table.with_label(label) == {o for o, found in labels.items() if label in found}
     assert all(table.verdict(o) == verdict_of(found) for o, found in labels.items())
+
+
+@pytest.mark.parametrize(("release", "said"), [("2.2.2", True), ("2.3.0", False)])
+def test_intel_macs_have_no_kernels_of_torchvision(release: str, said: bool) -> None:
+    notes = MPS_FAMILY.notes(load_table(release), ["aten::abs", "torchvision::nms"])
+    assert ["On an Intel Mac" in note and "torchvision::nms would" in note for note in notes] == [True] * said
+    assert MPS_FAMILY.notes(load_table(release), ["aten::abs"]) == []

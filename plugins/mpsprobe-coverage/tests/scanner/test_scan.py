@@ -11,6 +11,7 @@ from made_workloads import Made, calling, calls, finding, scan, scan_many
 
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_coverage.kernels.mps import MpsFamily
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 from mpsprobe_devkit.testing import FakeProgress
 
@@ -161,3 +162,11 @@ def test_installed_is_the_release_of_this_torch() -> None:
 def test_a_call_of_ones_own_replaces_the_forward_pass() -> None:
     report = scan(calling(call=lambda model, args, kwargs: model(*args).tanh()), "2.13.0")
     assert calls(report, "forward") == {"linear": 1, "tanh": 1}
+
+
+def test_the_tables_say_more_beside_native_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scan(calling(), "2.2.2").workload.notes == []
+    monkeypatch.setattr(MpsFamily, "notes", lambda _, table, native: [f"{table.release} {sorted(native)[0]}", "same"])
+    assert scan(calling(), "2.2.2").workload.notes == ["2.2.2 aten::linear", "same"]
+    many = scan_many(calling(), ["2.2.2", "2.3.0"]).workload.notes
+    assert many == ["2.2.2 aten::linear", "same", "2.3.0 aten::linear"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MPS_BACKEND = Backend("mps", MPS, label="MPS", variable="PYTORCH_ENABLE_MPS_FALLBACK=1")
 FIRST_WITH_MPS = Version("1.12")
+LAST_FOR_INTEL = Version("2.2.2")
+"""The last release with a wheel for x86_64. Those wheels register what the arm64 ones do; torchvision's do not: the
+macosx_10_13_x86_64 ones of 0.16.0 to 0.17.2 have no symbol that speaks of MPS, where the arm64 ones have fifty."""
 UNPINNED_TORCHVISION = {"0.13.0": "==1.12.0", "0.13.1": "==1.12.1", "0.14.0": "==1.13.0", "0.14.1": "==1.13.1"}
 """Releases whose metadata asks for any torch; the pairs are those of the table in torchvision's README."""
 
@@ -59,6 +62,12 @@ class MpsFamily(KernelFamily):
 
         provenance = TableProvenance(wheel=table.wheel, sha256=table.sha256) if table.wheel else None
         return Target(torch=table.release, macos_minimum=table.macos_minimum, macos=macos, table=provenance)
+
+    def notes(self, table: KernelTable, native: Collection[str]) -> list[str]:
+        names = sorted(name for name in native if name.startswith("torchvision::"))
+        if not names or Version(table.release) > LAST_FOR_INTEL:
+            return []
+        return [f"On an Intel Mac torchvision has no MPS kernels, so there {', '.join(names)} would raise"]
 
     def resolve(self, text: str) -> str:
         version = as_version(text.strip())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -234,6 +234,10 @@ class KernelFamily(ABC):
     @abstractmethod
     def report_target(self, table: KernelTable, macos: str | None) -> Target | BackendTarget:
         """What a report judged by ``table`` says of it; ``macos`` is the version that was asked for."""
+
+    def notes(self, table: KernelTable, native: Collection[str]) -> list[str]:
+        """What a report on ``table`` should say of the operators that it calls native, in sentences."""
+        return []
 
     def resolve(self, text: str) -> str:
         """The release that ``text`` means: ``2.13.0``, ``v2.13.0+cpu``, ``2.13`` (its newest patch), ``latest``.

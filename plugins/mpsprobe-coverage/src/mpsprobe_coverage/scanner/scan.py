@@ -165,7 +165,7 @@ def _trace(
     return Trace(table, device.recorder, failure, parameters, size, without_gradient)
 
 
-def _with_notes(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
+def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
     """With what is to be said of gradients; where that differs, of the newest release that has something to say."""
     said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.without_gradient)) for trace in traces]
     alike = all(notes == said[0][1] for _, notes in said)
@@ -218,7 +218,7 @@ def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | 
     advised = advisory_matches(recorder, table, options.macos)
     return CoverageReport(
         method="predicted",
-        workload=_with_notes(info, [trace]),
+        workload=_noted(_with_gradients(info, [trace]), [(table, operators)]),
         target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
         summary=summarise(operators, trace.parameters_bytes, since, len(advised)),
@@ -235,12 +235,14 @@ def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | 
 def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> MatrixReport:
     cells = []
     newest: list[OperatorFinding] = []
+    judged = []
     advisories: dict[str, AdvisoryMatch] = {}
     for trace in traces:
         table = trace.table
         advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos)}
         advisories = {**advisories, **advised}
         newest = findings(trace.recorder, table)
+        judged.append((table, newest))
         cells.append(
             MatrixCell(
                 target=table.family.report_target(table, options.macos),
@@ -255,7 +257,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
     native = {cell.target.torch: not cell.findings and cell.failure is None for cell in cells}
     return MatrixReport(
         method="predicted",
-        workload=_with_notes(info, traces),
+        workload=_noted(_with_gradients(info, traces), judged),
         environment=collect_environment(),
         native_since=since_without_gap([*native], native.__getitem__),
         releases=cells,
@@ -264,6 +266,16 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
         data_dependence=data_dependence(traces[-1].recorder),
         advisories=list(advisories.values()),
     )
+
+
+def _noted(info: WorkloadInfo, judged: Sequence[tuple[KernelTable, list[OperatorFinding]]]) -> WorkloadInfo:
+    """``info`` with what the tables say beside their native verdicts, each sentence once."""
+    notes = dict.fromkeys(info.notes)
+    for table, operators in judged:
+        notes |= dict.fromkeys(
+            table.family.notes(table, [one.operator for one in operators if one.verdict == "native"])
+        )
+    return info.model_copy(update={"notes": list(notes)})
 
 
 def _failure(error: Exception, device: VirtualDevice) -> RunFailure:
