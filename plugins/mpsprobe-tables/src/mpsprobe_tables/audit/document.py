@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import asdict
+from typing import Any, get_args
 
 from mpsprobe_tables.audit.judging import Judged
+from mpsprobe_tables.audit.modules import Expected, ModuleAudit, Outcome
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit, disagreements
 from mpsprobe_tables.audit.scoring import Score, Scores
 
@@ -22,6 +24,7 @@ def document(audit: Audit) -> str:
         "samples": audit.samples,
         "internal_errors": list(audit.internal),
         "releases": [_release(one) for one in audit.releases],
+        "modules": [_modules(one) for one in audit.modules],
     }
     return json.dumps(content, indent=2)
 
@@ -54,6 +57,21 @@ def _release(audited: ReleaseAudit) -> dict[str, Any]:
             }
             for group in disagreements(audited)
         ],
+    }
+
+
+def _modules(one: ModuleAudit) -> dict[str, Any]:
+    expectations, outcomes = get_args(Expected), get_args(Outcome)
+    return {
+        "release": one.release,
+        "tests": len(one.tests),
+        "expected": {
+            expected: {outcome: one.count(expected, outcome) for outcome in outcomes} for expected in expectations
+        },
+        "recall": round(one.recall, 4),
+        "precision": round(one.precision, 4),
+        "marks_that_never_act": list(one.idle),
+        "disagreements": [asdict(test) for test in one.disagreements],
     }
 
 

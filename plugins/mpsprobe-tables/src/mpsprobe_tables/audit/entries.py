@@ -54,6 +54,18 @@ def entry_named(name: str) -> Any:
     return entries()[name]
 
 
+def module_named(name: str) -> Any:
+    """The entry of the database of modules with this name.
+
+    Raises:
+        UnknownName: there is none.
+    """
+    if name not in module_entries():
+        known = module_entries()
+        raise UnknownName("module", name, known, f"torch {torch.__version__} tests {len(known)} of them.")
+    return module_entries()[name]
+
+
 def claimed(entry: Any, dtype: str) -> bool:
     """Whether ``entry`` says that it works on MPS with ``dtype``: only then do PyTorch's tests run it."""
     return dtype_named(dtype) in entry.supported_dtypes("mps")
@@ -62,6 +74,16 @@ def claimed(entry: Any, dtype: str) -> bool:
 def unclaimed(entry: Any, dtype: str) -> bool:
     """Whether ``entry`` works on the CPU with ``dtype`` and does not say so of MPS."""
     return dtype_named(dtype) in entry.dtypes and not claimed(entry, dtype)
+
+
+@functools.cache
+def module_entries() -> dict[str, Any]:
+    """Every entry of the database of modules, by its name (``nn.Conv3d``)."""
+    entries()  # torch's test modules are imported once, with care
+
+    from torch.testing._internal.common_modules import module_db
+
+    return {entry.name: entry for entry in module_db}
 
 
 def _database() -> Any:

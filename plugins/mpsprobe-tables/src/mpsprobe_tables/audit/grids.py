@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_tables.audit.modules import ModuleAudit
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit, disagreements
-from mpsprobe_tables.audit.scoring import Score, total
+from mpsprobe_tables.audit.scoring import Score
 
 TITLES: dict[Lists, str] = {"none": "mechanism alone", "neighbours": "with neighbouring lists", "own": "with own list"}
+READINGS = ("device", "outcome")
 FORWARD_ROWS = "all forward"
 GRADIENT_ROWS = "all gradient"
 
@@ -25,25 +27,36 @@ class Grid:
 
 
 def figures(audited: ReleaseAudit) -> Grid:
-    """Recall and precision of each row; the last column is the device's verdict alone, by mechanism."""
-    modes = list(audited.scores)
-    headings = ("test", "tests", "fail", *(TITLES[mode] for mode in modes), "verdicts alone")
-    grid = Grid("Recall / precision", headings, numbers=frozenset(range(1, len(headings))))
-    first = audited.scores[modes[0]]
+    """Each row by verdicts alone, and by the outcome of the test."""
+    scores = audited.scores
+    grid = Grid("Recall / precision", ("test", *_headings(scores)))
+    first = next(iter(scores.values()))
     for row in first.outcome:
-        outcomes = [audited.scores[mode].outcome.get(row, Score()) for mode in modes]
-        grid.rows.append(_figures(row, outcomes, first.device.get(row, Score())))
+        verdicts, outcomes = ([getattr(one, which).get(row, Score()) for one in scores.values()] for which in READINGS)
+        grid.rows.append((row, *_figures(verdicts, outcomes)))
     for name, gradient in ((FORWARD_ROWS, False), (GRADIENT_ROWS, True)):
-        verdicts = total(s for row, s in first.device.items() if row.startswith("gradient") == gradient)
-        outcomes = [audited.row(mode, gradient) for mode in modes]
-        if outcomes[0].tests:
-            grid.rows.append(_figures(name, outcomes, verdicts))
-    return grid
+        if audited.row(next(iter(scores)), gradient).tests:
+            grid.rows.append((name, *_row(audited, gradient)))
+    return replace(grid, numbers=frozenset(range(1, len(grid.headings))))
 
 
-def _figures(row: str, outcomes: Sequence[Score], verdicts: Score) -> tuple[str, ...]:
-    first = outcomes[0]
-    return row, str(first.tests), str(first.hits + first.missed), *map(share, outcomes), share(verdicts)
+def _headings(modes: Iterable[Lists]) -> tuple[str, ...]:
+    titles = [TITLES[mode] for mode in modes]
+    verdicts, outcomes = ([f"{what}, {title}" for title in titles] for what in ("verdicts alone", "outcome"))
+    return "tests", "fail", "reference raises", *verdicts, *outcomes
+
+
+def _row(audited: ReleaseAudit, gradient: bool) -> tuple[str, ...]:
+    modes = list(audited.scores)
+    return _figures(
+        [audited.verdicts(mode, gradient) for mode in modes], [audited.row(mode, gradient) for mode in modes]
+    )
+
+
+def _figures(verdicts: Sequence[Score], outcomes: Sequence[Score]) -> tuple[str, ...]:
+    fail = outcomes[0].failing
+    counts = (outcomes[0].tests, fail, fail - verdicts[0].failing)
+    return *map(str, counts), *map(counted, verdicts), *map(share, outcomes)
 
 
 def lists(audited: ReleaseAudit) -> Grid:
@@ -123,24 +136,60 @@ def exceptions(audited: ReleaseAudit) -> Grid:
     return grid
 
 
-def releases(audit: Audit) -> Grid:
-    """Every release in a row: all forward tests, then all gradient tests."""
-    modes = audit.modes
-    headings = ("torch", "tests", *(TITLES[mode] for mode in modes), *(f"gradient, {TITLES[mode]}" for mode in modes))
-    grid = Grid("Recall / precision, release by release", headings, numbers=frozenset(range(1, len(headings))))
-    for one in audit.releases:
-        forward, gradient = ([one.row(mode, which) for mode in modes] for which in (False, True))
-        grid.rows.append((one.release, str(forward[0].tests), *map(share, forward), *map(share, gradient)))
+def releases(audit: Audit, gradient: bool = False) -> Grid:
+    """Every release in a row: all forward tests, or all gradient tests."""
+    headings = ("torch", *_headings(audit.modes))
+    title = f"Recall / precision, release by release{', gradients' if gradient else ''}"
+    grid = Grid(title, headings, numbers=frozenset(range(1, len(headings))))
+    tested = (one for one in audit.releases if one.row(audit.modes[0], gradient).tests)
+    grid.rows.extend((one.release, *_row(one, gradient)) for one in tested)
     return grid
 
 
 def releases_by_dtype(audit: Audit, mode: Lists) -> Grid:
-    """Release by release, a column for each dtype."""
+    """Release by release, a column for each dtype: by verdicts alone, and how many references raise."""
     headings = ("torch", *audit.dtypes)
     grid = Grid(TITLES[mode].capitalize(), headings, numbers=frozenset(range(1, len(headings))))
     for one in audit.releases:
-        rows = one.scores[mode].outcome
-        grid.rows.append((one.release, *(share(rows[dtype]) if dtype in rows else "-" for dtype in audit.dtypes)))
+        scored = one.scores[mode]
+        cells = (
+            (scored.device[dtype], scored.outcome[dtype]) if dtype in scored.outcome else None for dtype in audit.dtypes
+        )
+        grid.rows.append(
+            (
+                one.release,
+                *("-" if cell is None else f"{share(cell[0])} ({cell[1].failing - cell[0].failing})" for cell in cells),
+            )
+        )
+    return grid
+
+
+def modules(audits: Sequence[ModuleAudit]) -> Grid:
+    """Every release in a row: what becomes of the tests of modules, and what the marks say."""
+    headings = (
+        "torch", "tests", "expected to fail", "of them refused", "numbers", "skipped", "of them refused",
+        "without a mark", "of them refused", "recall / precision",
+    )  # fmt: skip
+    grid = Grid("Modules: recall / precision", headings, numbers=frozenset(range(1, len(headings))))
+    for one in audits:
+        counts: list[int] = [len(one.tests)]
+        counts += [one.count("fail"), one.count("fail", "refused"), one.count("numbers")]
+        counts += [one.count("skip"), one.count("skip", "refused"), one.count("pass"), one.count("pass", "refused")]
+        grid.rows.append((one.release, *map(str, counts), f"{one.recall:.3f} / {one.precision:.3f}"))
+    return grid
+
+
+def disagreeing_modules(audits: Sequence[ModuleAudit]) -> Grid:
+    """Tests of modules that do not do what the marks let expect, those with the same cause together."""
+    grid = Grid("Modules that disagree", ("module", "dtypes", "test", "expected", "cause", "torch"))
+    found: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}
+    for audit in audits:
+        for one in audit.disagreements:
+            key = one.module, f"{'gradient' if one.gradient else 'forward'}, {one.mode}", one.expected, one.cause
+            found.setdefault(key, {}).setdefault(audit.release, {})[one.dtype] = None
+    for (module, test, expected, cause), by_release in found.items():
+        dtypes = dict.fromkeys(dtype for them in by_release.values() for dtype in them)
+        grid.rows.append((module, ", ".join(dtypes), test, expected, cause, ", ".join(by_release)))
     return grid
 
 
@@ -149,6 +198,12 @@ def share(score: Score) -> str:
     if not score.hits + score.missed + score.false:
         return "-"
     return f"{score.recall:.3f} / {score.precision:.3f}"
+
+
+def counted(score: Score) -> str:
+    """The same, with how many of those that are expected to fail were found."""
+    shown = share(score)
+    return shown if shown == "-" else f"{shown} ({score.hits} of {score.failing})"
 
 
 def ratio(part: int, whole: int) -> str:

@@ -40,6 +40,8 @@ ONLY_HERE = "nothing refused; with this dtype only here:"
 MOST_CALLS = 3
 UPCASTS_SINCE = Version("2.11")
 """From here on PyTorch's test computes a reference in float32 where the CPU has no kernel (pull request 172591)."""
+PLAIN_SINCE = Version("2.15")
+"""From here on the samples of entries that support no gradients ask for none (pull request 195395)."""
 UPCAST_DTYPES = frozenset({"float16", "bfloat16", "bool"})
 UPCAST_ENTRIES = frozenset({"histc"})
 """Entries whose reference is computed in float32 for every dtype: the test names them."""
@@ -201,6 +203,8 @@ def _reference_error(pair: Pair, release: str, gradient: bool, lists: Lists) -> 
     """What the reference raises in the test of this release, or what it and the device raise alike."""
     if pair.drawing is not None:
         return f"drawing samples: {pair.drawing}"
+    if not pair.differentiable and Version(release) >= PLAIN_SINCE:
+        return pair.plain
     if pair.forward is not None and not _computed_again(pair, release):
         return pair.forward
     # What the device checks before any kernel runs, a Mac checks as well, and there is no second try with MPS.

@@ -18,9 +18,11 @@ def page(audit: Audit, command: str) -> str:
         "# How far to trust a verdict: the audit",
         f"Made by `{command}` with torch {audit.torch_version}. Not written by hand: run it again instead of editing.",
         *(f"**An internal error of the virtual device: {line}**" for line in audit.internal),
+        *_short(one),
         *_compared(audit, one),
         f"## The figures for torch {one.release}",
-        "Recall / precision of the outcome of the test, for each dtype; the last column is explained above.",
+        "Recall / precision for each dtype, by verdicts alone and of the outcome of the test. *Reference raises* "
+        "counts the tests expected to fail that no verdict speaks of, because the CPU raises or random numbers decide.",
         *_grid(grids.figures(one)),
         *_bullets(grids.two_figures(one)),
         "### List by list",
@@ -31,9 +33,22 @@ def page(audit: Audit, command: str) -> str:
         *_left_to_numbers(one),
         *_beyond(one),
         *_releases(audit),
+        *_modules(audit),
         *_limits(),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _short(one: ReleaseAudit) -> Iterator[str]:
+    mode = next(iter(one.scores))
+    forward, gradient = (one.verdicts(mode, which) for which in (False, True))
+    yield (
+        f"In short, for torch {one.release}, whose lists no rule was made with, by {grids.TITLES[mode]}: of "
+        f"{forward.failing} forward tests that fail on a Mac though their reference works, the verdicts find "
+        f"{forward.hits} (recall {forward.recall:.3f}); of {forward.hits + forward.false} tests that they refuse, "
+        f"{forward.hits} fail (precision {forward.precision:.3f}). Of {gradient.failing} gradient tests that fail "
+        f"in the same way they find {gradient.hits}: few, because most gradient tests that fail do so on the CPU."
+    )
 
 
 def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
@@ -60,7 +75,9 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
             "speaks of.",
             "- **reference raises**: the same sample raises on the CPU, or its gradient does, so that the comparison "
             "cannot pass wherever it runs. From 2.11.0 on the test computes a reference of 16 bits or truth values in "
-            "float32 where the CPU has no kernel for them; then that is no reason, unless the result is no tensor.",
+            "float32 where the CPU has no kernel for them; then that is no reason, unless the result is no tensor. "
+            "From 2.15.0 on the samples of entries that support no gradients ask for none (pull request 195395), so that "
+            "no gradient is missing there; before, some 50 tests of the lists failed for that alone.",
             "- **random**: the gradient depends on random numbers of the forward pass, so that no two devices agree.",
             "- **runs**: none of these.",
         )
@@ -147,9 +164,13 @@ def _releases(audit: Audit) -> Iterator[str]:
         "those of "
         f"torch {audit.torch_version}, so entries that a release lacks are left out, and where it was given other "
         "samples "
-        "it may fail in others."
+        "it may fail in others. First the forward tests, then the gradients."
     )
     yield from _grid(grids.releases(audit))
+    yield from _grid(grids.releases(audit, gradient=True))
+    yield (
+        "The tables by dtype are of verdicts alone; in parentheses the tests expected to fail whose reference raises."
+    )
     for mode in audit.modes:
         yield from _by_dtype(audit, mode)
 
@@ -158,6 +179,38 @@ def _by_dtype(audit: Audit, mode: Lists) -> Iterator[str]:
     grid = grids.releases_by_dtype(audit, mode)
     yield f"### {grid.title}, by dtype"
     yield from _grid(grid)
+
+
+def _modules(audit: Audit) -> Iterator[str]:
+    if not audit.modules:
+        return
+    yield "## Modules"
+    yield (
+        "PyTorch has a database of modules too (`torch/testing/_internal/common_modules.py`), whose tests run on Macs "
+        "since 2.1.0, in train and eval mode (`test_forward`, and for gradients `test_non_contiguous_tensors`). Its "
+        "entries carry marks: a test fails on MPS, strictly, or is skipped there. The modules of torch "
+        f"{audit.torch_version} ran on the virtual device of each release and were compared with the marks of that "
+        "release. No list of any release is about modules, so these are the verdicts that a user gets."
+    )
+    yield (
+        "*Recall* is the share of the tests expected to fail that are predicted to, *precision* the share of those "
+        "refused that carry a mark. A skip says that something is wrong and not what, and often stays for years after "
+        "it was mended. *Numbers* are tests that are expected to fail in float16 alone and compare with a reference: "
+        "tolerances (pytorch issue 119108), of which a verdict says nothing."
+    )
+    yield from _grid(grids.modules(audit.modules))
+    idle = dict.fromkeys(name for one in audit.modules for name in one.idle)
+    if idle:
+        releases = [one.release for one in audit.modules if one.idle]
+        names = ", ".join(f"`{name}`" for name in idle)
+        yield (
+            f"Marks that never act: those of {names} ({releases[0]} to {releases[-1]}) name the class `TestModuleMPS`, "
+            "and marks are looked up by the generic class, `TestModule`. So these tests run on Macs and are expected "
+            "to pass."
+        )
+    grid = grids.disagreeing_modules(audit.modules)
+    yield "### Every disagreement with a mark"
+    yield from _grid(grid) if grid.rows else ("None.",)
 
 
 def _limits() -> Iterator[str]:

@@ -45,11 +45,11 @@ def on_cpu(entry: Any, dtype: str, samples: Sequence[Any], gradient: bool) -> li
 def _one(entry: Any, dtype: str, sample: Any, gradient: bool) -> Reference:
     upcast = False
     try:
-        copied = sample.transform(_copy)
+        copied = sample.transform(copy_of)
         try:
             output = forward(entry, copied)
         except NotImplementedError as error:
-            copied = sample.transform(lambda value: _copy(value, dtype_named(dtype)))
+            copied = sample.transform(lambda value: copy_of(value, dtype_named(dtype)))
             try:
                 output, upcast = forward(entry, copied), True
             except Exception:  # noqa: BLE001 - the first error is the one that says something
@@ -90,7 +90,7 @@ def draws_other_gradients(entry: Any, samples: Sequence[Any]) -> bool:
 def _differs(entry: Any, sample: Any) -> bool:
     found = []
     for shift in (0, 1):
-        copied = sample.transform(_copy)
+        copied = sample.transform(copy_of)
         try:
             with other_seeds(shift):
                 output = forward(entry, copied)
@@ -104,7 +104,8 @@ def _differs(entry: Any, sample: Any) -> bool:
     )
 
 
-def _copy(value: Any, upcast_from: torch.dtype | None = None) -> Any:
+def copy_of(value: Any, upcast_from: torch.dtype | None = None) -> Any:
+    """A leaf like ``value`` if that is a tensor, in float32 instead of ``upcast_from``; else the value itself."""
     if not isinstance(value, torch.Tensor):
         return torch.float32 if upcast_from is not None and value is upcast_from else value
     copied = value.detach().clone(memory_format=torch.preserve_format)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,13 +12,17 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.judging.lists import Lists
 from mpsprobe_tables.audit.exceptions import ExceptionLine, exception_lines
 from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge
+from mpsprobe_tables.audit.modules import ModuleAudit, audit_modules
 from mpsprobe_tables.audit.running import Pair
 from mpsprobe_tables.audit.scoring import Score, Scores, scores, total
 from mpsprobe_tables.audit.workers import run_tasks, tasks_for
 from mpsprobe_tables.expectations import load_expectations
+from mpsprobe_tables.module_marks import module_releases
 
 ALONE: Lists = "none"
 HELPED: Lists = "neighbours"
+SHOWN = "2.9.1"
+"""The release that the page is about: that of the tracer, 2.13.0, is the one whose lists the rules were made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,11 @@ class ReleaseAudit:
 
     def row(self, mode: Lists, gradient: bool) -> Score:
         """All forward tests together, or all gradient tests."""
-        rows = self.scores[mode].outcome
-        return total(score for name, score in rows.items() if name.startswith("gradient") == gradient)
+        return _all(self.scores[mode].outcome, gradient)
+
+    def verdicts(self, mode: Lists, gradient: bool) -> Score:
+        """The same of what the device refuses alone, over tests whose reference works."""
+        return _all(self.scores[mode].device, gradient)
 
     @property
     def excepted(self) -> dict[ExceptionLine, list[Judged]]:
@@ -70,6 +77,10 @@ class ReleaseAudit:
         return {line: list(them.values()) for line, them in found.items()}
 
 
+def _all(rows: Mapping[str, Score], gradient: bool) -> Score:
+    return total(score for name, score in rows.items() if name.startswith("gradient") == gradient)
+
+
 @dataclass(frozen=True)
 class Audit:
     """Everything.
@@ -79,6 +90,7 @@ class Audit:
         entries, samples: how many were run; each sample counts once for each dtype.
         only: the entries that were asked for; empty for all.
         internal: mistakes of the virtual device, in words.
+        modules: the second audit, of PyTorch's modules; empty where it was not asked for.
     """
 
     torch_version: str
@@ -90,18 +102,19 @@ class Audit:
     releases: tuple[ReleaseAudit, ...]
     internal: tuple[str, ...]
     pairs: tuple[Pair, ...]
+    modules: tuple[ModuleAudit, ...] = ()
 
     @property
     def focus(self) -> ReleaseAudit:
-        """The release that is shown in detail: the installed one, else the last."""
-        installed = self.torch_version.partition("+")[0]
-        return next((one for one in self.releases if one.release == installed), self.releases[-1])
+        """The release that is shown in detail: ``SHOWN`` among several, else the last."""
+        return next((one for one in self.releases if one.release == SHOWN), self.releases[-1])
 
     @property
     def lowest(self) -> float:
         """The least recall or precision of any row of any release, from 0 to 1."""
         rows = [s for one in self.releases for scored in one.scores.values() for s in scored.outcome.values()]
-        return min((min(score.recall, score.precision) for score in rows), default=1.0)
+        shares = [(one.recall, one.precision) for one in rows] + [(one.recall, one.precision) for one in self.modules]
+        return min((min(pair) for pair in shares), default=1.0)
 
 
 def run_audit(
@@ -111,15 +124,25 @@ def run_audit(
     only: Sequence[str],
     jobs: int,
     progress: SilentProgress,
+    modules: Sequence[str] | None = None,
 ) -> Audit:
     """Run it.
 
     Args:
         only: keys of entries; none for all.
         jobs: processes.
+        modules: names of modules for the second audit; none for all; ``None`` leaves it out.
     """
     pairs = run_tasks(tasks_for(dtypes, releases, modes, only), jobs, progress)
-    return summed_up(pairs, releases, dtypes, modes, only)
+    found = summed_up(pairs, releases, dtypes, modes, only)
+    if modules is None:
+        return found
+    # With several releases, those too that have no lists of operators.
+    marked = module_releases() if len(releases) > 1 else releases
+    audits = audit_modules(marked, modules, jobs, progress)
+    return replace(
+        found, modules=audits, internal=found.internal + tuple(text for one in audits for text in one.internal)
+    )
 
 
 def summed_up(

@@ -62,6 +62,8 @@ class Pair:
         forward, gradient: the first error of the CPU reference, with the number of the sample before it.
         upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
         exact: what it gives there survives the cast back.
+        differentiable: the entry has gradients.
+        plain: where it has none, the first error of the CPU reference with samples that need none.
         random_gradient: its gradients depend on random numbers that the forward pass drew.
         runs: release and lists → what happened on that device.
     """
@@ -74,6 +76,8 @@ class Pair:
     gradient: str | None = None
     upcast: bool = False
     exact: bool = True
+    differentiable: bool = True
+    plain: str | None = None
     random_gradient: bool = False
     runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
 
@@ -107,7 +111,7 @@ def run_entries(
         prepared = [_prepared(key, dtype, with_gradient) for key in keys]
         done: list[KernelTable] = []
         for table in tables:
-            twin = next((earlier for earlier in done if _alike(earlier, table)), None)
+            twin = next((earlier for earlier in done if alike(earlier, table)), None)
             done.append(table)
             if twin is not None:
                 for one in prepared:
@@ -135,7 +139,7 @@ class _Prepared:
     distinct: list[int]
 
 
-def _alike(one: KernelTable, other: KernelTable) -> bool:
+def alike(one: KernelTable, other: KernelTable) -> bool:
     """Whether two patch releases differ in nothing that a device asks for: what one does, the other does."""
     if one.release.rpartition(".")[0] != other.release.rpartition(".")[0]:
         return False
@@ -157,8 +161,16 @@ def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
     pair.forward = _first(one.forward for one in references)
     pair.gradient = _first(one.gradient for one in references)
     pair.exact = all(one.exact for one in references)
+    pair.differentiable = entry.supports_autograd
+    if pair.forward is not None and not pair.differentiable:
+        without = [sample.transform(_detached) for sample in drawn]
+        pair.plain = _first(one.forward for one in on_cpu(entry, dtype, without, gradient=False))
     pair.upcast = pair.forward is not None and all(one.upcast or one.forward is None for one in references)
     return _Prepared(entry, pair, drawn, references, _distinct(drawn))
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _first(errors: Iterable[str | None]) -> str | None:

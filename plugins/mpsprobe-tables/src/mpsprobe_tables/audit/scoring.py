@@ -51,6 +51,11 @@ class Score:
         return self.hits + self.missed + self.false + self.quiet + self.numbers
 
     @property
+    def failing(self) -> int:
+        """Those expected to fail, for want of a kernel."""
+        return self.hits + self.missed
+
+    @property
     def recall(self) -> float:
         """From 0 to 1."""
         return self.hits / (self.hits + self.missed) if self.hits + self.missed else 1.0

@@ -28,6 +28,7 @@ def _parts(audit: Audit) -> Iterator[RenderableType]:
         yield Text(f"internal error: {line}", style="bold red")
     if len(audit.releases) > 1:
         yield from _table(grids.releases(audit))
+        yield from _table(grids.releases(audit, gradient=True))
     one = audit.focus
     yield Text(f"torch {one.release} against the expectations of its own tests", style="bold")
     scope = f"{audit.entries} OpInfo entries" if not audit.only else ", ".join(audit.only)
@@ -40,6 +41,9 @@ def _parts(audit: Audit) -> Iterator[RenderableType]:
         yield from _blocks(grids.disagreeing(one, kind))
     yield from _blocks(grids.exceptions(one))
     yield from _lines("Dtypes that the CPU has and MPS does not claim", grids.beyond(one))
+    if audit.modules:
+        yield from _table(grids.modules(audit.modules))
+        yield from _blocks(grids.disagreeing_modules(audit.modules))
 
 
 def _table(grid: grids.Grid, *, titled: bool = True) -> Iterator[RenderableType]:

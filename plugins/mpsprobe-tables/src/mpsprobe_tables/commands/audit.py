@@ -52,6 +52,13 @@ def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None
 @click.option("--dtype", "dtypes", callback=_dtypes, metavar="DTYPE,…", help="Only these dtypes.  [default: all ten]")
 @click.option("--entry", "entries", metavar="NAME", multiple=True, help="Only this OpInfo entry; may be repeated.")
 @click.option(
+    "--module",
+    "modules",
+    metavar="NAME",
+    multiple=True,
+    help="Only this module; may be repeated.  [default: all, and none with --entry or --dtype]",
+)
+@click.option(
     "--lists",
     type=Named("mode", MODES),
     default="both",
@@ -78,6 +85,7 @@ def audit(
     torch_release: str,
     dtypes: tuple[str, ...] | None,
     entries: tuple[str, ...],
+    modules: tuple[str, ...],
     lists: str,
     format_name: str,
     output: str | None,
@@ -89,11 +97,13 @@ def audit(
     Every OpInfo entry of the installed torch with every sample, forward and gradient, dtype by dtype. Printed are
     recall and precision and each disagreement with its cause. The lists come with this package, from 2.8.0 on; that
     of the release under judgement is no source of the verdicts that it judges. It takes less than a minute for each
-    dtype on two CPUs.
+    dtype on two CPUs. Then every module of PyTorch's database of modules, in train and eval mode, against the marks of
+    the release, from 2.1.0 on, which takes another minute.
 
     \b
     mpsprobe kernels audit
     mpsprobe kernels audit --dtype float32 --entry linalg.eig --entry normal
+    mpsprobe kernels audit --dtype float32 --entry addmm --module nn.Linear --module nn.Conv3d
     mpsprobe kernels audit --torch 2.9.1 --format json -o audit.json
     mpsprobe kernels audit --torch all --format markdown -o audit.md
     """
@@ -101,14 +111,18 @@ def audit(
     if output is not None:
         check_writable(output)
     from mpsprobe_tables.audit import workers
-    from mpsprobe_tables.audit.entries import DTYPES, entry_named
+    from mpsprobe_tables.audit.entries import DTYPES, entry_named, module_named
     from mpsprobe_tables.audit.result import run_audit
 
     for name in entries:
         entry_named(name)
+    for name in modules:
+        module_named(name)
+    chosen = modules if modules or not (entries or dtypes) else None
     modes: tuple[Lists, ...] = ("none", "neighbours") if lists == "both" else (lists,)  # type: ignore[assignment]
     with make_progress() as progress:
-        found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs or workers.default_jobs(), progress)
+        jobs = jobs or workers.default_jobs()
+        found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen)
     if not found.pairs:
         raise UsageError("no test runs these entries with these dtypes", "Leave --dtype out to see which ones do.")
     command = " ".join(
