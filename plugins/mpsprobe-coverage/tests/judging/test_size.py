@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 from torch.nn import functional
 
 from mpsprobe_coverage.device import VirtualDevice
@@ -100,6 +101,44 @@ def test_more_elements_than_a_kernel_counts() -> None:
     assert "64-bit indexing" in str(_refused("2.15.0", lambda: largest(2**32), "aten::argmax"))
     assert _refused("2.15.0", lambda: largest(2**32 - 1), "aten::argmax") is None
     assert _refused("2.13.0", lambda: largest(2**32), "aten::argmax") is None
+
+
+@pytest.mark.parametrize(
+    ("reduce", "operator", "since"),
+    [
+        (torch.sum, "aten::sum.dim_IntList", "2.14.0"),
+        (torch.max, "aten::max", "2.14.0"),
+        (lambda tensor: tensor.max(0), "aten::max.dim", "2.14.0"),
+        (lambda tensor: tensor.amin(0), "aten::amin", "2.14.0"),
+        (torch.count_nonzero, "aten::count_nonzero.dim_IntList", "2.14.0"),
+        (torch.linalg.vector_norm, "aten::linalg_vector_norm", "2.14.0"),
+        (torch.std, "aten::std.correction", "2.15.0"),
+        (torch.prod, "aten::prod", "2.15.0"),
+    ],
+)
+def test_reductions_of_more_elements_than_a_kernel_counts(
+    reduce: Callable[[torch.Tensor], Any], operator: str, since: str
+) -> None:
+    def over(elements: int) -> Any:
+        return reduce(torch.empty(1, device="mps").expand(elements))
+
+    for release in ("2.13.0", "2.14.0", "2.15.0"):
+        assert (_refused(release, lambda: over(2**32), operator) is not None) is (Version(release) >= Version(since))
+        assert _refused(release, lambda: over(2**32 - 1), operator) is None
+
+
+def test_the_gradient_of_a_pool_of_more_elements_than_a_kernel_counts() -> None:
+    def pool(elements: int) -> Any:
+        images = torch.empty(1, 1, 1, elements, dtype=torch.float16, device="mps")
+        grads = torch.empty(1, 1, 1, 1, dtype=torch.float16, device="mps")
+        places = torch.empty(1, 1, 1, 1, dtype=torch.int64, device="mps")
+        size, step = [1, 1], [1, elements]
+        return torch.ops.aten.max_pool2d_with_indices_backward(grads, images, size, step, [0, 0], [1, 1], False, places)
+
+    operator = "aten::max_pool2d_with_indices_backward"
+    assert "64-bit" in str(_refused("2.15.0", lambda: pool(2**31 - 1), operator))
+    assert _refused("2.15.0", lambda: pool(2**31 - 2), operator) is None
+    assert _refused("2.13.0", lambda: pool(2**31 - 1), operator) is None
 
 
 def test_a_mask_over_more_elements_than_a_kernel_counts() -> None:

@@ -102,12 +102,20 @@ class Guard:
             the same name and an underscore. Or names with an overload: that one is meant.
         refuses: the calls that raise.
         before: the release from which on the message is there, but the check is another one; None if it stays.
+        since: the release from which on the message is that of this check too; None if it always was.
     """
 
     marker: str
     operators: tuple[str, ...]
     refuses: Condition
     before: str | None = None
+    since: str | None = None
+
+    def holds(self, release: str) -> bool:
+        """Whether the message, where the library of ``release`` has it, is that of this check."""
+        version = Version(release)
+        ended = self.before is not None and version >= Version(self.before)
+        return not ended and (self.since is None or version >= Version(self.since))
 
 
 def other_than(*dtypes: frozenset[torch.dtype]) -> frozenset[torch.dtype]:
@@ -172,7 +180,7 @@ def _by_name(area: tuple[Guard, ...], release: str, markers: frozenset[str]) -> 
     """Name of an operator, as guards have it → the guards that hold in the release."""
     by_name: dict[str, tuple[Guard, ...]] = {}
     for guard in area:
-        if guard.marker in markers and (guard.before is None or Version(release) < Version(guard.before)):
+        if guard.marker in markers and guard.holds(release):
             for name in guard.operators:
                 by_name[name] = (*by_name.get(name, ()), guard)
     return by_name

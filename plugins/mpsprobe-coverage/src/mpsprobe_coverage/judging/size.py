@@ -89,6 +89,18 @@ def _is_far_from_the_last(call: Call) -> bool:
 _AVG = ("_adaptive_avg_pool2d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward")
 _MAX = ("adaptive_max_pool2d", "adaptive_max_pool2d_backward")
 _POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
+_OTHER_POOLS = (
+    "avg_pool2d",
+    "avg_pool3d",
+    "avg_pool3d_backward",
+    *(f"{pool}_backward" for pool in _POOLS),
+)
+# What calls reduction_dispatch_mps, norm_kernel_mps or argmax_argmin_out_mps, and what does so from 2.15.0 on.
+_REDUCTIONS = (
+    *("argmax", "argmin", "max", "min", "amax", "amin", "all", "any", "sum", "nansum", "mean", "count_nonzero"),
+    *("norm", "linalg_vector_norm"),
+)
+_REDUCTIONS_2_15 = ("prod", "std", "var", "std_mean", "var_mean")
 
 GUARDS: tuple[Guard, ...] = (
     Guard("adaptive_pool_mixed", _AVG, Shape(AdaptivePool(mixed=True))),
@@ -113,11 +125,14 @@ GUARDS: tuple[Guard, ...] = (
     # Indexing.mm: nonzero_impl_mps, masked_fill__mps
     Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
     Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),
-    # ReduceOps.mm and Pooling.mm ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for as many elements; offsets
-    # count as well, but the tensor that is asked about may be a contiguous copy. Read in 2.14.1 and 2.15.0.
-    Guard("reduction_2_to_32", ("argmax", "argmin"), Shape(Elements(_2_TO_32))),
+    # ReduceOps.mm, Pooling.mm and LinearAlgebra.mm (geqrf) ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for
+    # as many elements; offsets count as well, but the tensor that is asked about may be a contiguous copy. Read in
+    # 2.14.0, 2.14.1 and 2.15.0. Other kernels that ask it choose between two Metal kernels, and raise in neither case.
+    Guard("reduction_2_to_32", _REDUCTIONS, Shape(Elements(_2_TO_32))),
+    Guard("reduction_2_to_32", _REDUCTIONS_2_15, Shape(Elements(_2_TO_32)), since="2.15"),
     Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX))),
-    Guard("pool_2_to_31_other", ("avg_pool2d", "avg_pool3d"), Shape(Elements(_INT_MAX))),
+    Guard("pool_2_to_31_other", _OTHER_POOLS, Shape(Elements(_INT_MAX))),
+    Guard("geqrf_2_to_31", ("geqrf",), Shape(Elements(_INT_MAX))),
 )
 
 
