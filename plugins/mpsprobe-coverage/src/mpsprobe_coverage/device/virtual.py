@@ -95,7 +95,9 @@ class VirtualDevice:
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.
             exits.enter_context(torch.random.fork_rng(devices=[]))
-            exits.enter_context(registered(self.chain.tables, autograd_routes(self._routes, self._interception)))
+            above = autograd_routes(self._routes, self._interception)
+            above |= self._interception.above_autograd(self._routes)
+            exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
