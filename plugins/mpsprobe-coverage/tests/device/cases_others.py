@@ -50,7 +50,10 @@ CASES = [
         "The gradient of the one weight is summed over what it was expanded to.",
         floats((2, 3), (1,)),
         F.prelu,
-        {"2.0.0": "_prelu_kernel | _prelu_kernel_backward sum.dim_IntList"},
+        {
+            "1.13.1": "prelu | prelu_backward sum.dim_IntList",
+            "2.0.0": "_prelu_kernel | _prelu_kernel_backward sum.dim_IntList",
+        },
     ),
     Case(
         "solving equations",

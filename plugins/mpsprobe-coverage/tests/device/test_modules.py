@@ -8,10 +8,19 @@ import cases_images
 import cases_indexing
 import cases_others
 import cases_recurrent
+import cases_subclasses
 import pytest
 from expectations import RELEASES, Case, observed, parsed
 
-_SOURCES = (cases_dense, cases_attention, cases_recurrent, cases_images, cases_indexing, cases_others)
+_SOURCES = (
+    cases_dense,
+    cases_attention,
+    cases_recurrent,
+    cases_images,
+    cases_indexing,
+    cases_others,
+    cases_subclasses,
+)
 _CASES = [case for source in _SOURCES for case in source.CASES]
 _EACH = [(case, release) for case in _CASES for release in RELEASES if case.text_for(release) is not None]
 

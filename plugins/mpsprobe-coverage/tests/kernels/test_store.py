@@ -5,17 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from mpsprobe.errors import TableError, UnknownName
 from mpsprobe_coverage.kernels import mps, releases
+from mpsprobe_coverage.kernels.compositions import SUFFIX as COMPOSITIONS
 from mpsprobe_coverage.kernels.format import data_file
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
 
 MOST_BYTES = 400_000
+MOST_BYTES_OF_COMPOSITIONS = 200_000
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,11 @@ def test_facts_hold_in_one_stretch_of_releases(marker: str, first: str, last: st
 
 
 def test_all_data_is_small_and_loads_in_milliseconds() -> None:
-    assert sum(len(entry.read_bytes()) for entry in data_folder().iterdir()) <= MOST_BYTES
+    sizes = Counter[bool]()
+    for entry in data_folder().iterdir():
+        sizes[entry.name.endswith(COMPOSITIONS)] += len(entry.read_bytes())
+    assert sizes[False] <= MOST_BYTES
+    assert sizes[True] <= MOST_BYTES_OF_COMPOSITIONS
     mps._chain.cache_clear()
     data_file.cache_clear()
     load_table.cache_clear()

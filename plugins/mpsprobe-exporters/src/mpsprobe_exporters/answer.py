@@ -51,6 +51,7 @@ SOURCES = {
     "issue": "issues of PyTorch",
 }
 NOT_JUDGED = "Not judged: whether these are native is not known"
+COMPOSED_OTHERWISE = "Not certain: the release composes these of other operators than the torch that traced"
 DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"
 
 
@@ -345,7 +346,28 @@ def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]
     """What the report leaves open: a title, and for each operator under it a sentence. Without empty lists."""
     unjudged = [(one.operator, _told(one.reason, one)) for one in report.not_judged]
     assumed = [(one.operator, _told(one.assumed, one)) for one in report.data_dependence]
-    return [(title, lines) for title, lines in ((NOT_JUDGED, unjudged), (DATA_DEPENDENCE, assumed)) if lines]
+    composed = [(name, f"{plural(calls, 'call')} {text}") for name, calls, text in compositions(report)]
+    titled = ((NOT_JUDGED, unjudged), (DATA_DEPENDENCE, assumed), (COMPOSED_OTHERWISE, composed))
+    return [(title, lines) for title, lines in titled if lines]
+
+
+def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
+    """Composite operators and derivatives that the release makes of others than the torch that traced.
+
+    For each its name, how many calls rest on it, and which.
+    """
+    here, there = one_line(report.environment.torch or "that traced"), one_line(judged_release(report))
+    composed: dict[str, dict[str, int]] = {}
+    for one in report.operators:
+        for name, calls in one.composed_by.items():
+            by_operator = composed.setdefault(name, {})
+            by_operator[one.operator] = by_operator.get(one.operator, 0) + calls
+    lines = []
+    for name, by_operator in composed.items():
+        operators = ", ".join(shortened(list(map(one_line, by_operator)), 3))
+        text = f"that torch {here} makes there, and torch {there} may not: {operators}"
+        lines.append((name, sum(by_operator.values()), text))
+    return lines
 
 
 def _told(text: str, one: Unjudged | DataDependence) -> str:

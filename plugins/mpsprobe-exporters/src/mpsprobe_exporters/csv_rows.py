@@ -39,8 +39,8 @@ class CsvExporter:
     """The columns of ``COLUMNS``; lists are joined by ``; ``.
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
-    ``data_dependence``, ``advisory`` (a known wrong result) and ``failure``. A matrix has one column for
-    each release instead.
+    ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``. A matrix
+    has one column for each release instead.
     """
 
     def render(self, report: Report) -> str:
@@ -71,6 +71,8 @@ def _coverage_rows(report: CoverageReport) -> Iterable[tuple[object, ...]]:
         yield _row(left.operator, "not_judged", left.calls, left.call_sites, left.reason)
     for read in report.data_dependence:
         yield _row(read.operator, "data_dependence", read.calls, read.call_sites, f"assumed {read.assumed}")
+    for name, calls, text in answer.compositions(report):
+        yield _row(name, "composed_otherwise", calls, [], text)
     for advisory in report.advisories:
         yield _advisory_row(advisory)
     if report.failure:

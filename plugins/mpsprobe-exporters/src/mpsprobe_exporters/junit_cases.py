@@ -138,6 +138,7 @@ def _coverage(report: CoverageReport) -> Suite:
         cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
     properties = [("judged torch", release), ("method", report.method), *_environment(report.environment)]
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
+    properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {backends.on_release(report.target, release)}", cases, properties)
 
 

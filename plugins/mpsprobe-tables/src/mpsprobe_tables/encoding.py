@@ -1,6 +1,7 @@
 """Writes the data files that mpsprobe-coverage reads. The same input gives the same bytes.
 
-What stands in them is said there: ``kernels/format.py``, ``kernels/kernel_facts.py``, ``judging/lists.py``.
+What stands in them is said there: ``format.py``, ``kernel_facts.py`` and ``compositions.py`` in ``kernels/``,
+``judging/lists.py``.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mpsprobe_coverage.judging import lists
+from mpsprobe_coverage.kernels import compositions, kernel_facts
 from mpsprobe_coverage.kernels import format as tables
-from mpsprobe_coverage.kernels import kernel_facts
+from mpsprobe_coverage.kernels.compositions import Compositions
 from mpsprobe_coverage.kernels.kernel_facts import KernelFacts
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -56,6 +58,19 @@ def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
         "operators": _operators_changed(facts.operators, {} if base is None else base.operators),
     }
     return seal(kernel_facts.MAGIC, document)
+
+
+def encode_compositions(composed: Compositions, base: Compositions | None) -> bytes:
+    """The data file of ``composed`` when the release before it is ``base``."""
+    known = [_joined(one.calls) if one is not None else {} for one in (composed, base)]
+    now, before = ({name: calls or compositions.NOTHING for name, calls in one.items()} for one in known)
+    document = {
+        "base": None if base is None else base.release,
+        "release": composed.release,
+        "sha256": composed.sha256,
+        "calls": changed(now, before),
+    }
+    return seal(compositions.MAGIC, document)
 
 
 def encode_lists(known: Iterable[lists.Learned], provenance: Mapping[str, Any]) -> bytes:

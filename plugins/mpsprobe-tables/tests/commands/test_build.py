@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from made_wheel import make_wheel
 
 from mpsprobe.errors import MpsprobeError, OutputError, TableError, UsageError
+from mpsprobe_coverage.kernels.compositions import decode_compositions
 from mpsprobe_coverage.kernels.format import decode
 from mpsprobe_coverage.kernels.kernel_facts import decode_facts
 from mpsprobe_devkit.testing.commands import run_cli
@@ -40,7 +41,8 @@ def test_json(tmp_path: Path) -> None:
 def test_the_data_files_are_written(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     result = _run("--wheel", make_wheel(tmp_path), "-o", folder)
-    facts, written = sorted(folder.iterdir())
+    composed, facts, written = sorted(folder.iterdir())
+    assert decode_compositions(composed.read_bytes(), composed.name).release == "2.13.0"
     assert written.name == "torch-2.13.0.table"
     assert str(written) in result.output
     assert facts.name == "torch-2.13.0.kernels"

@@ -84,7 +84,8 @@ def test_nothing_new_is_said_in_a_line(run: Any) -> None:
 def test_a_new_release_is_written_beside_the_others(run: Any, tmp_path: Path, pair: tuple[Rebuilt, Rebuilt]) -> None:
     output, asked = run([_shipped(pair[0], same=True), pair[1]])
     assert asked == [Request("torch", releases.torch_releases()[-1]), Request("torch", "9.0.0")]
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["torch-9.1.0.kernels", "torch-9.1.0.table"]
+    kinds = ("compositions", "kernels", "table")
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [f"torch-9.1.0.{kind}" for kind in kinds]
     assert (tmp_path / "data" / "torch-9.1.0.table").read_bytes() == pair[1].files[0].data
     assert output.startswith("torch 9.1.0, compared with 9.0.0\n")
     assert "mpsprobe kernels audit" in output
@@ -93,7 +94,7 @@ def test_a_new_release_is_written_beside_the_others(run: Any, tmp_path: Path, pa
 def test_a_reader_that_gives_other_files_than_the_shipped_ones_writes_nothing(
     run: Any, tmp_path: Path, pair: tuple[Rebuilt, Rebuilt]
 ) -> None:
-    with pytest.raises(TableError, match=r"torch-9\.0\.0\.table, torch-9\.0\.0\.kernels would be another"):
+    with pytest.raises(TableError, match=r"torch-9\.0\.0\.table, .* would be another"):
         run([_shipped(pair[0], same=False), pair[1]])
     assert list((tmp_path / "data").iterdir()) == []
 

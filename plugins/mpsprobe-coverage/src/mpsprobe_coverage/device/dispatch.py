@@ -14,6 +14,7 @@ from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.judging.chain import Judges
 from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.kernels.compositions import Composition
 from mpsprobe_coverage.kernels.table import KernelTable
 
 
@@ -46,6 +47,7 @@ class Plan:
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     generator_positions: tuple[tuple[int, str], ...] = ()  # arguments that are random generators: position and name
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
+    composition: Composition | None = None  # set where it is taken apart in another way than the target release does
     watchers: tuple[Advisory, ...] = ()  # known wrong results of it in the target release
     name: str = field(init=False)  # as the target release calls the operator; looked up at every call
 
@@ -104,6 +106,9 @@ class Dispatch(Protocol):
 
     def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: int) -> torch.Tensor:
         """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
+
+    def composing(self, name: str) -> AbstractContextManager[None] | None:
+        """To be open while ``name`` runs; None where the target release composes it as the installed torch does."""
 
     def muted(self) -> AbstractContextManager[None]:
         """Nothing is recorded inside."""

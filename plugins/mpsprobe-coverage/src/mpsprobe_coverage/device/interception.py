@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,10 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.call import Call
-from mpsprobe_coverage.calls.keys import sparse_key
+from mpsprobe_coverage.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
 from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
@@ -80,6 +81,7 @@ class Interception(TorchDispatchMode):
         self.data_dependent = DataDependent(self)
         self.on_the_cpu = OnTheCPU(self, recorder, attribution)
         self._routes = routes
+        self._composing = Composing(chain.table)
         self._watching = Watching(chain.table)
         self._plans: dict[Any, Plan] = {}
         self._sparse_plans: dict[tuple[Any, str], Plan] = {}
@@ -160,6 +162,14 @@ class Interception(TorchDispatchMode):
             self.attribution.mark(result)
         return result
 
+    def above_autograd(self, routed: Mapping[str, Route]) -> dict[str, Any]:
+        """As ``Composing.above_autograd``."""
+        return self._composing.above_autograd(routed)
+
+    def composing(self, name: str) -> AbstractContextManager[None] | None:
+        difference = self._composing.difference(name)
+        return None if difference is None else self._composing.inside(difference)
+
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A call that belongs to the virtual device."""
         if layouts_seen:
@@ -188,6 +198,12 @@ class Interception(TorchDispatchMode):
             return result
 
     def _go_on(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        if plan.composition is None:
+            return self._run(plan, args, kwargs)
+        with self._composing.inside(plan.composition):
+            return self._run(plan, args, kwargs)
+
+    def _run(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         entry = plan.entry
         if entry is Entry.KERNEL:
             if plan.func.namespace in _WITH_TAGS:
@@ -300,6 +316,8 @@ class Interception(TorchDispatchMode):
         if plan is None:
             plan = self._plans[func] = make_plan(func, self.chain, self._routes)
             plan.watchers = self._watching.of(plan.name)
+            if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
+                plan.composition = self._composing.difference(operator_name(func))
         return plan
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
@@ -310,7 +328,7 @@ class Interception(TorchDispatchMode):
         origin = self.attribution.current()
         if judgement.verdict == "unknown" and self.table.whole:  # else it is a finding like any other, and likely
             self.recorder.unjudged(name, judgement.reason or "", origin)
-        self.recorder.call(name, judgement, origin, inputs, outputs)
+        self.recorder.call(name, judgement, origin, inputs, outputs, self._composing.mark(name))
 
     def record_transfer(self, tensor: torch.Tensor) -> None:
         spec = spec_of(tensor)

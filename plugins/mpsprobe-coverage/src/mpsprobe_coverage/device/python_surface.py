@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,6 +58,10 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
         replace(torch, "compile", _eager)
         if not dispatch.table.at_least("2.15"):
             replace(VirtualTensor, "__setitem__", _assign_tensors)
+        for name in ("__getitem__", "__setitem__"):
+            composing = partial(dispatch.composing, f"Tensor.{name}")
+            if composing() is not None:
+                replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
         if stands_for.type == "mps":
             _answer(torch.backends.mps, _OF_BACKENDS_MPS, replace)
             _answer(torch.mps, _OF_MPS, replace)
@@ -131,6 +136,16 @@ def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
     if isinstance(value, (int, float, complex)) and any(isinstance(place, (torch.Tensor, list)) for place in places):
         value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
     torch.Tensor.__setitem__(self, index, value)
+
+
+def _composed(original: Any, composing: Any) -> Any:
+    """``original``, whose calls are those of the installed torch."""
+
+    def run(self: VirtualTensor, *args: Any) -> Any:
+        with composing():
+            return original(self, *args)
+
+    return run
 
 
 def _eager(model: Any = None, **_options: Any) -> Any:

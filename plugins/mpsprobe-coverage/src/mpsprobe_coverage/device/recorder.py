@@ -17,7 +17,10 @@ from mpsprobe_coverage.judging.judgement import Judgement
 
 @dataclass(slots=True)
 class CallRecord:
-    """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors."""
+    """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors.
+
+    ``composed_by`` makes the calls, and is not known to do so on the target release (``Composing.mark``).
+    """
 
     operator: str
     judgement: Judgement
@@ -25,6 +28,7 @@ class CallRecord:
     origin: Origin
     inputs: Specs
     outputs: Specs
+    composed_by: str | None = None
     calls: int = 0
 
 
@@ -64,14 +68,22 @@ class Recorder:
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _advised: dict[tuple[Any, ...], Advised] = field(default_factory=dict)
 
-    def call(self, operator: str, judgement: Judgement, origin: Origin, inputs: Specs, outputs: Specs) -> None:
+    def call(
+        self,
+        operator: str,
+        judgement: Judgement,
+        origin: Origin,
+        inputs: Specs,
+        outputs: Specs,
+        composed_by: str | None = None,
+    ) -> None:
         """Count a call; those that differ in their judgement are different records."""
-        key = (operator, judgement, self.phase, origin, inputs, outputs)
+        key = (operator, judgement, self.phase, origin, inputs, outputs, composed_by)
         record = self._calls.get(key)
         if record is None:
             phase = self.phase
             assert phase is not None
-            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs)
+            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
         record.calls += 1
 
     def unjudged(self, operator: str, reason: str, origin: Origin) -> None:

@@ -54,7 +54,8 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
 def _register_table(table: KernelTable, library: Any) -> None:
     by_namespace: dict[str, list[str]] = {}
     key = table.backend.key
-    for name in table.native | table.fallback | table.error | renames(table).keys():
+    renamed = renames(table)
+    for name in (table.native | table.fallback | table.error | renamed.keys()) - {*renamed.values()}:
         namespace, _, operator = name.partition("::")
         by_namespace.setdefault(namespace, []).append(operator)
     for namespace, operators in by_namespace.items():

@@ -56,6 +56,7 @@ class _Group:
     origins: Origins = field(default_factory=Origins)
     dtypes: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
+    composed_by: Counter[str] = field(default_factory=Counter)
     input_bytes: int = 0
     output_bytes: int = 0
 
@@ -65,6 +66,8 @@ class _Group:
         for dtype in dict.fromkeys(spec.dtype for spec in (record.inputs or record.outputs)):
             self.dtypes[str(dtype).removeprefix("torch.")] += count
         self.shapes[_shapes(record.inputs)] += count
+        if record.composed_by is not None:
+            self.composed_by[record.composed_by] += count
         self.input_bytes += count * sum(spec.nbytes for spec in record.inputs)
         self.output_bytes += count * sum(spec.nbytes for spec in record.outputs)
 
@@ -180,6 +183,7 @@ def _finding(
         judges=list(judgement.asked),
         needs_macos=judgement.needs_macos,
         advice=advise(operator, judgement, table, first_site, moved),
+        composed_by=dict(group.composed_by),
         **origins,
     )
 

@@ -72,6 +72,7 @@ class ShortRecorder(Recorder):
         origin: Origin,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
+        composed_by: str | None = None,
     ) -> None:
         # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
         beside = judgement.beside if isinstance(judgement, TwoOpinions) else judgement

@@ -39,7 +39,7 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     stubs = read_stubs(library)
     graph = CallGraph(library, stubs, patterns.fits)
     operators = {}
-    for operator, kernel in sorted(_registered(library).items()):
+    for operator, kernel in sorted(registered_functions(library, MPS).items()):
         known = _known(graph.reach(kernel), stubs, types, patterns)
         if known:
             operators[operator] = known
@@ -72,12 +72,12 @@ def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patt
     return frozenset(elementwise | {f"{NAMED}:{pattern}" for pattern in named})
 
 
-def _registered(library: MachO) -> dict[str, int]:
-    """Operators registered under MPS, and the function that each registers; without the fallbacks to the CPU."""
+def registered_functions(library: MachO, key: str) -> dict[str, int]:
+    """Operators registered under ``key``, and the function that each registers; without the fallbacks to the CPU."""
     return {
         operator: kernel
         for initialiser in initialisers(library)
-        if initialiser.kind == "IMPL_" and initialiser.key == MPS
+        if initialiser.kind == "IMPL_" and initialiser.key == key
         for operator, kernel in _kernels(library, initialiser.namespace, initialiser.address)
     }
 

@@ -16,19 +16,22 @@ from packaging.version import InvalidVersion, Version
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.kernels.compositions import SUFFIX as COMPOSITIONS_SUFFIX
+from mpsprobe_coverage.kernels.compositions import Compositions, composition_releases, load_compositions
 from mpsprobe_coverage.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
 from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, facts_releases, load_facts
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_tables.builder.assemble import read_table
+from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.download import download
 from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.module_marks import has_module_marks, read_module_marks
 from mpsprobe_tables.builder.wheel import Wheel
-from mpsprobe_tables.encoding import encode_facts, encode_table
+from mpsprobe_tables.encoding import encode_compositions, encode_facts, encode_table
 from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
 from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
 from mpsprobe_tables.expectations import encode as encode_expectations
@@ -74,6 +77,7 @@ class Rebuilt:
     Attributes:
         table: its kernel table.
         facts: what the library shows of single kernels; ``None`` for another library than torch.
+        compositions: of which operators composite ones and derivatives are made; ``None`` likewise.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
         messages: sentences in the library that speak of MPS; none of what PyTorch asserts about itself.
         files: the data files; that of the table first.
@@ -81,6 +85,7 @@ class Rebuilt:
 
     table: KernelTable
     facts: KernelFacts | None
+    compositions: Compositions | None
     expectations: Expectations | None
     messages: frozenset[str]
     files: tuple[DataFile, ...]
@@ -166,6 +171,8 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
         for name in ("torch", "torchvision")
     }
     facts = _Series(folder, f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
+    names = f"torch-{{}}{COMPOSITIONS_SUFFIX}"
+    compositions = _Series(folder, names, composition_releases(), load_compositions, encode_compositions)
     names = f"torch-{{}}{EXPECTATIONS_SUFFIX}"
     expectations = _Series(DATA, names, expectation_releases(), load_expectations, encode_expectations)
     marks = _Series(DATA, f"torch-{{}}{MARKS_SUFFIX}", module_releases(), load_marks, encode_marks)
@@ -184,16 +191,19 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
                 raise TableError(f"'{path.name}' is {wheel.library} {wheel.release}, not {request.release}")
             table = read_table(wheel)
             files = [tables[wheel.library].add(wheel.release, table)]
-            made = expected = None
+            made = composed = expected = None
             if wheel.library == "torch":
                 made = read_facts(wheel.binary, wheel.release, wheel.sha256)
                 files.append(facts.add(wheel.release, made))
+                libraries = wheel.binary, wheel.python_binary
+                composed = read_compositions(*libraries, table.operators, wheel.release, wheel.sha256)
+                files.append(compositions.add(wheel.release, composed))
             if has_expectations(wheel):
                 expected = read_expectations(wheel)
                 files.append(expectations.add(wheel.release, expected))
             if has_module_marks(wheel):
                 files.append(marks.add(wheel.release, read_module_marks(wheel)))
-            built.append(Rebuilt(table, made, expected, _messages(wheel.binary), tuple(files)))
+            built.append(Rebuilt(table, made, composed, expected, _messages(wheel.binary), tuple(files)))
     progress.stop()
     return built
 

@@ -29,6 +29,7 @@ from mpsprobe_tables.builder.macho import MachO
 LARGEST_TEXT = 16 << 20  # bytes; native_functions.yaml has 0.6 MB
 LARGEST_LIBRARY = 2 << 30  # bytes; libtorch_cpu.dylib of 2.15.0 has 0.42 GB
 LIBRARIES = {"torch": r"torch/lib/libtorch_cpu\.dylib", "torchvision": r"torchvision/_C(_stable)?(\.[\w-]+)?\.so"}
+BINDINGS = "torch/lib/libtorch_python.dylib"
 READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
 
 
@@ -121,6 +122,20 @@ class Wheel:
             return MachO(path)
 
     @functools.cached_property
+    def python_binary(self) -> MachO | None:
+        """The library with torch's Python bindings, parsed; None where there is none.
+
+        Raises:
+            TableError: it is broken.
+        """
+        if not self.has(BINDINGS):
+            return None
+        with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+            path = Path(folder) / "library"
+            self._extract(BINDINGS, path)
+            return MachO(path)
+
+    @functools.cached_property
     def sha256(self) -> str:
         """Of the whole file, in hexadecimal."""
         digest = hashlib.sha256()
@@ -164,17 +179,20 @@ class Wheel:
         found = [member for member in self._members if pattern.fullmatch(member)]
         if len(found) != 1:
             raise TableError(f"'{self._shown}' has no library of {self.library}, or several")
-        info = self._member(found[0], LARGEST_LIBRARY)
+        self._extract(found[0], target)
+
+    def _extract(self, member: str, target: Path) -> None:
+        info = self._member(member, LARGEST_LIBRARY)
         written = 0
         try:
             with self._zip.open(info) as source, target.open("wb") as file:
                 while chunk := source.read(1 << 20):
                     written += len(chunk)
                     if written > LARGEST_LIBRARY:
-                        raise TableError(f"{found[0]} in '{self._shown}' is larger than it says")
+                        raise TableError(f"{member} in '{self._shown}' is larger than it says")
                     file.write(chunk)
         except READ_ERRORS as error:
-            raise self._unreadable(found[0], error) from error
+            raise self._unreadable(member, error) from error
 
     def _member(self, member: str, limit: int) -> zipfile.ZipInfo:
         info = self._members.get(member)

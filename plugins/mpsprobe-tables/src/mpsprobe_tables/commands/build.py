@@ -99,6 +99,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         "only_in_binary": {key: list(names) for key, names in table.only_in_binary.items()},
         "only_declared": {key: list(names) for key, names in table.only_declared.items()},
         "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
+        "compositions": None if one.compositions is None else {"entries": len(one.compositions.calls)},
         "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
         "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
         "differences": list(one.differences),
@@ -119,6 +120,8 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  {key}: in native_functions.yaml, but not registered: {', '.join(names)}")
     if one.facts is not None:
         lines.append(f"  kernels of {len(one.facts.operators)} operators are known by dtype or lack a stub")
+    if one.compositions is not None:
+        lines.append(f"  {len(one.compositions.calls)} composite operators and derivatives are known by what they call")
     if one.expectations is not None:
         lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
     if folder is not None:

@@ -1,4 +1,4 @@
-"""Every place where the virtual device follows C++ that asks for the device type."""
+"""Every place where the virtual device follows C++ that asks for the device type, or for subclasses of tensors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from mpsprobe_coverage.device.routing import (
     older,
     recurrent,
     scaling,
+    subclasses,
 )
 from mpsprobe_coverage.kernels.table import MPS, KernelTable
 
 _EVERYWHERE = (copies, scaling, functions)
 # What is known of a backend beyond that, by its dispatch key.
 _KNOWN: Mapping[str, tuple[Any, ...]] = {
-    MPS: (accumulation, attention, convolution, recurrent, normalisation, branches, older, hidden),
+    MPS: (accumulation, attention, convolution, recurrent, normalisation, branches, older, subclasses, hidden),
 }
 
 

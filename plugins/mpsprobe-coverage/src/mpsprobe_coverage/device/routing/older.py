@@ -16,10 +16,6 @@ from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_r
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _aten = torch.ops.aten
-_WITH_LENGTH_TENSORS = {
-    "aten::_ctc_loss.Tensor": ("input_lengths", "target_lengths"),
-    "aten::_ctc_loss_backward.Tensor": ("input_lengths", "target_lengths"),
-}
 
 
 def routes(table: KernelTable) -> list[Route]:
@@ -35,8 +31,7 @@ def routes(table: KernelTable) -> list[Route]:
         needed.append(composite_route("aten::cosine_similarity", cosine_similarity))
         needed.append(Route("aten::lerp_.Scalar", _lerp))
         needed.append(Route("aten::linalg_vector_norm", _vector_norm))
-    lacking = [name for name in _WITH_LENGTH_TENSORS if name not in table.operators]
-    return needed + [Route(name, _with_length_lists) for name in lacking]
+    return needed
 
 
 def cosine_similarity(
@@ -68,7 +63,7 @@ def _embedding_bag_backward(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...
     """The body up to 2.4 (``EmbeddingBag.cpp``): it ends in the dense or the sparse form."""
     bound = plan.bound(args, kwargs)
     if bound["sparse"]:
-        return _as_it_is(dispatch, plan, args, kwargs)
+        return as_it_is(dispatch, plan, args, kwargs)
     target = dispatch.plan_of(_aten._embedding_bag_dense_backward.default)
     wanted = [argument.name for argument in target.func._schema.arguments]
     return dispatch.leaf(target, tuple(bound[name] for name in wanted), {})
@@ -93,7 +88,7 @@ def _bce_with_logits(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwar
 
 def _lerp(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if dispatch.phase != "optimizer":
-        return _as_it_is(dispatch, plan, args, kwargs)
+        return as_it_is(dispatch, plan, args, kwargs)
     tensor, end, weight = args
     with dispatch:
         return tensor.mul_(1 - weight).add_(end, alpha=weight)
@@ -101,24 +96,14 @@ def _lerp(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[st
 
 def _vector_norm(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if dispatch.phase != "optimizer" or len(args) > 2 or kwargs:
-        return _as_it_is(dispatch, plan, args, kwargs)
+        return as_it_is(dispatch, plan, args, kwargs)
     with dispatch:
         return _aten.norm.ScalarOpt_dim(args[0], args[1] if len(args) > 1 else 2, [], False)
 
 
-def _as_it_is(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def as_it_is(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """As without a route: a leaf where it has a kernel or none at all, its composite kernel otherwise."""
     if plan.registered.verdict == "composite" and plan.composite_key is not None:
         with dispatch:
             return plan.func._op_dk(plan.composite_key, *args, **kwargs)
     return dispatch.leaf(plan, args, kwargs)
-
-
-def _with_length_lists(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``ctc_loss`` copied its lengths to the CPU before it had a form that takes them as tensors."""
-    names = [argument.name for argument in plan.func._schema.arguments]
-    lists = _WITH_LENGTH_TENSORS[plan.name]
-    packet = getattr(_aten, plan.func._schema.name.removeprefix("aten::"))
-    with dispatch:
-        changed = [v.tolist() if n in lists else v for n, v in zip(names, args, strict=False)]
-        return packet.default(*changed, **kwargs)

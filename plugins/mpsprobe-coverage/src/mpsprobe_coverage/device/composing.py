@@ -1,0 +1,100 @@
+"""Which calls rest on a composition that is not known to be the target release's.
+
+Composite kernels and derivatives are run as the installed torch has them. Where the target release makes one of other
+operators (``kernels/compositions.py``), a call inside that this release does not make there is marked; so is every call
+inside, where that release calls an operator there that it has no kernel for. Most composite kernels run above autograd,
+where no dispatch mode sees them: those that differ get a Python kernel there, which only says that they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+
+from mpsprobe_coverage.calls.keys import has_kernel, overload_named
+from mpsprobe_coverage.judging.renames import renames
+from mpsprobe_coverage.kernels.compositions import HARMLESS, Composition, Differences
+from mpsprobe_coverage.kernels.releases import installed_release
+from mpsprobe_coverage.kernels.table import COMPOSITE, UNKNOWN, KernelTable
+
+_current_node: Callable[[], Any] = torch._C._current_autograd_node
+SUM_OF_GRADIENTS = "aten::add.Tensor"  # made by autograd's engine, while the node is still the current one
+_IMPLICIT = DispatchKey.CompositeImplicitAutograd
+
+
+class Composing:
+    """What runs at this moment and is composed otherwise on the release of ``table``."""
+
+    def __init__(self, table: KernelTable) -> None:
+        self._table = table
+        self._differences = Differences(table, installed_release())
+        self._differ = bool(self._differences.names)
+        self._inside: Composition | None = None
+
+    def difference(self, name: str) -> Composition | None:
+        """As ``Differences.of``; an operator that the release does not have calls nothing there."""
+        known = self._differences.of(name)
+        if known is None and self._differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
+            return Composition(name, frozenset(), lacks_kernel=False)
+        return known
+
+    @contextmanager
+    def inside(self, composition: Composition) -> Iterator[None]:
+        """Run it. One that the release does not call at this place counts as a part of what is around it."""
+        around = self._around()
+        if around is None or around.has(composition.name):
+            around, self._inside = self._inside, composition
+        else:
+            around, self._inside = self._inside, around
+        try:
+            yield
+        finally:
+            self._inside = around
+
+    def mark(self, operator: str) -> str | None:
+        """What calls ``operator`` at this moment, if the target release does not do so there, or does more."""
+        if not self._differ:
+            return None
+        around = self._around()
+        if around is None or (around.has(operator) and not around.lacks_kernel) or _is_harmless(operator):
+            return None
+        return None if self._inside is None and operator == SUM_OF_GRADIENTS else around.name
+
+    def _around(self) -> Composition | None:
+        if self._inside is not None or not self._differ:
+            return self._inside
+        node = _current_node()
+        return None if node is None else self._differences.of(node.name())
+
+    def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+        """Operator → Python kernel for the AutogradMPS key, for the composite ones that differ and have no route."""
+        found: dict[str, Callable[..., Any]] = {}
+        for operator in sorted(self._differences.operators - routed.keys() - renames(self._table).keys()):
+            followed = self._table.verdict(operator) in (COMPOSITE, UNKNOWN) and _is_followed_above(operator)
+            composition = self._differences.of(operator)
+            if composition is not None and followed:
+                found[operator] = partial(self._run, overload_named(operator), composition)
+        return found
+
+    def _run(self, func: Any, composition: Composition, *args: Any, **kwargs: Any) -> Any:
+        with self.inside(composition):
+            return func._op_dk(_IMPLICIT, *args, **kwargs)
+
+
+@cache
+def _is_followed_above(operator: str) -> bool:
+    """Whether its composite kernel runs above autograd and computes; Python has no names of dimensions."""
+    if not has_kernel(operator, _IMPLICIT.name) or has_kernel(operator, "AutogradMPS"):
+        return False
+    func = overload_named(operator)
+    computes = not func.is_view and any("Tensor" in str(result.type) for result in func._schema.returns)
+    return computes and "Dimname" not in str(func._schema)
+
+
+def _is_harmless(operator: str) -> bool:
+    return operator.removeprefix("aten::").partition(".")[0] in HARMLESS

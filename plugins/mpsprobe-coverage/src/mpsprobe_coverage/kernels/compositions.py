@@ -1,0 +1,175 @@
+"""Of which operators a release makes its composite operators and its derivatives, and how two releases differ in that.
+
+Beside each kernel table of torch lies a file ``torch-VERSION.compositions``. Its first line is
+``mpsprobe-compositions 1 SHA256``, the digest of all that follows; then one JSON document::
+
+    {"base": "2.12.1", "release": "2.13.0", "sha256": …, "calls": {"mul.Tensor sub.Tensor": "AddcmulBackward0 …", …}}
+
+``calls`` names what changed since ``base``, by the operators that it calls; ``-`` for none, ``""`` for what is gone.
+Operators are those of ``aten``. A derivative has the name of its autograd node; reading and writing through an index
+(``Tensor.__getitem__``) are entries too. Operators that are ``HARMLESS`` stand in no file.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe_coverage.kernels.format import TableFile, apply, by_name, shipped_files, unseal
+from mpsprobe_coverage.kernels.releases import library_releases
+from mpsprobe_coverage.kernels.table import COMPOSITE, NATIVE, KernelTable
+
+MAGIC = "mpsprobe-compositions 1"
+SUFFIX = ".compositions"
+NOTHING = "-"
+INDEXING = {"getitem": "Tensor.__getitem__", "setitem": "Tensor.__setitem__"}
+_NAMES = """
+    _local_scalar_dense _reshape_alias _to_copy _unsafe_view adjoint alias as_strided as_strided_ broadcast_to chunk
+    clone contiguous copy_ detach diagonal empty empty_like empty_permuted empty_strided expand expand_as fill_ flatten
+    full full_like is_pinned is_same_size item lift lift_fresh mH mT matrix_H movedim narrow new_empty
+    new_empty_strided new_full new_ones new_zeros numpy_T ones ones_like permute pin_memory reshape reshape_as resize_
+    resize_as_ result_type scalar_tensor select set_ slice split split_with_sizes squeeze squeeze_ swapaxes t to
+    transpose type_as unbind unflatten unsqueeze unsqueeze_ view view_as zero_ zeros zeros_like
+"""
+HARMLESS = frozenset(_NAMES.split())
+"""Make tensors, copy them or look at them in another way: for dense tensors no release lacks one of them."""
+# Operators of other layouts, dtypes and backends: a dense tensor of real numbers on MPS never gets to them.
+_ELSEWHERE = re.compile(
+    r"cudnn|miopen|mkldnn|xnnpack|fbgemm|vulkan|cuda|_cpu$|quantize|q_per_channel|sparse|nested|csr|csc|coo|coalesce|"
+    r"_nnz|_spsolve|dense_dim|to_dense|^_?values$|^\w*_indices$|conj_physical|complex"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compositions:
+    """The compositions of one release.
+
+    Attributes:
+        release: of torch.
+        sha256: of the wheel, in hexadecimal.
+        calls: composite operator (without ``aten::``), derivative or indexing → the operators that its C++ may call.
+    """
+
+    release: str
+    sha256: str
+    calls: Mapping[str, frozenset[str]] = field(repr=False)
+
+    def reached(self, name: str, table: KernelTable) -> frozenset[str]:
+        """The operators that ``name`` may call, and those that they are made of; ``table`` is of the same release."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            for called in self.calls.get(waiting.pop(), ()):
+                if called not in found:
+                    found.add(called)
+                    if table.verdict(f"aten::{called}") == COMPOSITE:
+                        waiting.append(called)
+        return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A composite operator, a derivative or indexing that two releases make of different operators.
+
+    Attributes:
+        name: as in ``Compositions``, composite operators with ``aten::``.
+        calls: operators that the target release calls there.
+        lacks_kernel: whether one of them has no kernel there and is none that the tracing release calls.
+    """
+
+    name: str
+    calls: frozenset[str]
+    lacks_kernel: bool
+
+    def has(self, operator: str) -> bool:
+        """Whether the target release may call ``operator`` there."""
+        return operator in self.calls or operator.removeprefix("aten::").partition(".")[0] in HARMLESS
+
+
+class Differences:
+    """What ``table``'s release composes otherwise than the release ``tracer``; nothing where they are the same.
+
+    Where there is no file for the tracer, every composition of the target is in question, and a call is
+    known to be right where the target makes it too.
+
+    Attributes:
+        names: what differs, as in ``Compositions``.
+        operators: the composite operators among it.
+    """
+
+    def __init__(self, table: KernelTable, tracer: str) -> None:
+        self._table = table
+        there = () if table.source else composition_releases()
+        here = load_compositions(tracer if tracer in there else None)
+        self._here, self._there = here, load_compositions(table.release if table.release in there else None)
+        same = tracer == table.release or table.release not in there
+        names = () if same else {*here.calls, *self._there.calls}
+        self.names = frozenset(n for n in names if here.calls.get(n) != self._there.calls.get(n))
+        self.operators = frozenset(f"aten::{name}" for name in self.names if not name[0].isupper())
+        self._known: dict[str, Composition] = {}
+
+    def of(self, name: str) -> Composition | None:
+        """The difference in ``name`` (``aten::add``, ``AddcmulBackward0``); None where there is none."""
+        short = name.removeprefix("aten::")
+        if short not in self.names:
+            return None
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._compare(name, short)
+        return known
+
+    def _compare(self, name: str, short: str) -> Composition:
+        there = self._there.reached(short, self._table)
+        lacking = False
+        if short in self._there.calls and short in self._here.calls:
+            only_there = there - self._here.reached(short, self._table.family.load(self._here.release))
+            lacking = any(self._has_no_kernel(operator) for operator in only_there)
+        elif short not in self._there.calls and short[0].isupper():  # a derivative that had another name
+            for renamed in self._there.calls.keys() - self._here.calls.keys():
+                if renamed[0].isupper():
+                    there |= self._there.reached(renamed, self._table)
+        return Composition(name, frozenset(f"aten::{operator}" for operator in there), lacking)
+
+    def _has_no_kernel(self, operator: str) -> bool:
+        verdict = self._table.verdict(f"aten::{operator}")
+        return verdict not in (NATIVE, COMPOSITE) and _ELSEWHERE.search(operator) is None
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionsFile(TableFile):
+    """One decoded file, whose ``changes`` are those of ``calls``."""
+
+
+def decode_compositions(data: bytes, name: str) -> CompositionsFile:
+    """A data file read back. Raises as ``unseal``."""
+
+    def read(document: Any) -> CompositionsFile:
+        changes = by_name(document.pop("calls"))
+        return CompositionsFile(document["release"], document["base"], document, changes)
+
+    return unseal(MAGIC, data, name, read)
+
+
+def composition_releases() -> tuple[str, ...]:
+    """The torch releases whose compositions come with the package, oldest first."""
+    return library_releases("torch", SUFFIX)
+
+
+@functools.cache
+def load_compositions(release: str | None) -> Compositions:
+    """The compositions of one torch release; none at all where the package has no file of it.
+
+    Raises:
+        TableError: a data file is damaged or missing.
+    """
+    calls: dict[str, str] = {}
+    shipped = composition_releases() if release in composition_releases() else ()
+    for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_compositions):
+        apply(file.changes, calls)
+        if file.release == release:
+            sets = {text: frozenset(text.split(" ")) - {NOTHING} for text in set(calls.values())}
+            return Compositions(release, file.header["sha256"], {name: sets[text] for name, text in calls.items()})
+    return Compositions(release or "", "", {})
