@@ -81,7 +81,7 @@ class Interception(TorchDispatchMode):
         self.data_dependent = DataDependent(self)
         self.on_the_cpu = OnTheCPU(self, recorder, attribution)
         self._routes = routes
-        self._composing = Composing(chain.table)
+        self.compositions = Composing(chain.table)
         self._watching = Watching(chain.table)
         self._plans: dict[Any, Plan] = {}
         self._sparse_plans: dict[tuple[Any, str], Plan] = {}
@@ -162,13 +162,9 @@ class Interception(TorchDispatchMode):
             self.attribution.mark(result)
         return result
 
-    def above_autograd(self, routed: Mapping[str, Route]) -> dict[str, Any]:
-        """As ``Composing.above_autograd``."""
-        return self._composing.above_autograd(routed)
-
     def composing(self, name: str) -> AbstractContextManager[None] | None:
-        difference = self._composing.difference(name)
-        return None if difference is None else self._composing.inside(difference)
+        difference = self.compositions.difference(name)
+        return None if difference is None else self.compositions.inside(difference)
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A call that belongs to the virtual device."""
@@ -200,7 +196,7 @@ class Interception(TorchDispatchMode):
     def _go_on(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         if plan.composition is None:
             return self._run(plan, args, kwargs)
-        with self._composing.inside(plan.composition):
+        with self.compositions.inside(plan.composition):
             return self._run(plan, args, kwargs)
 
     def _run(self, plan: Plan, args: Any, kwargs: Any) -> Any:
@@ -317,7 +313,7 @@ class Interception(TorchDispatchMode):
             plan = self._plans[func] = make_plan(func, self.chain, self._routes)
             plan.watchers = self._watching.of(plan.name)
             if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
-                plan.composition = self._composing.difference(operator_name(func))
+                plan.composition = self.compositions.difference(operator_name(func))
         return plan
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
@@ -328,7 +324,7 @@ class Interception(TorchDispatchMode):
         origin = self.attribution.current()
         if judgement.verdict == "unknown" and self.table.whole:  # else it is a finding like any other, and likely
             self.recorder.unjudged(name, judgement.reason or "", origin)
-        self.recorder.call(name, judgement, origin, inputs, outputs, self._composing.mark(name))
+        self.recorder.call(name, judgement, origin, inputs, outputs, self.compositions.mark(name))
 
     def record_transfer(self, tensor: torch.Tensor) -> None:
         spec = spec_of(tensor)

@@ -27,7 +27,7 @@ from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.data_dependent import known_values_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import mapped, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import mapped, undispatched, virtual_tensor, without_data
 from mpsprobe_coverage.device.underived import is_composite
 from mpsprobe_coverage.device.upcast import lacks_code
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -170,8 +170,9 @@ class OnTheCPU:
 
     def _fake_mode(self) -> Any:
         if self._fakes is None:
-            from torch._subclasses import FakeTensorMode
+            from torch._subclasses import FakeTensor, FakeTensorMode
 
+            without_data.add(FakeTensor)
             self._fakes = FakeTensorMode(allow_non_fake_inputs=True)
         return self._fakes
 

@@ -51,6 +51,9 @@ _base_data: Any = torch._C.TensorBase.data
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
 
 
+without_data: set[type] = set()  # classes of tensors that stand for those of the CPU (``on_the_cpu.py``)
+
+
 class VirtualTensor(torch.Tensor):
     """Dispatches as an MPS tensor; see the module's docstring. Made by ``virtual_tensor`` only."""
 
@@ -153,7 +156,8 @@ class VirtualTensor(torch.Tensor):
 
 def takes_apart(kind: Any) -> bool:
     """Whether tensors of this class handle operators in Python, and call others on the tensors that they hold."""
-    return kind.__torch_dispatch__ is not _PLAIN_DISPATCH and not issubclass(kind, VirtualTensor)
+    own = kind.__torch_dispatch__ is not _PLAIN_DISPATCH
+    return own and not issubclass(kind, VirtualTensor) and kind not in without_data
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:

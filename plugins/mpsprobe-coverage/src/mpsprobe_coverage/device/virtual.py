@@ -100,7 +100,7 @@ class VirtualDevice:
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.
             exits.enter_context(torch.random.fork_rng(devices=[]))
-            above = self._interception.above_autograd(self._routes)
+            above = self._interception.compositions.above_autograd(self._routes)
             above |= underived.kernels(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
