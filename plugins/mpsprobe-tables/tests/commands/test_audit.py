@@ -26,7 +26,8 @@ def test_a_table() -> None:
     output = _run("--torch", "2.13.0", "--dtype", "float32", *FEW).output
     assert output.startswith("torch 2.13.0 against the expectations of its own tests\nabs, linalg.eig, nn.functional.")
     lines = {line.split()[0]: line.split() for line in output.splitlines() if line}
-    assert lines["float32"] == ["float32", "3", "1", *["1.000", "/", "1.000"] * 3]
+    assert lines["float32"] == ["float32", "3", "1", "0", *["1.000/1.000"] * 4]
+    assert lines["(1/1)"] == ["(1/1)"] * 2  # of verdicts alone, how many of those that fail are found
     assert lines["UNIMPLEMENTED_XFAILLIST"][1:] == ["1", "1", "-", "-", "-"]
     assert "of 1 entries listed as unimplemented for every dtype, 1 are refused (recall 1.000)" in output
     assert "of what passes in float32, none is refused (precision 1.000)" in output
@@ -56,8 +57,20 @@ def test_markdown_to_a_file(tmp_path: Path) -> None:
     assert result.output == ""
     page = target.read_text(encoding="utf-8")
     assert page.startswith("# How far to trust a verdict: the audit\n")
-    assert "| int64 | 1 | 0 | - | - |" in page
+    assert "| int64 | 1 | 0 | 0 | - | - |" in page
     assert "## Other releases" not in page
+
+
+def test_modules_that_are_asked_for() -> None:
+    chosen = ("--torch", "2.13.0", "--dtype", "float32", *FEW, "--module", "nn.Conv3d", "--module", "nn.InstanceNorm3d")
+    document = json.loads(_run(*chosen, "--format", "json").output)
+    [modules] = document["modules"]
+    assert (modules["release"], modules["tests"], modules["disagreements"]) == ("2.13.0", 12, [])
+    assert modules["expected"]["skip"] == {"refused": 0, "raised": 0, "runs": 4}
+    assert modules["marks_that_never_act"] == ["nn.InstanceNorm3d"]
+    page = _run(*chosen, "--format", "markdown").output
+    assert "| 2.13.0 | 12 | 0 | 0 | 0 | 4 | 0 | 8 | 0 | 1.000 / 1.000 |" in page
+    assert "Marks that never act: those of `nn.InstanceNorm3d` (2.13.0 to 2.13.0)" in page
 
 
 def test_several_releases() -> None:
@@ -77,6 +90,7 @@ def test_several_releases() -> None:
         (("--dtype", "float23"), UnknownName, "did you mean 'float32'"),
         (("--dtype", ","), UsageError, "--dtype needs at least one dtype"),
         (("--dtype", "float64"), UnknownName, "unknown dtype 'float64'"),
+        (("--module", "nn.Cnv3d"), UnknownName, "did you mean 'nn.Conv3d'"),
         (("--entry", "lnalg.eig"), UnknownName, "did you mean 'linalg.eig'"),
         (("--entry", "linalg.eig", "--dtype", "bool"), UsageError, "no test runs these entries"),
         (("--lists", "all"), UnknownName, "unknown mode 'all'"),

@@ -24,6 +24,10 @@ def document(audit: Audit) -> str:
         "samples": audit.samples,
         "internal_errors": list(audit.internal),
         "releases": [_release(one) for one in audit.releases],
+        "untested": [
+            {"release": one.release, "samples": {kind: dict(found) for kind, found in one.counts.items()}}
+            for one in audit.untested
+        ],
         "modules": [_modules(one) for one in audit.modules],
     }
     return json.dumps(content, indent=2)

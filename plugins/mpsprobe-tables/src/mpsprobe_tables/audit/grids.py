@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.judging.proof import REGISTERED_ONLY
 from mpsprobe_tables.audit.modules import ModuleAudit
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit, disagreements
 from mpsprobe_tables.audit.scoring import Score
+from mpsprobe_tables.audit.untested import MISSING, NATIVE, RAISED, Untested
 
 TITLES: dict[Lists, str] = {"none": "mechanism alone", "neighbours": "with neighbouring lists", "own": "with own list"}
+SHORT: dict[Lists, str] = {"none": "mechanism", "neighbours": "neighbours", "own": "own list"}
+OTHERWISE = (MISSING, REGISTERED_ONLY, NATIVE, RAISED)
 READINGS = ("device", "outcome")
 FORWARD_ROWS = "all forward"
 GRADIENT_ROWS = "all gradient"
@@ -41,8 +45,8 @@ def figures(audited: ReleaseAudit) -> Grid:
 
 
 def _headings(modes: Iterable[Lists]) -> tuple[str, ...]:
-    titles = [TITLES[mode] for mode in modes]
-    verdicts, outcomes = ([f"{what}, {title}" for title in titles] for what in ("verdicts alone", "outcome"))
+    titles = [SHORT[mode] for mode in modes]
+    verdicts, outcomes = ([f"{what}: {title}" for title in titles] for what in ("verdicts alone", "outcome"))
     return "tests", "fail", "reference raises", *verdicts, *outcomes
 
 
@@ -193,6 +197,18 @@ def disagreeing_modules(audits: Sequence[ModuleAudit]) -> Grid:
     return grid
 
 
+def untested(one: Untested) -> Grid:
+    """What becomes of samples that no test has: kind by kind, by what the verdicts rest on."""
+    outcomes = dict.fromkeys(outcome for found in one.counts.values() for outcome in sorted(found))
+    sources = sorted(outcomes.keys() - set(OTHERWISE))
+    shown = [*sources, *(outcome for outcome in OTHERWISE if outcome in outcomes)]
+    titles = (f"refused: {outcome}" if outcome in sources else outcome for outcome in shown)
+    grid = Grid(f"Samples that no test has, torch {one.release}", ("sample", "entries", *titles))
+    for kind, found in one.counts.items():
+        grid.rows.append((kind, str(found.total()), *(str(found[outcome] or "-") for outcome in shown)))
+    return replace(grid, numbers=frozenset(range(1, len(grid.headings))))
+
+
 def share(score: Score) -> str:
     """Recall and precision in one cell."""
     if not score.hits + score.missed + score.false:
@@ -203,7 +219,7 @@ def share(score: Score) -> str:
 def counted(score: Score) -> str:
     """The same, with how many of those that are expected to fail were found."""
     shown = share(score)
-    return shown if shown == "-" else f"{shown} ({score.hits} of {score.failing})"
+    return shown if shown == "-" else f"{shown} ({score.hits}/{score.failing})"
 
 
 def ratio(part: int, whole: int) -> str:

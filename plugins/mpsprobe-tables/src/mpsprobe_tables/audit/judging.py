@@ -204,7 +204,7 @@ def _reference_error(pair: Pair, release: str, gradient: bool, lists: Lists) -> 
     if pair.drawing is not None:
         return f"drawing samples: {pair.drawing}"
     if not pair.differentiable and Version(release) >= PLAIN_SINCE:
-        return pair.plain
+        return pair.plain_gradient if gradient else pair.plain
     if pair.forward is not None and not _computed_again(pair, release):
         return pair.forward
     # What the device checks before any kernel runs, a Mac checks as well, and there is no second try with MPS.

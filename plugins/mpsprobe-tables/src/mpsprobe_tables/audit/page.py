@@ -21,7 +21,8 @@ def page(audit: Audit, command: str) -> str:
         *_short(one),
         *_compared(audit, one),
         f"## The figures for torch {one.release}",
-        "Recall / precision for each dtype, by verdicts alone and of the outcome of the test. *Reference raises* "
+        "Recall / precision for each dtype, by verdicts alone (with how many of the tests that fail are found) and of "
+        "the outcome of the test. *Reference raises* "
         "counts the tests expected to fail that no verdict speaks of, because the CPU raises or random numbers decide.",
         *_grid(grids.figures(one)),
         *_bullets(grids.two_figures(one)),
@@ -33,6 +34,7 @@ def page(audit: Audit, command: str) -> str:
         *_left_to_numbers(one),
         *_beyond(one),
         *_releases(audit),
+        *_untested(audit),
         *_modules(audit),
         *_limits(),
     ]
@@ -40,15 +42,17 @@ def page(audit: Audit, command: str) -> str:
 
 
 def _short(one: ReleaseAudit) -> Iterator[str]:
-    mode = next(iter(one.scores))
-    forward, gradient = (one.verdicts(mode, which) for which in (False, True))
-    yield (
-        f"In short, for torch {one.release}, whose lists no rule was made with, by {grids.TITLES[mode]}: of "
-        f"{forward.failing} forward tests that fail on a Mac though their reference works, the verdicts find "
-        f"{forward.hits} (recall {forward.recall:.3f}); of {forward.hits + forward.false} tests that they refuse, "
-        f"{forward.hits} fail (precision {forward.precision:.3f}). Of {gradient.failing} gradient tests that fail "
-        f"in the same way they find {gradient.hits}: few, because most gradient tests that fail do so on the CPU."
-    )
+    yield f"In short, for torch {one.release}, whose lists no rule was made with:"
+    lines = []
+    for mode in one.scores:
+        forward, gradient = (one.verdicts(mode, which) for which in (False, True))
+        lines.append(
+            f"- {grids.TITLES[mode].capitalize()}: of {forward.failing} forward tests that fail on a Mac though "
+            f"their reference works, the verdicts find {forward.hits} (recall {forward.recall:.3f}); of "
+            f"{forward.hits + forward.false} that they refuse, {forward.hits} fail (precision "
+            f"{forward.precision:.3f}). Of {gradient.failing} gradient tests of that kind they find {gradient.hits}."
+        )
+    yield "\n".join(lines)
 
 
 def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
@@ -76,8 +80,8 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
             "- **reference raises**: the same sample raises on the CPU, or its gradient does, so that the comparison "
             "cannot pass wherever it runs. From 2.11.0 on the test computes a reference of 16 bits or truth values in "
             "float32 where the CPU has no kernel for them; then that is no reason, unless the result is no tensor. "
-            "From 2.15.0 on the samples of entries that support no gradients ask for none (pull request 195395), so that "
-            "no gradient is missing there; before, some 50 tests of the lists failed for that alone.",
+            "From 2.15.0 on the samples of entries that support no gradients ask for none (pull request 195395), so "
+            "that no gradient is missing there; before, some 50 tests of the lists failed for that alone.",
             "- **random**: the gradient depends on random numbers of the forward pass, so that no two devices agree.",
             "- **runs**: none of these.",
         )
@@ -179,6 +183,25 @@ def _by_dtype(audit: Audit, mode: Lists) -> Iterator[str]:
     grid = grids.releases_by_dtype(audit, mode)
     yield f"### {grid.title}, by dtype"
     yield from _grid(grid)
+
+
+def _untested(audit: Audit) -> Iterator[str]:
+    if not audit.untested:
+        return
+    yield "## Samples that no test has"
+    yield (
+        "OpInfo has few samples of more than four dimensions, and none with a dtype that the CPU refuses: no test of "
+        "PyTorch says what a Mac does with them, so there is no recall. Each entry was tried once for each rank and "
+        "dtype where one of its float32 samples could be changed to it: of a higher rank, if the CPU takes it; of "
+        "another dtype, if the CPU refuses it. The columns say what the verdicts rest on, with all lists: the source "
+        "of a refusal; *registered only* where nothing but a registration stands for the dtype, which is what to trust "
+        "least; *native* where tests or Metal kernels show the dtype for each call (of the rank nothing is shown); "
+        "*raised* where the entry itself raises for the dtype before a kernel is reached, on every device."
+    )
+    for one in audit.untested:
+        grid = grids.untested(one)
+        yield f"### On torch {one.release}"
+        yield from _grid(grid)
 
 
 def _modules(audit: Audit) -> Iterator[str]:

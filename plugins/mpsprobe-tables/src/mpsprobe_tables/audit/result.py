@@ -10,11 +10,13 @@ import torch
 
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.exceptions import ExceptionLine, exception_lines
 from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge
 from mpsprobe_tables.audit.modules import ModuleAudit, audit_modules
 from mpsprobe_tables.audit.running import Pair
 from mpsprobe_tables.audit.scoring import Score, Scores, scores, total
+from mpsprobe_tables.audit.untested import Untested, audit_untested
 from mpsprobe_tables.audit.workers import run_tasks, tasks_for
 from mpsprobe_tables.expectations import load_expectations
 from mpsprobe_tables.module_marks import module_releases
@@ -91,6 +93,7 @@ class Audit:
         only: the entries that were asked for; empty for all.
         internal: mistakes of the virtual device, in words.
         modules: the second audit, of PyTorch's modules; empty where it was not asked for.
+        untested: what becomes of samples that no test has; likewise.
     """
 
     torch_version: str
@@ -103,6 +106,7 @@ class Audit:
     internal: tuple[str, ...]
     pairs: tuple[Pair, ...]
     modules: tuple[ModuleAudit, ...] = ()
+    untested: tuple[Untested, ...] = ()
 
     @property
     def focus(self) -> ReleaseAudit:
@@ -125,6 +129,7 @@ def run_audit(
     jobs: int,
     progress: SilentProgress,
     modules: Sequence[str] | None = None,
+    untested: bool = False,
 ) -> Audit:
     """Run it.
 
@@ -132,17 +137,19 @@ def run_audit(
         only: keys of entries; none for all.
         jobs: processes.
         modules: names of modules for the second audit; none for all; ``None`` leaves it out.
+        untested: judge samples too that no test has, on ``SHOWN`` and the newest of several releases.
     """
     pairs = run_tasks(tasks_for(dtypes, releases, modes, only), jobs, progress)
     found = summed_up(pairs, releases, dtypes, modes, only)
-    if modules is None:
-        return found
-    # With several releases, those too that have no lists of operators.
-    marked = module_releases() if len(releases) > 1 else releases
-    audits = audit_modules(marked, modules, jobs, progress)
-    return replace(
-        found, modules=audits, internal=found.internal + tuple(text for one in audits for text in one.internal)
-    )
+    if untested:
+        shown = dict.fromkeys((found.focus.release, releases[-1]))
+        found = replace(found, untested=audit_untested(list(shown), only or list(entries()), jobs, progress))
+    if modules is not None:
+        # With several releases, those too that have no lists of operators.
+        audits = audit_modules(module_releases() if len(releases) > 1 else releases, modules, jobs, progress)
+        internal = tuple(text for one in audits for text in one.internal)
+        found = replace(found, modules=audits, internal=found.internal + internal)
+    return found
 
 
 def summed_up(

@@ -63,7 +63,7 @@ class Pair:
         upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
         exact: what it gives there survives the cast back.
         differentiable: the entry has gradients.
-        plain: where it has none, the first error of the CPU reference with samples that need none.
+        plain, plain_gradient: where it has none, the same with samples that ask for none.
         random_gradient: its gradients depend on random numbers that the forward pass drew.
         runs: release and lists → what happened on that device.
     """
@@ -78,6 +78,7 @@ class Pair:
     exact: bool = True
     differentiable: bool = True
     plain: str | None = None
+    plain_gradient: str | None = None
     random_gradient: bool = False
     runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
 
@@ -162,9 +163,10 @@ def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
     pair.gradient = _first(one.gradient for one in references)
     pair.exact = all(one.exact for one in references)
     pair.differentiable = entry.supports_autograd
-    if pair.forward is not None and not pair.differentiable:
-        without = [sample.transform(_detached) for sample in drawn]
-        pair.plain = _first(one.forward for one in on_cpu(entry, dtype, without, gradient=False))
+    if (pair.forward or pair.gradient) is not None and not pair.differentiable:
+        plain = on_cpu(entry, dtype, [sample.transform(_detached) for sample in drawn], gradient)
+        pair.plain = _first(one.forward for one in plain)
+        pair.plain_gradient = _first(one.gradient for one in plain)
     pair.upcast = pair.forward is not None and all(one.upcast or one.forward is None for one in references)
     return _Prepared(entry, pair, drawn, references, _distinct(drawn))
 

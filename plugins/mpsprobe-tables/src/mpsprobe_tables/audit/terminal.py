@@ -41,6 +41,8 @@ def _parts(audit: Audit) -> Iterator[RenderableType]:
         yield from _blocks(grids.disagreeing(one, kind))
     yield from _blocks(grids.exceptions(one))
     yield from _lines("Dtypes that the CPU has and MPS does not claim", grids.beyond(one))
+    for made in audit.untested:
+        yield from _table(grids.untested(made))
     if audit.modules:
         yield from _table(grids.modules(audit.modules))
         yield from _blocks(grids.disagreeing_modules(audit.modules))
@@ -53,7 +55,7 @@ def _table(grid: grids.Grid, *, titled: bool = True) -> Iterator[RenderableType]
     for position, heading in enumerate(grid.headings):
         drawn.add_column(heading, justify="right" if position in grid.numbers else "left", no_wrap=position == 0)
     for row in grid.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(cell.replace(" / ", "/")) for cell in row))
     if titled:
         yield Text(grid.title, style="bold")
     yield drawn

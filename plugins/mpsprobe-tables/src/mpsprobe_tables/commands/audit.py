@@ -97,8 +97,8 @@ def audit(
     Every OpInfo entry of the installed torch with every sample, forward and gradient, dtype by dtype. Printed are
     recall and precision and each disagreement with its cause. The lists come with this package, from 2.8.0 on; that
     of the release under judgement is no source of the verdicts that it judges. It takes less than a minute for each
-    dtype on two CPUs. Then every module of PyTorch's database of modules, in train and eval mode, against the marks of
-    the release, from 2.1.0 on, which takes another minute.
+    dtype on two CPUs. Then samples that no test has, and every module of PyTorch's database of modules, in train and
+    eval mode, against the marks of the release, from 2.1.0 on; that takes two minutes more.
 
     \b
     mpsprobe kernels audit
@@ -118,11 +118,12 @@ def audit(
         entry_named(name)
     for name in modules:
         module_named(name)
-    chosen = modules if modules or not (entries or dtypes) else None
+    whole = not (entries or dtypes or modules)
+    chosen = modules if modules or whole else None
     modes: tuple[Lists, ...] = ("none", "neighbours") if lists == "both" else (lists,)  # type: ignore[assignment]
     with make_progress() as progress:
         jobs = jobs or workers.default_jobs()
-        found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen)
+        found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen, whole)
     if not found.pairs:
         raise UsageError("no test runs these entries with these dtypes", "Leave --dtype out to see which ones do.")
     command = " ".join(
