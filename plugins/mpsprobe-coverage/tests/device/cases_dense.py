@@ -270,10 +270,11 @@ LINEAR_ALGEBRA = [
     ),
     Case(
         "eigenvalues of a symmetric matrix",
-        "linalg_eigvalsh: _linalg_eigh, structured; its out form has an MPS kernel from 2.14.0 on.",
-        floats((4, 64, 64)),  # what is smaller, or does not fit, is left to the CPU
+        "linalg_eigvalsh: _linalg_eigh, structured; its out form has an MPS kernel from 2.14.0 on. It leaves matrices "
+        "of fewer than 12288 elements in all to the CPU.",
+        floats((3, 3)),
         torch.linalg.eigvalsh,
-        {"1.13.1": "missing:_linalg_eigh.eigenvalues", "2.15.0": "_linalg_eigh"},
+        {"1.13.1": "missing:_linalg_eigh.eigenvalues", "2.15.0": "fallback:_linalg_eigh"},
     ),
 ]
 

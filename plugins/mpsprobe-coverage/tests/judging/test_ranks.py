@@ -52,6 +52,9 @@ def _judged(
         (lambda x: x.sum(dim=-2), (2, 4, 1, 30, 1), ["2.1.0", "2.4.1"], "2.5.0"),
         (lambda x: x.mean(dim=-4), (2, 4, 1, 30, 1), ["2.4.1"], "2.5.0"),
         (lambda x: x.amax(dim=-5), (2, 4, 1, 30, 1), ["2.4.1"], "2.5.0"),
+        (lambda x: torch.fft.fftn(x, dim=(1, 2)), (2, 1, 1, 1, 2, 2), ["2.3.0", "2.13.0"], "2.14.0"),
+        (lambda x: torch.fft.rfft(x, dim=0), _FIVE, ["2.3.0", "2.13.0"], "2.14.0"),
+        (lambda x: torch.fft.hfft(x, dim=-5), (4, 2, 3, 4, 5), ["2.3.0", "2.13.0"], "2.14.0"),
         (lambda x: functional.linear(x, x[0, 0, 0]), (2, 64, 2, 2, 2), ["2.2.2"], "2.3.0"),
     ],
 )  # fmt: skip
@@ -73,6 +76,8 @@ def test_it_fails_in_those_releases(
         ("2.7.0", lambda x: x.cumsum(-6), (0, *_FIVE)),
         ("2.7.0", lambda x: x.cumsum(0), _FIVE[1:]),
         ("2.7.0", lambda x: x.topk(0, 0), _FIVE),
+        ("2.7.0", lambda x: torch.fft.fftn(x, dim=(1, 2)), _FIVE),
+        ("2.7.0", lambda x: torch.fft.fftn(x), _FIVE[1:]),
         ("2.12.0", lambda x: x.sort(1), _SIX),
         ("2.4.1", lambda x: x.all(), _FIVE[1:]),
         ("2.4.1", lambda x: x.any(dim=1), _FIVE),

@@ -141,6 +141,20 @@ def test_the_gradient_of_a_pool_of_more_elements_than_a_kernel_counts() -> None:
     assert _refused("2.13.0", lambda: pool(2**31 - 1), operator) is None
 
 
+def test_the_gradient_of_an_embedding_of_more_elements_than_an_int_counts() -> None:
+    def embed(indices: int, rows: int, size: int) -> Any:
+        places = torch.empty(1, dtype=torch.int64, device="mps").expand(indices)
+        grads = torch.empty(1, 1, device="mps").expand(indices, size)
+        return torch.ops.aten.embedding_dense_backward(grads, places, rows, -1, False)
+
+    operator = "aten::embedding_dense_backward"
+    for shape in ((1, 2**15, 2**16), (2**15, 1, 2**16), (2**31, 1, 1)):
+        assert "INT32_MAX" in str(_refused("2.13.0", lambda shape=shape: embed(*shape), operator))
+        assert _refused("2.12.1", lambda shape=shape: embed(*shape), operator) is None
+    for shape in ((1, 2**15 - 1, 2**16), (2**15 - 1, 1, 2**16), (2**31 - 1, 1, 1), (0, 2**15, 2**16)):
+        assert _refused("2.15.0", lambda shape=shape: embed(*shape), operator) is None
+
+
 def test_a_mask_over_more_elements_than_a_kernel_counts() -> None:
     def fill(elements: int) -> Any:
         mask = torch.empty(1, dtype=torch.bool, device="mps").expand(elements)

@@ -25,6 +25,7 @@ from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _RANK = 4
+_TRANSFORMED = "ends the process: MPSGraph asserts that a Fourier transform is along the last four dimensions"
 _AXIS = "ends the process: {} asserts that the axis is one of the last four"
 _REDUCED = "ends the process: MPSGraph asserts that a reduced axis is one of the last four"
 _BUFFER = "ends the process: MPSNDArray asserts that its buffer is large enough, which is one of fewer elements"
@@ -113,6 +114,12 @@ def _squeezed(call: Call) -> str | None:
     return _BUFFER if left > wanted else None
 
 
+def _far_transform(call: Call) -> str | None:
+    spec, dims = call.inputs[0], call.argument("dim")
+    rank = len(spec.shape)
+    return _TRANSFORMED if spec.numel > 0 and any(dim % rank < rank - _RANK for dim in dims) else None
+
+
 def _linear(call: Call) -> str | None:
     """The kernel flattens its input itself where there is a bias and the second size is up to 32."""
     shape = call.inputs[0].shape
@@ -147,6 +154,11 @@ FAILURES: tuple[Failure, ...] = (
     Failure(
         ("sum", "nansum", "mean", "prod", "amax", "amin", "count_nonzero"), _squeezed, "2.1.0", "2.4.1",
         "pytorch issues 136132, 132732; came with PR 99856, mended by PR 136198",
+    ),
+    # FastFourierTransform.mm; from 2.14 on computeFFTAxisPlan permutes the dimensions
+    Failure(
+        ("_fft_c2c", "_fft_r2c", "_fft_c2r"), _far_transform, "2.3.0", "2.13.0",
+        "pytorch issues 186885, 188864; mended by PR 186967", "14.0",
     ),
     # Linear.mm, _mps_linear
     Failure(("linear",), _linear, "2.0.0", "2.2.2", "pytorch issue 114942; mended by PR 117837"),

@@ -80,6 +80,14 @@ class Elements:
         return source is not None and source.numel >= self.limit
 
 
+def _is_large_embedding(call: Call) -> bool:
+    """More indices, or elements in a gradient, than an int counts; the kernel asks once it knows that none is empty."""
+    grad, indices = call.inputs[:2]
+    size, rows = grad.shape[-1], call.argument("num_weights")
+    elements = (indices.numel, indices.numel * size, rows * size)
+    return 0 not in elements and max(elements) > _INT_MAX
+
+
 def _is_far_from_the_last(call: Call) -> bool:
     source = call.inputs[0]
     dimensions = len(source.shape)
@@ -125,6 +133,8 @@ GUARDS: tuple[Guard, ...] = (
     # Indexing.mm: nonzero_impl_mps, masked_fill__mps
     Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
     Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),
+    # Embedding.mm, embedding_dense_backward_mps
+    Guard("embedding_backward_int_max", ("embedding_dense_backward",), Shape(_is_large_embedding)),
     # ReduceOps.mm, Pooling.mm and LinearAlgebra.mm (geqrf) ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for
     # as many elements; offsets count as well, but the tensor that is asked about may be a contiguous copy. Read in
     # 2.14.0, 2.14.1 and 2.15.0. Other kernels that ask it choose between two Metal kernels, and raise in neither case.

@@ -38,6 +38,7 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     ),
     "pool_2_to_31": ("MPS pooling does not support tensors that require 64-bit indexing",),
     "pool_2_to_31_other": (": MPS does not support tensors that require 64-bit indexing",),
+    "embedding_backward_int_max": ("embedding_dense_backward_mps: tensor is larger than INT32_MAX",),
     "geqrf_2_to_31": ("MPS QR requires tensors addressable with 32-bit indices",),
     "masked_fill_2_to_32": ("masked_fill not supported for tensors of more than 2**32 elements",),
     "matmul_tiling_macos15": ("Tiling of batch matmul for larger than 2**32 entries only available from MacOS15",),
