@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.judging.judgement import EVERYWHERE, Judgement
 from mpsprobe_coverage.judging.registration import may_have_kernel
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -44,6 +44,8 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
         return f"macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
     if judgement.accepted_since is not None:
         return f"Accepted from torch {judgement.accepted_since} on: upgrade. The environment variable does not help."
+    if judgement.evidence == EVERYWHERE:
+        return f"It raises on every device, also on the CPU: use another dtype{where}."
     if judgement.source == "dtype":
         narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
         return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."
