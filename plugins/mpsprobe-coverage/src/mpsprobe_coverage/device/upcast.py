@@ -61,7 +61,7 @@ def in_another_dtype(run: Callable[..., Any], args: Any, kwargs: Any) -> Ran | N
     for arguments of several floating-point dtypes: that they differ may be what is refused.
     """
     tensors = tensors_in((args, kwargs))
-    if not tensors or len({t.dtype for t in tensors if t.dtype.is_floating_point or t.dtype.is_complex}) > 1:
+    if not tensors or len({t.dtype for t in tensors if t.dim() and (t.is_floating_point() or t.is_complex())}) > 1:
         return None
     dtype = tensors[0].dtype
     alike = [tensor for tensor in tensors if tensor.dtype is dtype]

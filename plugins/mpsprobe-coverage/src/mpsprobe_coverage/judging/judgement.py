@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import Source, Verdict
 
 
-EVERYWHERE = "raised by PyTorch on every device"
+EVERYWHERE = f"raised by PyTorch on every device (seen in torch {torch.__version__.partition('+')[0]})"
 
 
 class Judgement(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.judging.judgement import EVERYWHERE, Judgement
 from mpsprobe_coverage.judging.registration import may_have_kernel
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -47,6 +47,8 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
         return f"Accepted from torch {judgement.accepted_since} on: upgrade. The environment variable does not help."
     if judgement.source == "device":
         return f"Make that tensor on {table.backend.label}, or move it there before the call{where}."
+    if judgement.evidence == EVERYWHERE:
+        return f"It raises on every device, also on the CPU: use another dtype{where}."
     if judgement.source == "dtype":
         narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
         return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."
