@@ -33,6 +33,7 @@ from mpsprobe_coverage.judging.judgement import Judgement
 
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
 _TO_COPY = torch.ops.aten._to_copy.default
+_REAL = "mpsprobe real"  # where they have that what they copy to the CPU belongs to the program
 _CALL = "mpsprobe fallback"  # where autograd nodes of copies have the call that they belong to
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 
@@ -121,7 +122,7 @@ class OnTheCPU:
         if not self._copying:
             node = _current_node() if self._used else None
             # A second derivative copies too, in nodes that the first one made.
-            if node is None or node.name() != "ToCopyBackward0":
+            if node is None or node.name() != "ToCopyBackward0" or _REAL in node.metadata:
                 return None
             self._crossed(node, spec_of(tensor), to_cpu=True)
         known = known_values(tensor)
@@ -176,6 +177,12 @@ class OnTheCPU:
 
     def _is_fake(self, tensor: torch.Tensor) -> bool:
         return self._fakes is not None and getattr(tensor, "fake_mode", None) is self._fakes
+
+
+def keep_real(moved: torch.Tensor) -> None:
+    """The program moved a tensor from the CPU: its gradient goes back to where tensors have data."""
+    node: Any = moved.grad_fn
+    node.metadata[_REAL] = True
 
 
 def _below_autograd(func: Any, args: Any, kwargs: Any) -> Any:
