@@ -120,9 +120,11 @@ class OnTheCPU:
     def arriving(self, tensor: VirtualTensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
         """What ``_to_copy`` to the CPU makes of ``tensor``, if it is for a fallback or its derivative; else None."""
         if not self._copying:
-            node = _current_node() if self._used else None
+            node = _current_node()
+            if node is not None and _REAL in node.metadata:
+                return self._real(tensor, kwargs)
             # A second derivative copies too, in nodes that the first one made.
-            if node is None or node.name() != "ToCopyBackward0" or _REAL in node.metadata:
+            if not self._used or node is None or node.name() != "ToCopyBackward0":
                 return None
             self._crossed(node, spec_of(tensor), to_cpu=True)
         known = known_values(tensor)
@@ -134,6 +136,13 @@ class OnTheCPU:
         spec = _copied(tensor, kwargs)
         with self._fake_mode():
             return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=CPU)
+
+    def _real(self, tensor: VirtualTensor, kwargs: dict[str, Any]) -> torch.Tensor:
+        """A gradient for the CPU's own tensors: zeros, where it is not known; the program reads no value here."""
+        self._dispatch.record_transfer(tensor)
+        known = known_values(tensor)
+        copied: torch.Tensor = _TO_COPY(tensor.spec.filled(0) if known is None else known, **kwargs)
+        return copied
 
     def leaving(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
         """What ``_to_copy`` from the CPU makes of ``tensor``, if a fallback or its derivative made that; else None."""

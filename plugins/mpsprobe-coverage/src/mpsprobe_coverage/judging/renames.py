@@ -5,6 +5,7 @@
 In 1.12 ``linear`` called ``_mps_linear`` on MPS, and up to 1.13 ``max_pool2d`` called ``_mps_max_pool2d``; both
 had derivatives of their own. Later the operators themselves got MPS kernels, and the torch that is
 installed here knows only those. Registered under today's name, they are recorded under the release's.
+``prelu`` went the other way: it had a kernel and a derivative in 1.13, and is composite since 2.0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _THEN = {
     "aten::linear_backward": "aten::mps_linear_backward",
     "aten::max_pool2d": "aten::_mps_max_pool2d",
     "aten::max_pool2d_backward": "aten::mps_max_pool2d_backward",
+    "aten::_prelu_kernel": "aten::prelu",
+    "aten::_prelu_kernel_backward": "aten::prelu_backward",
 }
 
 
