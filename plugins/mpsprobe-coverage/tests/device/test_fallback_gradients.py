@@ -122,3 +122,28 @@ def test_those_of_older_releases(release: str, shape: tuple[int, ...], operator:
             made.sum().backward()
     assert x.grad.shape == shape
     assert called(device.recorder, "backward")[f"fallback:aten::{operator}"] == 1
+
+
+def test_a_kernel_without_a_derivative_ends_the_gradient() -> None:
+    with VirtualDevice(load_table("2.9.1")) as device, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = device.move(torch.nn.Parameter(torch.rand(3, 3)))
+        with device.recording("forward"):
+            factors = torch.linalg.lu_factor(x * 2)
+        assert factors[0].requires_grad and not factors[1].requires_grad
+        with device.recording("backward"):
+            factors[0].sum().backward()
+    assert x.grad is None and set(device.recorder.gradients_end) == {"aten::linalg_lu_factor"}
+    assert called(device.recorder, "forward")["native:aten::linalg_lu_factor"] == 1
+
+
+def test_prelu_had_a_derivative_of_its_own_in_1_13() -> None:
+    with VirtualDevice(load_table("1.13.1")) as device:
+        model = device.move(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.PReLU(2)))
+        with device.recording("forward"):
+            loss = model(torch.rand(3, 2, device="mps")).sum()
+        with device.recording("backward"):
+            loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert called(device.recorder, "forward")["native:aten::prelu"] == 1
+    assert called(device.recorder, "backward")["native:aten::prelu_backward"] == 1

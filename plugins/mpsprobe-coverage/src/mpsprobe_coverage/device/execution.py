@@ -122,7 +122,8 @@ class Execution:
         except Exception:  # noqa: BLE001 - any refusal of the CPU kernel (a dtype) only costs the known value
             _forget_written(plan, args, kwargs)
             return None
-        if any(tensor.layout is not torch.strided for tensor in tensors_in(result)):
+        # Zeros of forward-mode autograd have no memory, and kernels below the dispatch mode do not expect that.
+        if any(tensor.layout is not torch.strided or tensor._is_zerotensor() for tensor in tensors_in(result)):
             return None
         # Whatever lay in fresh memory must not decide what runs.
         return result.zero_() if plan.name in UNINITIALISED else result

@@ -34,6 +34,7 @@ from mpsprobe_coverage.judging.judgement import Judgement
 
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
 _TO_COPY = torch.ops.aten._to_copy.default
+_REAL = "mpsprobe real"  # where they have that what they copy to the CPU belongs to the program
 _CALL = "mpsprobe fallback"  # where autograd nodes of copies have the call that they belong to
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 
@@ -120,9 +121,11 @@ class OnTheCPU:
     def arriving(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
         """What ``_to_copy`` to the CPU makes of ``tensor``, if it is for a fallback or its derivative; else None."""
         if not self._copying:
-            node = _current_node() if self._used else None
+            node = _current_node()
+            if node is not None and _REAL in node.metadata:
+                return self._real(tensor, kwargs)
             # A second derivative copies too, in nodes that the first one made.
-            if node is None or node.name() != "ToCopyBackward0":
+            if not self._used or node is None or node.name() != "ToCopyBackward0":
                 return None
             self._crossed(node, spec_of(tensor), to_cpu=True)
         known = known_values_of(tensor)
@@ -134,6 +137,13 @@ class OnTheCPU:
         spec = _copied(tensor, kwargs)
         with self._fake_mode():
             return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=CPU)
+
+    def _real(self, tensor: VirtualTensor, kwargs: dict[str, Any]) -> torch.Tensor:
+        """A gradient for the CPU's own tensors: zeros, where it is not known; the program reads no value here."""
+        self._dispatch.record_transfer(tensor)
+        known = known_values(tensor)
+        copied: torch.Tensor = _TO_COPY(tensor.spec.filled(0) if known is None else known, **kwargs)
+        return copied
 
     def leaving(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:
         """What ``_to_copy`` from the CPU makes of ``tensor``, if a fallback or its derivative made that; else None."""
@@ -178,6 +188,12 @@ class OnTheCPU:
 
     def _is_fake(self, tensor: torch.Tensor) -> bool:
         return self._fakes is not None and getattr(tensor, "fake_mode", None) is self._fakes
+
+
+def keep_real(moved: torch.Tensor) -> None:
+    """The program moved a tensor from the CPU: its gradient goes back to where tensors have data."""
+    node: Any = moved.grad_fn
+    node.metadata[_REAL] = True
 
 
 def _below_autograd(func: Any, args: Any, kwargs: Any) -> Any:

@@ -24,6 +24,8 @@ _COMPOSITE_KEYS = (
     DispatchKey.CompositeExplicitAutograd,
     DispatchKey.CompositeImplicitAutograd,
 )
+# A view that the schema does not call one: its kernel makes a plain tensor of the same memory.
+_UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
 # Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
 _TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
 
@@ -60,7 +62,7 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
     """An operator that the target release builds from others, or does not know: run what it is made of."""
     key = composite_key(func)
     if key is not None:
-        view = func.is_view or torch.Tag.inplace_view in func.tags
+        view = func.is_view or torch.Tag.inplace_view in func.tags or func is _UNSAFE_VIEW
         return Plan(func, Entry.VIEW if view else Entry.COMPOSITE, judges, key)
     from torch._decomp import decomposition_table
 

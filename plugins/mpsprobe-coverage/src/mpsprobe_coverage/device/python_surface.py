@@ -23,6 +23,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import random_numbers_in_python
+from mpsprobe_coverage.device.on_the_cpu import keep_real
 from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, parse_to, stands_for, undispatched, virtual_tensor
 
 _original_to: Any = torch._C.TensorBase.to
@@ -175,7 +176,7 @@ def _tensor_to(dispatch: Dispatch) -> Any:
         if device is None or device.type != stands_for.type:
             return _original_to(self, *args, **kwargs)
         dtype = options.get("dtype")
-        return adopt(self if dtype is None else _original_to(self, dtype), dispatch)
+        return _moved(self if dtype is None else _original_to(self, dtype), dispatch)
 
     return to
 
@@ -201,8 +202,17 @@ def _is_of_device(value: Any) -> bool:
     return isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == stands_for.type
 
 
+def _moved(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
+    """``tensor`` on the device; its gradient comes back from there."""
+    if not (tensor.requires_grad and torch.is_grad_enabled()):
+        return adopt(tensor, dispatch)
+    moved = torch.ops.aten._to_copy.default(tensor, device=META)
+    keep_real(moved)
+    return moved
+
+
 def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
-    """A plain tensor moved to the virtual device; on a Mac this is a copy."""
+    """A plain tensor moved to the virtual device, where it is a leaf of autograd; on a Mac this is a copy."""
     spec = spec_of(tensor)
     dispatch.record_transfer(tensor)
     known = tensor.device.type == "cpu" and tensor.layout is torch.strided and spec.shadow_cost <= dispatch.shadow_limit
@@ -221,7 +231,7 @@ def _factory(original: Any, dispatch: Dispatch) -> Any:
         if target.type != stands_for.type:
             return original(_bare(data), *args, **kwargs)
         on_cpu = original(_bare(data), *args, **{**kwargs, "device": CPU})
-        return adopt(on_cpu, dispatch)
+        return (adopt if kwargs.get("requires_grad") else _moved)(on_cpu, dispatch)
 
     make.__name__ = original.__name__
     return make

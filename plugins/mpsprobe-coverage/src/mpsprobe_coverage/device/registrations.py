@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.calls.keys import has_kernel
+from mpsprobe_coverage.device.underived import now_composite
 from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -54,8 +55,7 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
 def _register_table(table: KernelTable, library: Any) -> None:
     by_namespace: dict[str, list[str]] = {}
     key = table.backend.key
-    renamed = renames(table)
-    for name in (table.native | table.fallback | table.error | renamed.keys()) - {*renamed.values()}:
+    for name in (table.native | table.fallback | table.error | renames(table).keys()) - now_composite(table):
         namespace, _, operator = name.partition("::")
         by_namespace.setdefault(namespace, []).append(operator)
     for namespace, operators in by_namespace.items():

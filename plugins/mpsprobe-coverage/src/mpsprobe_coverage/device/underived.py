@@ -17,6 +17,7 @@ from mpsprobe_coverage.calls.keys import has_kernel, overload_named
 from mpsprobe_coverage.calls.spec import tensors_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.table import IMPLICIT, KernelTable
 
 
@@ -25,9 +26,14 @@ def is_composite(name: str) -> bool:
     return has_kernel(name, IMPLICIT) and not has_kernel(name, "Autograd")
 
 
+def now_composite(table: KernelTable) -> frozenset[str]:
+    """Those with a derivative in the release that the installed torch makes of one with another name (``prelu``)."""
+    return frozenset(name for name in renames(table).values() if is_composite(name))
+
+
 def kernels(table: KernelTable, recorder: Recorder, attribution: Attribution) -> dict[str, Callable[..., Any]]:
     """Operator → what stands above autograd for it."""
-    names = (name for name in table.native if name.startswith("aten::") and is_composite(name))
+    names = (n for n in table.native - now_composite(table) if n.startswith("aten::") and is_composite(n))
     # Those that write into their arguments (``diag.out``) are called below autograd.
     overloads = ((name, overload_named(name)) for name in names)
 

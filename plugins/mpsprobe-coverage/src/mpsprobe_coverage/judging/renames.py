@@ -5,8 +5,7 @@
 In 1.12 ``linear`` called ``_mps_linear`` on MPS, and up to 1.13 ``max_pool2d`` called ``_mps_max_pool2d``; both
 had derivatives of their own. Later the operators themselves got MPS kernels, and the torch that is
 installed here knows only those. Registered under today's name, they are recorded under the release's.
-
-In 1.13 ``prelu`` had a kernel and a derivative; since 2.0 it is composite, and ``_prelu_kernel`` has them.
+``prelu`` went the other way: it had a kernel and a derivative in 1.13, and is composite since 2.0.
 """
 
 from __future__ import annotations
