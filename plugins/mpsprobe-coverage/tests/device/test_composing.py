@@ -29,7 +29,6 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         monkeypatch.setattr(compositions, "load_compositions", made.__getitem__)
         monkeypatch.setattr(compositions, "composition_releases", lambda: ("9.0.0", TARGET))
         monkeypatch.setattr("mpsprobe_coverage.device.composing.installed_release", lambda: "9.0.0")
-        monkeypatch.setattr(type(load_table(TARGET).family), "load", lambda family, release: load_table(TARGET))
 
     return compose
 

@@ -18,7 +18,8 @@ def _verdicts(operator: str, release: str) -> set[str]:
     verdict = table.verdict(f"aten::{operator}")
     if verdict != "composite":
         return {verdict}
-    return {table.verdict(f"aten::{part}") for part in load_compositions(release).reached(operator, table)}
+    parts = load_compositions(release).reached([operator], table)
+    return {table.verdict(f"aten::{part}") for part in parts}
 
 
 def test_no_release_treats_an_operator_otherwise_when_it_writes_in_place() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,16 +57,16 @@ class Compositions:
     sha256: str
     calls: Mapping[str, frozenset[str]] = field(repr=False)
 
-    def reached(self, name: str, table: KernelTable) -> frozenset[str]:
-        """The operators that ``name`` may call, and those that they are made of; ``table`` is of the same release."""
-        found: set[str] = set()
-        waiting = [name]
+    def reached(self, called: Iterable[str], table: KernelTable) -> frozenset[str]:
+        """Operators and those that they are made of; ``table`` is of the same release."""
+        found = set(called)
+        waiting = [*found]
         while waiting:
-            for called in self.calls.get(waiting.pop(), ()):
-                if called not in found:
-                    found.add(called)
-                    if table.verdict(f"aten::{called}") == COMPOSITE:
-                        waiting.append(called)
+            operator = waiting.pop()
+            if table.verdict(f"aten::{operator}") == COMPOSITE:
+                parts = self.calls.get(operator, frozenset()) - found
+                found |= parts
+                waiting += parts
         return frozenset(found)
 
 
@@ -77,7 +77,7 @@ class Composition:
     Attributes:
         name: as in ``Compositions``, composite operators with ``aten::``.
         calls: operators that the target release calls there.
-        lacks_kernel: whether one of them has no kernel there and is none that the tracing release calls.
+        lacks_kernel: whether one of them has no kernel there, and the tracing release does not call it.
     """
 
     name: str
@@ -122,16 +122,14 @@ class Differences:
         return known
 
     def _compare(self, name: str, short: str) -> Composition:
-        there = self._there.reached(short, self._table)
-        lacking = False
-        if short in self._there.calls and short in self._here.calls:
-            only_there = there - self._here.reached(short, self._table.family.load(self._here.release))
-            lacking = any(self._has_no_kernel(operator) for operator in only_there)
-        elif short not in self._there.calls and short[0].isupper():  # a derivative that had another name
-            for renamed in self._there.calls.keys() - self._here.calls.keys():
-                if renamed[0].isupper():
-                    there |= self._there.reached(renamed, self._table)
-        return Composition(name, frozenset(f"aten::{operator}" for operator in there), lacking)
+        made_here, made_there = (one.calls.get(short) for one in (self._here, self._there))
+        if made_there is None and short[0].isupper():  # a derivative that had another name
+            renamed = (n for n in self._there.calls.keys() - self._here.calls.keys() if n[0].isupper())
+            made_there = frozenset().union(*(self._there.calls[name] for name in renamed))
+        there = self._there.reached(made_there or (), self._table)
+        only_there = there - self._there.reached(made_here, self._table) if made_here is not None else ()
+        lacks = any(self._has_no_kernel(operator) for operator in only_there)
+        return Composition(name, frozenset(f"aten::{operator}" for operator in there), lacks)
 
     def _has_no_kernel(self, operator: str) -> bool:
         verdict = self._table.verdict(f"aten::{operator}")
