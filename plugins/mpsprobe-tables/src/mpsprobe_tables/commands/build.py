@@ -100,12 +100,15 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         "only_declared": {key: list(names) for key, names in table.only_declared.items()},
         "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
         "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
+        "undecided_messages": [] if one.messages is None else list(one.messages.undecided()),
         "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
         "differences": list(one.differences),
     }
 
 
 def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
+    from mpsprobe_tables.builder import review
+
     table = one.table
     lines = [
         f"{table.library} {table.release}: {len(table.native)} native, {len(table.fallback)} fallback, "
@@ -121,6 +124,7 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  kernels of {len(one.facts.operators)} operators are known by dtype or lack a stub")
     if one.expectations is not None:
         lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
+    lines += review.undecided(one)
     if folder is not None:
         lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in one.files]
     if check:
