@@ -226,6 +226,12 @@ def test_shapes_and_pairs_of_dtypes_count() -> None:
     assert _refusing("2.12.1", lambda: five.to("mps").topk(1, dim=1), "aten::topk") is None
     assert _refusing("2.13.0", lambda: five.to("mps").topk(1, dim=0), "aten::topk") is None
 
+    def clamp(release: str) -> str | None:
+        return _refusing(release, lambda: torch.clamp(five[0].to("mps"), min=five.to("mps")), "aten::clamp.Tensor")
+
+    assert "number of dims" in str(clamp("2.9.1"))
+    assert clamp("2.10.0") is None
+
     def isin(release: str, dtype: torch.dtype) -> str | None:
         numbers = torch.ones(4)
         return _refusing(

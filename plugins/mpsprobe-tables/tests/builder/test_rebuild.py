@@ -37,14 +37,14 @@ def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path) -> None:
     path = make_wheel(tmp_path)
     [first], [second] = _rebuilt(path), _rebuilt(path)
     assert first.files == second.files
-    names = ["torch-2.13.0.table", "torch-2.13.0.kernels", "torch-2.13.0.compositions"]
+    names = [f"torch-2.13.0.{kind}" for kind in ("table", "kernels", "compositions", "messages")]
     assert [file.name for file in first.files] == names
     assert decode(first.files[0].data, "x").base == "2.12.1"  # it says what differs from the release before
 
 
 def test_another_wheel_differs_from_what_is_shipped(tmp_path: Path) -> None:
     [built] = _rebuilt(make_wheel(tmp_path))
-    assert [(file.shipped, file.same) for file in built.files] == [(True, False)] * 3
+    assert [(file.shipped, file.same) for file in built.files] == [(True, False)] * 4
     assert len(built.differences) == 21
     assert built.differences[0].startswith("sha256: ")
     assert built.differences[-1].startswith("… and ")
@@ -54,7 +54,7 @@ def test_a_new_release_is_based_on_the_newest_that_is_shipped(tmp_path: Path) ->
     members = {"torch-9.0.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 9.0.0\n"}
     path = make_wheel(tmp_path, "torch-9.0.0-cp311-cp311-macosx_14_0_arm64.whl", version="9.0.0", members=members)
     [built] = _rebuilt(path)
-    assert [(file.shipped, file.same) for file in built.files] == [(False, False)] * 3
+    assert [(file.shipped, file.same) for file in built.files] == [(False, False)] * 4
     assert decode(built.files[0].data, "x").base == torch_releases()[-1]
 
 

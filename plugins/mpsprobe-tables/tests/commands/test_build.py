@@ -41,11 +41,11 @@ def test_json(tmp_path: Path) -> None:
 def test_the_data_files_are_written(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     result = _run("--wheel", make_wheel(tmp_path), "-o", folder)
-    composed, facts, written = sorted(folder.iterdir())
+    composed, facts, messages, written = sorted(folder.iterdir())
     assert decode_compositions(composed.read_bytes(), composed.name).release == "2.13.0"
     assert written.name == "torch-2.13.0.table"
     assert str(written) in result.output
-    assert facts.name == "torch-2.13.0.kernels"
+    assert (facts.name, messages.name) == ("torch-2.13.0.kernels", "torch-2.13.0.messages")
     assert decode_facts(facts.read_bytes(), facts.name).release == "2.13.0"
     assert decode(written.read_bytes(), written.name).release == "2.13.0"
 

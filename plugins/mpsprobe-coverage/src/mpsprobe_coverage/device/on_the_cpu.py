@@ -138,11 +138,11 @@ class OnTheCPU:
         with self._fake_mode():
             return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=CPU)
 
-    def _real(self, tensor: VirtualTensor, kwargs: dict[str, Any]) -> torch.Tensor:
+    def _real(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
         """A gradient for the CPU's own tensors: zeros, where it is not known; the program reads no value here."""
         self._dispatch.record_transfer(tensor)
-        known = known_values(tensor)
-        copied: torch.Tensor = _TO_COPY(tensor.spec.filled(0) if known is None else known, **kwargs)
+        known = known_values_of(tensor)
+        copied: torch.Tensor = _TO_COPY(spec_of(tensor).filled(0) if known is None else known, **kwargs)
         return copied
 
     def leaving(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor | None:

@@ -27,6 +27,7 @@ from mpsprobe_coverage.judging.guards import (
 _UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
 _ATOMIC = frozenset({torch.float32, torch.int32, torch.bool})
 _ATOMIC_2_8 = frozenset({torch.float16, torch.bfloat16, *_ATOMIC})
+_CLAMPS = tuple(f"{name}.Tensor{out}" for name in ("clamp", "clamp_min", "clamp_max") for out in ("", "_out"))
 _TOPK_LIMIT, _FFT_AXES, _TOPK_AXES = 16, 4, 4
 
 
@@ -75,6 +76,13 @@ def _accumulates_int64(call: Call) -> bool:
     return (call.argument("dtype") or (source and source.dtype)) is torch.int64
 
 
+def _has_bounds_of_more_axes(call: Call) -> bool:
+    source = call.spec("self")
+    names = {argument.name for argument in call.func._schema.arguments} & {"min", "max"}
+    bounds = [call.spec(name) for name in names]
+    return source is not None and any(one is not None and len(one.shape) > len(source.shape) for one in bounds)
+
+
 GUARDS: tuple[Guard, ...] = (
     # Indexing.mm, index_reduce_mps_out
     Guard("index_reduce_int64", ("index_reduce",), Argument("self", LONG)),
@@ -104,8 +112,9 @@ GUARDS: tuple[Guard, ...] = (
     ),
     # scatter_reduce_two_mps_kernel
     Guard("scatter_amax_int64", ("scatter_reduce",), Both(Argument("self", LONG), _takes_extremes)),
-    # Repeat.mm, repeat_mps; TensorCompare.mm, isin_Tensor_Tensor_out_mps
+    # Repeat.mm, repeat_mps; TensorCompare.mm: check_min_max_dims, isin_Tensor_Tensor_out_mps
     Guard("repeat_complex", ("repeat",), Argument("self", COMPLEX)),
+    Guard("clamp_more_axes", _CLAMPS, Shape(_has_bounds_of_more_axes)),
     Guard("isin_one_dtype", ("isin.Tensor_Tensor", "isin.Tensor_Tensor_out"), Shape(_differ_in_dtype)),
     # ReduceOps.mm: nansum_out_mps; min_max_out_mps and median_mps of 2.0; from 2.14 on median in Sort.mm
     Guard("nansum_complex", ("nansum",), Argument("self", COMPLEX)),

@@ -179,6 +179,7 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     "norm_complex": ("norm ops are not supported for complex yet",),
     "cumulative_complex": ("cumulative ops are not yet supported for complex",),
     "isin_one_dtype": ("Expected elements.dtype() == test_elements.dtype() to be true",),
+    "clamp_more_axes": (": clamp tensor number of dims must not be greater than that of input tensor",),
     "topk_four_axes": ("On-going issue on MPSGraph topk when ndims() - axis > 4",),
     "nansum_complex": ("nansum on MPS does not support complex inputs",),
     "min_max_int64": ("MPS does not support min/max ops with int64 input",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,20 @@ class MachO:
                 for index in range(count):
                     yield section.virtual_address + index * section.reserved2, symbols[section.reserved1 + index]
 
+    @property
+    def starts(self) -> list[int]:
+        """Where each function starts, in order."""
+        return self._starts
+
+    def text(self) -> tuple[int, bytes]:
+        """The address of the first instruction, and all of them."""
+        return self._text.virtual_address, bytes(self._text.content)
+
+    def addresses(self, pattern: re.Pattern[str]) -> Iterator[int]:
+        """The functions, and the stubs of imported ones, whose symbol has ``pattern`` in it."""
+        for functions in (self._functions, self._stubs):
+            yield from (address for address, symbol in functions.items() if pattern.search(symbol))
+
     def sections(self, segment: str, prefix: str) -> Iterator[bytes]:
         """The bytes of each section of ``segment`` whose name begins with ``prefix``."""
         for section in self._parsed.sections:
@@ -117,6 +132,18 @@ class MachO:
             while at >= 0:
                 yield self._text_of(content, content.rfind(b"\0", 0, at) + 1)
                 at = content.find(part.encode(), content.find(b"\0", at))
+
+    def strings(self) -> Iterator[tuple[int, str]]:
+        """Address and text of every C string."""
+        for first, content, strings in self._constants:
+            at = 0
+            while strings and at < len(content):
+                end = content.find(b"\0", at)
+                if end > at:
+                    yield first + at, content[at:end].decode("utf-8", "replace")
+                if end < 0:
+                    return
+                at = end + 1
 
     def _text_of(self, content: bytes, start: int) -> str:
         end = content.find(b"\0", start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -28,19 +27,21 @@ from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.download import download
 from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
 from mpsprobe_tables.builder.facts import read_facts
-from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.messages import read_messages
 from mpsprobe_tables.builder.module_marks import has_module_marks, read_module_marks
 from mpsprobe_tables.builder.wheel import Wheel
 from mpsprobe_tables.encoding import encode_compositions, encode_facts, encode_table
 from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
 from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
 from mpsprobe_tables.expectations import encode as encode_expectations
+from mpsprobe_tables.messages import SUFFIX as MESSAGES_SUFFIX
+from mpsprobe_tables.messages import Messages, load_messages, message_releases
+from mpsprobe_tables.messages import encode as encode_messages
 from mpsprobe_tables.module_marks import SUFFIX as MARKS_SUFFIX
 from mpsprobe_tables.module_marks import encode as encode_marks
 from mpsprobe_tables.module_marks import load_marks, module_releases
 
 SHOWN_DIFFERENCES = 20
-SENTENCE = re.compile(r"\w \w")
 T = TypeVar("T")
 
 
@@ -79,7 +80,7 @@ class Rebuilt:
         facts: what the library shows of single kernels; ``None`` for another library than torch.
         compositions: of which operators composite ones and derivatives are made; ``None`` likewise.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
-        messages: sentences in the library that speak of MPS; none of what PyTorch asserts about itself.
+        messages: what its MPS code raises with; ``None`` for another library than torch.
         files: the data files; that of the table first.
     """
 
@@ -87,7 +88,7 @@ class Rebuilt:
     facts: KernelFacts | None
     compositions: Compositions | None
     expectations: Expectations | None
-    messages: frozenset[str]
+    messages: Messages | None
     files: tuple[DataFile, ...]
 
     @property
@@ -176,6 +177,8 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
     names = f"torch-{{}}{EXPECTATIONS_SUFFIX}"
     expectations = _Series(DATA, names, expectation_releases(), load_expectations, encode_expectations)
     marks = _Series(DATA, f"torch-{{}}{MARKS_SUFFIX}", module_releases(), load_marks, encode_marks)
+    names = f"torch-{{}}{MESSAGES_SUFFIX}"
+    messages = _Series(DATA, names, message_releases(), load_messages, encode_messages)
     built = []
     for number, request in enumerate(requests):
         wanted = f"{request.library} {request.release}: getting the wheel"
@@ -191,26 +194,23 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
                 raise TableError(f"'{path.name}' is {wheel.library} {wheel.release}, not {request.release}")
             table = read_table(wheel)
             files = [tables[wheel.library].add(wheel.release, table)]
-            made = composed = expected = None
+            made = composed = expected = raised = None
             if wheel.library == "torch":
                 made = read_facts(wheel.binary, wheel.release, wheel.sha256)
                 files.append(facts.add(wheel.release, made))
                 libraries = wheel.binary, wheel.python_binary
                 composed = read_compositions(*libraries, table.operators, wheel.release, wheel.sha256)
                 files.append(compositions.add(wheel.release, composed))
+                raised = Messages(wheel.release, read_messages(wheel.binary))
+                files.append(messages.add(wheel.release, raised))
             if has_expectations(wheel):
                 expected = read_expectations(wheel)
                 files.append(expectations.add(wheel.release, expected))
             if has_module_marks(wheel):
                 files.append(marks.add(wheel.release, read_module_marks(wheel)))
-            built.append(Rebuilt(table, made, composed, expected, _messages(wheel.binary), tuple(files)))
+            built.append(Rebuilt(table, made, composed, expected, raised, tuple(files)))
     progress.stop()
     return built
-
-
-def _messages(library: MachO) -> frozenset[str]:
-    found = (text for part in ("MPS", "mps") for text in library.strings_containing(part))
-    return frozenset(text for text in found if SENTENCE.search(text) and "INTERNAL ASSERT" not in text)
 
 
 def table_changes(old: KernelTable, new: KernelTable) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
 from mpsprobe_tables.builder.rebuild import Rebuilt
 
 LONGEST_LINE = 160
@@ -31,10 +30,14 @@ def review(before: Rebuilt, new: Rebuilt) -> Iterator[str]:
         yield f"  oldest macOS: {old.macos_minimum} → {table.macos_minimum}"
     if table.requires_torch:
         yield f"  made for torch {table.requires_torch}"
-    known = {part for parts in MARKER_STRINGS.values() for part in parts}
-    messages = [text for text in sorted(new.messages - before.messages) if not any(part in text for part in known)]
+    yield from undecided(new)
+
+
+def undecided(one: Rebuilt) -> Iterator[str]:
+    """Lines about messages of the library that nobody has decided on."""
+    messages = () if one.messages is None else tuple(one.messages.undecided())
     if messages:
-        yield "  new messages that speak of MPS and have no marker (is one a refusal?):"
+        yield "  raised by MPS code, without a marker and without a decision (decisions.toml: is one a refusal?):"
         yield from (f"    {printable(text)[:LONGEST_LINE]}" for text in messages)
 
 

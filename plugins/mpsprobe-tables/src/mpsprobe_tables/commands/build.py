@@ -101,12 +101,15 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
         "compositions": None if one.compositions is None else {"entries": len(one.compositions.calls)},
         "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
+        "undecided_messages": [] if one.messages is None else list(one.messages.undecided()),
         "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
         "differences": list(one.differences),
     }
 
 
 def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
+    from mpsprobe_tables.builder import review
+
     table = one.table
     lines = [
         f"{table.library} {table.release}: {len(table.native)} native, {len(table.fallback)} fallback, "
@@ -124,6 +127,7 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  {len(one.compositions.calls)} composite operators and derivatives are known by what they call")
     if one.expectations is not None:
         lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
+    lines += review.undecided(one)
     if folder is not None:
         lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in one.files]
     if check:

@@ -1,0 +1,106 @@
+"""What the MPS code of each release raises with, and what was decided of it.
+
+The messages of a release lie beside PyTorch's expectations, ``torch-VERSION.messages``: what differs from the release
+before. Each of them is used by a guard (``markers.py`` of mpsprobe-coverage), or ``decisions.toml`` says why not.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+from packaging.version import Version
+
+from mpsprobe.errors import TableError
+from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
+from mpsprobe_tables.expectations import DATA
+
+SUFFIX = ".messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one release: each with the names of the source files that raise it."""
+
+    release: str
+    found: Mapping[str, str] = field(default_factory=dict)
+
+    def undecided(self) -> Iterator[str]:
+        """Those that no guard uses and no decision names, as ``file: message``."""
+        known = {part for parts in MARKER_STRINGS.values() for part in parts}
+        for text, source in self.found.items():
+            if not any(part in text for part in known) and not any(one.holds(text) for one in decisions()):
+                yield f"{source}: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Messages that are no guard, for one reason.
+
+    Attributes:
+        why: the reason, a sentence.
+        messages: whole messages; ``*`` stands for any text.
+    """
+
+    why: str
+    messages: tuple[str, ...]
+
+    def holds(self, text: str) -> bool:
+        """Whether the decision is about this message."""
+        return any(pattern.fullmatch(text) for pattern in map(_compiled, self.messages))
+
+
+@functools.cache
+def decisions() -> tuple[Decision, ...]:
+    """All decisions, in the order of the file."""
+    listed = tomllib.loads(files("mpsprobe_tables").joinpath("decisions.toml").read_text("utf-8"))
+    return tuple(Decision(one["why"], tuple(one["messages"])) for one in listed["decision"])
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*"), re.DOTALL)
+
+
+@functools.cache
+def message_releases() -> tuple[str, ...]:
+    """The releases whose messages this package has, oldest first."""
+    names = (path.name for path in DATA.iterdir())
+    found = (name.removeprefix("torch-").removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+    return tuple(sorted(found, key=Version))
+
+
+@functools.cache
+def load_messages(release: str) -> Messages:
+    """The messages of one release.
+
+    Raises:
+        TableError: this package has none of that release, or the file is damaged.
+    """
+    name = f"torch-{release}{SUFFIX}"
+    try:
+        read = json.loads((DATA / name).read_bytes())
+        found = {} if read["base"] is None else dict(load_messages(read["base"]).found)
+        for text in read["gone"]:
+            del found[text]
+        return Messages(release, dict(sorted({**found, **read["new"]}.items())))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TableError(f"{name} cannot be read: {error}", "Reinstall mpsprobe-tables.") from error
+
+
+def encode(messages: Messages, base: Messages | None) -> bytes:
+    """The file of a release, on top of that of the release before."""
+    before = {} if base is None else base.found
+    new = {text: source for text, source in messages.found.items() if before.get(text) != source}
+    content = {
+        "release": messages.release,
+        "base": None if base is None else base.release,
+        "gone": sorted(before.keys() - messages.found.keys()),
+        "new": dict(sorted(new.items())),
+    }
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
