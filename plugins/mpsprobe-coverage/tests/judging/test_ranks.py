@@ -55,6 +55,7 @@ def _judged(
         (lambda x: torch.fft.fftn(x, dim=(1, 2)), (2, 1, 1, 1, 2, 2), ["2.3.0", "2.13.0"], "2.14.0"),
         (lambda x: torch.fft.rfft(x, dim=0), _FIVE, ["2.3.0", "2.13.0"], "2.14.0"),
         (lambda x: torch.fft.hfft(x, dim=-5), (4, 2, 3, 4, 5), ["2.3.0", "2.13.0"], "2.14.0"),
+        (torch.linalg.inv_ex, (1025, 1025), ["2.0.0", "2.7.1"], "2.8.0"),
         (lambda x: functional.linear(x, x[0, 0, 0]), (2, 64, 2, 2, 2), ["2.2.2"], "2.3.0"),
     ],
 )  # fmt: skip
@@ -76,6 +77,8 @@ def test_it_fails_in_those_releases(
         ("2.7.0", lambda x: x.cumsum(-6), (0, *_FIVE)),
         ("2.7.0", lambda x: x.cumsum(0), _FIVE[1:]),
         ("2.7.0", lambda x: x.topk(0, 0), _FIVE),
+        ("2.7.0", torch.linalg.inv_ex, (1024, 1024)),
+        ("2.7.0", torch.linalg.inv_ex, (2, 1025, 1025)),
         ("2.7.0", lambda x: torch.fft.fftn(x, dim=(1, 2)), _FIVE),
         ("2.7.0", lambda x: torch.fft.fftn(x), _FIVE[1:]),
         ("2.12.0", lambda x: x.sort(1), _SIX),

@@ -25,12 +25,14 @@ from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _RANK = 4
+_INVERSE = 1024
 _TRANSFORMED = "ends the process: MPSGraph asserts that a Fourier transform is along the last four dimensions"
 _AXIS = "ends the process: {} asserts that the axis is one of the last four"
 _REDUCED = "ends the process: MPSGraph asserts that a reduced axis is one of the last four"
 _BUFFER = "ends the process: MPSNDArray asserts that its buffer is large enough, which is one of fewer elements"
 _RANGE = "raises IndexError: a negative dim counts from the fourth dimension"
 _VOLUME = "ends the process: MPSNDArray asserts that a matrix of five dimensions keeps its volume"
+_INVERTED = "ends the process: MPSNDArray asserts that what it inverts has a third dimension"
 _COMPILED = "raises: the Metal compiler does not take the kernel, for a barrier whose scope is no constant"
 
 
@@ -127,6 +129,12 @@ def _linear(call: Call) -> str | None:
     return _VOLUME if len(shape) > _RANK and shape[0] > 1 and not flattened else None
 
 
+def _inverse(call: Call) -> str | None:
+    """The assertion is about one matrix without a batch."""
+    shape = call.inputs[0].shape
+    return _INVERTED if len(shape) == 2 and shape[0] > _INVERSE else None
+
+
 def _svd(call: Call) -> str | None:
     spec = matrices(call)
     computed = spec is not None and spec.numel >= SVD_ELEMENTS and staged_bytes(spec) <= THREADGROUP_MEMORY
@@ -162,6 +170,11 @@ FAILURES: tuple[Failure, ...] = (
     ),
     # Linear.mm, _mps_linear
     Failure(("linear",), _linear, "2.0.0", "2.2.2", "pytorch issue 114942; mended by PR 117837"),
+    # LinearAlgebra.mm, linalg_inv_ex_out_mps: inverseOfTensor; solves from 2.8 on
+    Failure(
+        ("linalg_inv_ex",), _inverse, "2.0.0", "2.7.1", "pytorch issues 101251, 138200; mended by PR 146754", "13.3",
+        above_rank=-1,
+    ),
     # LinearAlgebra.metal, svd_jacobi: the scope of its barrier is a value in 2.14.0 and two constants from 2.14.1 on
     Failure(
         ("_linalg_svd", "linalg_lstsq"), _svd, "2.14.0", "2.14.0",
