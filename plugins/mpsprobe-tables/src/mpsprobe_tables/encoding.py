@@ -43,7 +43,7 @@ def encode_table(table: KernelTable, base: KernelTable | None) -> bytes:
         "markers": sorted(table.markers),
         "only_in_binary": {key: list(names) for key, names in sorted(table.only_in_binary.items())},
         "only_declared": {key: list(names) for key, names in sorted(table.only_declared.items())},
-        "operators": _operators_changed(table.labels, {} if base is None else base.labels),
+        "operators": _operators_changed(_joined(table.labels), {} if base is None else _joined(base.labels)),
     }
     return seal(tables.MAGIC, document)
 
@@ -55,7 +55,8 @@ def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
         "release": facts.release,
         "sha256": facts.sha256,
         "kernels": changed(_joined(facts.kernels), {} if base is None else _joined(base.kernels)),
-        "operators": _operators_changed(facts.operators, {} if base is None else base.operators),
+        "operators": _operators_changed(_joined(facts.operators), {} if base is None else _joined(base.operators)),
+        "refusals": _operators_changed(_refusals(facts), {} if base is None else _refusals(base)),
     }
     return seal(kernel_facts.MAGIC, document)
 
@@ -89,12 +90,14 @@ def encode_lists(known: Iterable[lists.Learned], provenance: Mapping[str, Any]) 
     return seal(lists.MAGIC, {"provenance": provenance, "lists": documents})
 
 
-def _operators_changed(
-    now: Mapping[str, frozenset[str]], before: Mapping[str, frozenset[str]]
-) -> dict[str, dict[str, str]]:
+def _refusals(facts: KernelFacts) -> dict[str, str]:
+    return {name: kernel_facts.PARTED.join(sorted(map(str, known))) for name, known in facts.refusals.items()}
+
+
+def _operators_changed(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """As ``changed``, the names of operators by namespace."""
     groups: dict[str, dict[str, list[str]]] = {}
-    for known, operators in changed(_joined(now), _joined(before)).items():
+    for known, operators in changed(now, before).items():
         for operator in operators.split(" "):
             namespace, _, name = operator.partition("::")
             groups.setdefault(known, {}).setdefault(namespace, []).append(name)

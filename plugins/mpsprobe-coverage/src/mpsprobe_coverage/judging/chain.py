@@ -6,6 +6,7 @@
 - ``guard``: a message with which the kernel itself raises, for a dtype or an argument;
 - ``factors``: a complex number that the kernel takes as a real one;
 - ``size``: a guard about sizes;
+- ``switches``: a dtype with which the code of the kernel can only raise;
 - ``metal``: a dtype that the Metal library has no kernel for;
 - ``stub``: a DispatchStub that nothing sets;
 - ``lists``: what PyTorch's own tests expect to fail;
@@ -45,6 +46,7 @@ from mpsprobe_coverage.judging import (
     route,
     size,
     stub,
+    switches,
 )
 from mpsprobe_coverage.judging.judgement import Judgement, Rule
 from mpsprobe_coverage.judging.lists import Lists
@@ -52,7 +54,7 @@ from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.table import MISSING, MPS, NATIVE, KernelTable
 
 # Whose kernels are known beyond their registrations, by the dispatch key of the backend.
-_ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, metal, stub)}
+_ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, switches, metal, stub)}
 
 
 @dataclass(frozen=True, slots=True)

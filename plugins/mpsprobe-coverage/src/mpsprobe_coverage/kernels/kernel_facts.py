@@ -5,10 +5,12 @@ Beside each kernel table of torch lies a file ``torch-VERSION.kernels``. Its fir
 
     {"base": "2.12.1", "release": "2.13.0", "sha256": …,
      "kernels": {"bool char … float": "exp log …"},
-     "operators": {"unary:exp": {"aten": "exp exp_ exp.out"}, "stub:put_stub": {"aten": "put_"}, "": {"aten": "gone"}}}
+     "operators": {"unary:exp": {"aten": "exp exp_ exp.out"}, "stub:put_stub": {"aten": "put_"}, "": {"aten": "gone"}},
+     "refusals": {"self=complex32,complex64: gather(): Yet not supported for complex": {"aten": "gather gather.out"}}}
 
-Both groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
-operator how its kernel computes. ``""`` is for what is no longer known. Readers ignore what they do not know.
+The groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
+operator how its kernel computes, and of an operator the dtypes with which the code of its kernel can only raise, by
+argument and message, parted by `` | ``. ``""`` is for what is no longer known. Readers ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -42,6 +44,34 @@ METAL_TYPES: Mapping[str, str] = {
 }
 """Type in the name of a Metal kernel → dtype (``scalarToMetalTypeString`` in PyTorch's OperationUtils.mm)."""
 STUB, NAMED = "stub", "named"
+EVERY, SAME = "*", "="
+PARTED = " | "
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Refusal:
+    """Dtypes with which the code of a kernel cannot return.
+
+    Attributes:
+        argument: of which tensor; ``*`` where all tensors that the operator reads have the dtype, ``=`` where all do
+            that it reads or returns.
+        dtypes: by the names that torch has for them.
+        message: what the kernel raises with; empty where that is not one sentence.
+    """
+
+    argument: str
+    dtypes: frozenset[str]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.argument}={','.join(sorted(self.dtypes))}: {self.message}"
+
+    @classmethod
+    def parsed(cls, text: str) -> Refusal:
+        """What ``str`` made."""
+        head, _, message = text.partition(": ")
+        argument, _, dtypes = head.partition("=")
+        return cls(argument, frozenset(dtypes.split(",")), message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +84,14 @@ class KernelFacts:
         kernels: Metal operation (``exp``) → the Metal types of its input; ``cast:`` before those that convert.
         operators: operator → how it computes, when it computes in no other way: ``unary:exp``, ``binary:fmax`` (one of
             them, where there are several), or ``stub:put_stub`` when it needs a stub that has no kernel for MPS.
+        refusals: operator → what the code of its kernel refuses.
     """
 
     release: str
     sha256: str
     kernels: Mapping[str, frozenset[str]] = field(repr=False)
     operators: Mapping[str, frozenset[str]] = field(repr=False)
+    refusals: Mapping[str, frozenset[Refusal]] = field(repr=False, default_factory=dict)
 
     def unset_stubs(self, operator: str) -> frozenset[str]:
         """The stubs that ``operator`` calls, when it can compute through nothing else and none has a kernel for MPS."""
@@ -82,9 +114,11 @@ class FactsFile(TableFile):
 
     Attributes:
         kernels: Metal operation → the types of its input, in the same way.
+        refusals: operator → what it refuses, in the same way.
     """
 
     kernels: Mapping[str, str]
+    refusals: Mapping[str, str]
 
 
 def decode_facts(data: bytes, name: str) -> FactsFile:
@@ -92,7 +126,8 @@ def decode_facts(data: bytes, name: str) -> FactsFile:
 
     def read(document: Any) -> FactsFile:
         kernels, operators = by_name(document.pop("kernels")), by_operator(document.pop("operators"))
-        return FactsFile(document["release"], document["base"], document, operators, kernels)
+        refusals = by_operator(document.pop("refusals", {}))
+        return FactsFile(document["release"], document["base"], document, operators, kernels, refusals)
 
     return unseal(MAGIC, data, name, read)
 
@@ -111,10 +146,14 @@ def load_facts(release: str) -> KernelFacts:
     """
     kernels: dict[str, str] = {}
     operators: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     shipped = facts_releases() if release in facts_releases() else ()
     for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_facts):
         apply(file.kernels, kernels)
         apply(file.changes, operators)
+        apply(file.refusals, refusals)
         if file.release == release:
-            return KernelFacts(release, file.header["sha256"], split(kernels), split(operators))
+            known = {text: frozenset(map(Refusal.parsed, text.split(PARTED))) for text in set(refusals.values())}
+            by_operator_name = {operator: known[text] for operator, text in refusals.items()}
+            return KernelFacts(release, file.header["sha256"], split(kernels), split(operators), by_operator_name)
     return KernelFacts(release, "", {}, {})

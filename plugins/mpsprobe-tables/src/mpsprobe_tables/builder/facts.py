@@ -1,7 +1,7 @@
-"""Library → kernel facts: which Metal kernels each registered operator uses, and which operators lack their stub.
+"""Library → kernel facts: the Metal kernels that operators use, the stubs that they lack, the dtypes that they refuse.
 
-Nothing is said of an operator that may also compute in another way: with an MPSGraph, with Metal kernels whose names
-are put together otherwise, or through other operators.
+Of Metal kernels and stubs nothing is said where an operator may also compute in another way: with an MPSGraph, with
+Metal kernels whose names are put together otherwise, or through other operators.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mpsprobe_tables.builder.callgraph import CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
+from mpsprobe_tables.builder.refusals import read_refusals
 from mpsprobe_tables.builder.registrations import FALLBACK_KERNEL, initialisers, operator_name
 from mpsprobe_tables.builder.stubs import Stubs, read_stubs
 
@@ -39,7 +40,8 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     stubs = read_stubs(library)
     graph = CallGraph(library, stubs, patterns.fits)
     operators = {}
-    for operator, kernel in sorted(registered_functions(library, MPS).items()):
+    registered = registered_functions(library, MPS)
+    for operator, kernel in sorted(registered.items()):
         known = _known(graph.reach(kernel), stubs, types, patterns)
         if known:
             operators[operator] = known
@@ -47,7 +49,7 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     for kind, _, name in sorted({fact.partition(":") for known in operators.values() for fact in known}):
         if kind != STUB:
             kernels[name] = patterns.types(name) if kind == NAMED else types[name]
-    return KernelFacts(release, sha256, kernels, operators)
+    return KernelFacts(release, sha256, kernels, operators, read_refusals(library, registered, stubs, patterns))
 
 
 def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:

@@ -1,0 +1,93 @@
+"""Dtypes with which the code of a kernel can only raise: its checks and its dtype switches (``AT_DISPATCH``).
+
+Read from the machine code of each release's library (``kernels/kernel_facts.py``); it holds for tensors that have
+elements, as kernels return early without any.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.kernels.kernel_facts import EVERY, SAME, Refusal, facts_releases, load_facts
+from mpsprobe_coverage.kernels.releases import since_without_gap
+from mpsprobe_coverage.kernels.table import KernelTable
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What the kernel of one operator refuses.
+
+    Attributes:
+        refusals: in the order in which they are asked.
+        operator, release: what the rule is about.
+    """
+
+    refusals: tuple[Refusal, ...]
+    operator: str = field(compare=False)
+    release: str = field(compare=False)
+    judge = "switches"
+
+    @cached_property
+    def dtypes(self) -> frozenset[torch.dtype]:
+        """Every dtype of which something is refused."""
+        names = frozenset[str]().union(*(refusal.dtypes for refusal in self.refusals))
+        return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
+
+    def __call__(self, call: Call) -> Judgement | None:
+        if any(spec.numel == 0 for spec in (*call.inputs, *call.outputs)):
+            return None
+        for refusal in self.refusals:
+            dtype = _dtype(refusal, call)
+            if dtype is not None:
+                said = refusal.message.replace("Trying to convert …", f"Trying to convert {dtype}")
+                what = "all tensors" if refusal.argument in (EVERY, SAME) else f"'{refusal.argument}'"
+                return refused(
+                    f"{said} ({what}: {dtype})" if said else f"its kernel raises for {dtype} ({what})",
+                    _accepted_since(self.operator, refusal.argument, dtype),
+                    evidence=refusal.message or f"the code of the kernel in torch {self.release}",
+                )
+        return None
+
+
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of one operator, if there is one."""
+    refusals = load_facts(table.release).refusals.get(operator)
+    return () if refusals is None else (Switches(tuple(sorted(refusals, key=str)), operator, table.release),)
+
+
+def _dtype(refusal: Refusal, call: Call) -> str | None:
+    """The dtype of ``call`` that is refused."""
+    if refusal.argument in (EVERY, SAME):
+        specs = call.inputs if refusal.argument == EVERY else (*call.inputs, *call.outputs)
+        found = {str(spec.dtype) for spec in specs}
+    else:
+        found = set(_of_argument(refusal.argument, call))
+    dtype = found.pop().removeprefix("torch.") if len(found) == 1 else ""
+    return dtype if dtype in refusal.dtypes else None
+
+
+def _of_argument(name: str, call: Call) -> Iterator[str]:
+    try:
+        spec = call.spec(name)
+    except KeyError:  # the installed torch has another name for it
+        return
+    if spec is not None:
+        yield str(spec.dtype)
+
+
+@functools.cache
+def _accepted_since(operator: str, argument: str, dtype: str) -> str | None:
+    """The first release from which on no kernel of the operator refuses it."""
+
+    def accepts(release: str) -> bool:
+        refusals = load_facts(release).refusals.get(operator, ())
+        return not any(refusal.argument == argument and dtype in refusal.dtypes for refusal in refusals)
+
+    return since_without_gap(facts_releases(), accepts)
