@@ -25,6 +25,8 @@ GO_ON: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     "sum over many": (lambda x: x[:1].expand(LARGE).cumsum(0), ((LARGE,), torch.float32)),
     "rows of many": (lambda x: x[:2, None].expand(2, LARGE).cumsum(1), ((2, LARGE), torch.float32)),
     "difference of many": (lambda x: x[:1].expand(LARGE).diff(), ((LARGE - 1,), torch.float32)),
+    "places in many": (lambda x: (x[:1].expand(LARGE) > 0).nonzero(), ((LARGE, 1), torch.int64)),
+    "places in rows": (lambda x: (x[:1, None].expand(5000, 6000) > 0).nonzero(), ((30_000_000, 2), torch.int64)),
     "sorted many": (lambda x: x[:1].expand(LARGE).sort()[1], ((LARGE,), torch.int64)),
 }
 

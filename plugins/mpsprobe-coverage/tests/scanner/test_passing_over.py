@@ -69,7 +69,9 @@ def test_training_goes_on_past_a_refusal() -> None:
     assert "_fused_adamw_" in calls(report, "optimizer")
 
 
-@pytest.mark.parametrize("call", [lambda y: y @ torch.ones(7, 7, device=y.device), lambda y: torch.bmm(y.half()[None], y.T[None])])
+@pytest.mark.parametrize(
+    "call", [lambda y: y @ torch.ones(7, 7, device=y.device), lambda y: torch.bmm(y.half()[None], y.T[None])]
+)
 def test_a_mistake_of_the_program_ends_the_run_as_before(call: Callable[[Any], Any]) -> None:
     report = scan(calling(call), "2.13.0")
     assert report.failure is not None and report.failure.error == "RuntimeError"
