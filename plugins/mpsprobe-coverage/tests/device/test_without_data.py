@@ -54,6 +54,15 @@ def test_a_composite_kernel_that_needs_a_stub_itself(release: str, verdict: str)
     assert called(device.recorder, "forward")[f"{verdict}:aten::conj_physical_"] == 1
 
 
+@pytest.mark.parametrize(("release", "verdict"), [("1.13.1", "missing"), ("2.0.0", "unsupported")])
+def test_counts_of_floats(release: str, verdict: str) -> None:
+    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
+        torch.bincount(torch.ones(3, device="mps"))
+        torch.bincount(torch.ones(3, device="mps", dtype=torch.int32))
+    seen = called(device.recorder, "forward")
+    assert seen[f"{verdict}:aten::bincount"] == (1 if verdict == "unsupported" else 2)
+
+
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "mean of truth values": (lambda x: x.bool().mean(), "aten::mean.dim"),
     "difference of truth values": (lambda x: x.bool() - x.bool(), "aten::sub.Tensor"),
