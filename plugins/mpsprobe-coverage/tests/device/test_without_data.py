@@ -25,6 +25,8 @@ GO_ON: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     "sum over many": (lambda x: x[:1].expand(LARGE).cumsum(0), ((LARGE,), torch.float32)),
     "rows of many": (lambda x: x[:2, None].expand(2, LARGE).cumsum(1), ((2, LARGE), torch.float32)),
     "difference of many": (lambda x: x[:1].expand(LARGE).diff(), ((LARGE - 1,), torch.float32)),
+    "places in many": (lambda x: (x[:1].expand(LARGE) > 0).nonzero(), ((LARGE, 1), torch.int64)),
+    "places in rows": (lambda x: (x[:1, None].expand(5000, 6000) > 0).nonzero(), ((30_000_000, 2), torch.int64)),
     "sorted many": (lambda x: x[:1].expand(LARGE).sort()[1], ((LARGE,), torch.int64)),
 }
 
@@ -50,6 +52,15 @@ def test_a_composite_kernel_that_needs_a_stub_itself(release: str, verdict: str)
         assert x.conj_physical_() is x
         torch.ones(3, device="mps").conj_physical_()
     assert called(device.recorder, "forward")[f"{verdict}:aten::conj_physical_"] == 1
+
+
+@pytest.mark.parametrize(("release", "verdict"), [("1.13.1", "missing"), ("2.0.0", "unsupported")])
+def test_counts_of_floats(release: str, verdict: str) -> None:
+    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
+        torch.bincount(torch.ones(3, device="mps"))
+        torch.bincount(torch.ones(3, device="mps", dtype=torch.int32))
+    seen = called(device.recorder, "forward")
+    assert seen[f"{verdict}:aten::bincount"] == (1 if verdict == "unsupported" else 2)
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {

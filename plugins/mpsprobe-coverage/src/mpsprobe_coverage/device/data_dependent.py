@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.calls.spec import CPU, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.calls.spec import CPU, TensorSpec, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, written_arguments
+from mpsprobe_coverage.device.resizing import Sizes, on_smaller
 from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, reshape_in_place, virtual_tensor
 from mpsprobe_coverage.device.upcast import in_another_dtype
+from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT, specs_of
 
 SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
@@ -46,6 +48,8 @@ class DataDependent:
             dispatch.assumed(plan.name, text)
         if unknown and scalar:
             result: Any = _assumed_scalar(plan, tensors)
+        elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
+            return self._of_many(plan, args, kwargs)
         else:
             # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
             real = self._regular if plan.name.startswith("aten::linalg_") else self._real
@@ -53,6 +57,24 @@ class DataDependent:
         dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
         keep = all(known_values_of(t) is not None for t in tensors)
         virtual = mapped(lambda v: self._back(v, keep), result)
+        return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
+
+    def _of_many(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """As with ones everywhere, from fewer of them: what is found may take as much memory as the model."""
+
+        def run(small_args: Any, small_kwargs: Any, sizes: Sizes) -> Any:
+            def ones(value: Any) -> Any:
+                if not isinstance(value, torch.Tensor):
+                    return CPU if isinstance(value, torch.device) else value
+                return torch.ones((), dtype=value.dtype, device=CPU).expand(sizes(value).shape)
+
+            ones_args, ones_kwargs = mapped(ones, (small_args, small_kwargs))
+            return specs_of(_on_the_cpu(plan.func, ones_args, ones_kwargs))
+
+        found = on_smaller(run, args, kwargs)
+        specs = tuple(spec for spec in leaves(found) if type(spec) is TensorSpec)
+        self._dispatch.record(plan, args, kwargs, specs_in((args, kwargs)), specs)
+        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, found)
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     @staticmethod

@@ -1,12 +1,14 @@
 """Tensors too large for a reference: the call runs on small ones of the same rank, and its sizes are worked out.
 
-Each large size becomes a prime of its own, twice with different primes. A size of the result that is a line through
-both (``n``, ``2 * n``, ``n - 1``) is known; where one is not, nothing is.
+Each large size becomes a prime of its own, three times with different primes. What fits two runs (``n``, ``2 * n``,
+``n - 1``, ``n * m``) and says what the third one gives is the size of the result; where nothing does, it is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
+from math import prod
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from mpsprobe_coverage.calls.spec import TensorSpec, interned, spec_of, tensors_
 from mpsprobe_coverage.device.tensor import mapped
 
 _SMALL = 16
-_PRIMES = ((17, 19, 23, 29, 31), (37, 41, 47, 59, 67))  # their differences differ too
+_PRIMES = ((17, 19, 23, 29, 31), (37, 41, 47, 59, 67), (43, 53, 61, 71, 73))
 
 Sizes = Callable[[torch.Tensor], TensorSpec]
 
@@ -34,8 +36,10 @@ def on_smaller(run: Callable[[Any, Any, Sizes], Any], args: Any, kwargs: Any) ->
     if not 0 < len(large) <= len(_PRIMES[0]):
         raise NotImplementedError("its sizes cannot be replaced by small ones")
     small = [dict(zip(large, primes, strict=False)) for primes in _PRIMES]
-    first, second = (_run(run, args, kwargs, to) for to in small)
-    return _paired(first, second, small)
+    first, second, third = (_run(run, args, kwargs, to) for to in small)
+    if _at(small[2], first, second, small) != third:
+        raise NotImplementedError("a size of the result does not follow from those of the arguments")
+    return _at({size: size for size in large}, first, second, small)
 
 
 def _run(run: Callable[[Any, Any, Sizes], Any], args: Any, kwargs: Any, to: dict[int, int]) -> Any:
@@ -58,27 +62,30 @@ def _strides(shape: tuple[int, ...], like: TensorSpec) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _paired(first: Any, second: Any, small: list[dict[int, int]]) -> Any:
+def _at(sizes: dict[int, int], first: Any, second: Any, small: list[dict[int, int]]) -> Any:
+    """What the run gives at ``sizes``, after what it gave at the first two of ``small``."""
     if isinstance(first, TensorSpec):
-        shape = tuple(_size(*pair, small) for pair in zip(first.shape, second.shape, strict=True))
+        shape = tuple(_size(sizes, *pair, small) for pair in zip(first.shape, second.shape, strict=True))
         return interned(shape, _strides(shape, first), first.dtype)
     if isinstance(first, dict):
-        return {name: _paired(item, second[name], small) for name, item in first.items()}
+        return {name: _at(sizes, item, second[name], small) for name, item in first.items()}
     if isinstance(first, (tuple, list)):
         if len(first) != len(second):
             raise NotImplementedError("how many results there are follows from a size")
-        return type(first)(_paired(*pair, small) for pair in zip(first, second, strict=True))
-    return _size(first, second, small) if type(first) is int else first
+        return type(first)(_at(sizes, *pair, small) for pair in zip(first, second, strict=True))
+    return _size(sizes, first, second, small) if type(first) is int else first
 
 
-def _size(first: int, second: int, small: list[dict[int, int]]) -> int:
+def _size(sizes: dict[int, int], first: int, second: int, small: list[dict[int, int]]) -> int:
     if first == second:
         return first
     lines = []
-    for size, prime in small[0].items():
-        factor, rest = divmod(second - first, small[1][size] - prime)
-        if rest == 0:
-            lines.append((abs(first - factor * prime), first + factor * (size - prime)))
+    for count in range(1, len(sizes) + 1):
+        for factors in combinations(small[0], count):
+            one, other, asked = (prod(to[size] for size in factors) for to in (small[0], small[1], sizes))
+            slope, rest = divmod(second - first, other - one)
+            if rest == 0:
+                lines.append((abs(first - slope * one), first + slope * (asked - one)))
     if not lines:
-        raise NotImplementedError("a size of the result does not follow from one of an argument")
+        raise NotImplementedError("a size of the result does not follow from those of the arguments")
     return min(lines)[1]

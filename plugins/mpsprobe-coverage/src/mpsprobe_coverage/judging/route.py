@@ -22,6 +22,7 @@ _CONVOLUTIONS = frozenset({"aten::_mps_convolution", "aten::mps_convolution_back
 _TRANSPOSED = frozenset({"aten::_mps_convolution_transpose", "aten::mps_convolution_transpose_backward"})
 _OVERRIDEABLE = frozenset({"aten::convolution_overrideable", "aten::convolution_backward_overrideable"})
 _SPLIT = "aten::tensor_split.tensor_indices_or_sections"
+_COUNTS_MESSAGE = "Expected c10::isIntegralType(self.scalar_type(), true) to be true, but got false."
 _CONJUGATE, _CONJUGATE_SINCE = "aten::conj_physical_", "2.14.1"
 _NESTED = "aten::_nested_tensor_from_tensor_list"
 _NESTED_MESSAGE = "NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got "
@@ -109,6 +110,18 @@ class PlacesOnTheCpu:
 
 
 @dataclass(frozen=True)
+class CountsWholeNumbers:
+    """``_bincount_mps`` checks ``isIntegralType`` first, in each release that has it (2.0.0 to 2.15.0)."""
+
+    judge = "route"
+    dtypes = None
+
+    def __call__(self, call: Call) -> Judgement | None:
+        dtype = spec_of(call.argument("self")).dtype
+        return refused(_COUNTS_MESSAGE) if dtype.is_floating_point or dtype.is_complex else None
+
+
+@dataclass(frozen=True)
 class StubForComplex:
     """The composite ``conj_physical_`` calls ``conj_physical_stub`` itself, and no other operator, for complex numbers.
 
@@ -175,6 +188,8 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
         return (Projections(),)
     if operator == _SPLIT:
         return (PlacesOnTheCpu(table.backend.device),)
+    if operator == "aten::bincount" and table.at_least("2.0"):
+        return (CountsWholeNumbers(),)
     if operator == _CONJUGATE:
         return (StubForComplex(table.at_least(_CONJUGATE_SINCE)),)
     if operator == _NESTED:
