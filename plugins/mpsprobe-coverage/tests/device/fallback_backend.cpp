@@ -37,7 +37,7 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
 struct Hooks final : at::PrivateUse1HooksInterface {
-  bool isAvailable() const override { return true; }
+  bool isAvailable() const { return true; }  // an override since torch 2.7
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
 };
 Hooks hooks;
