@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
-NO_GRADIENT = "{count} of {of} parameters got no gradient; that is usual for those that the loss does not use: {names}"
+_NO_GRADIENT = "{count} of {of} parameters got no gradient (usual where the loss does not use them): {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
 
@@ -163,7 +163,7 @@ def without_gradient(model: Any) -> str:
     wanting = [(name.removeprefix("_orig_mod."), p) for name, p in model.named_parameters() if p.requires_grad]
     names = [name for name, parameter in wanting if parameter.grad is None]
     first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return NO_GRADIENT.format(count=len(names), of=len(wanting), names=first) if names else ""
+    return _NO_GRADIENT.format(count=len(names), of=len(wanting), names=first) if names else ""
 
 
 def optimizer_name(optimizer: Any) -> str:

@@ -26,9 +26,13 @@ struct Memory final : c10::Allocator {
 Memory memory;
 
 // The engine of autograd asks for these where gradients go from one device to another; nothing is asynchronous here.
-struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return device.type(); }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
   c10::Device getDevice() const override { return device; }
   c10::Device exchangeDevice(c10::Device) const override { return device; }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device) const noexcept override { return c10::Stream(c10::Stream::DEFAULT, device); }
   c10::Stream exchangeStream(c10::Stream) const noexcept override { return c10::Stream(c10::Stream::DEFAULT, device); }
   void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {}
@@ -37,7 +41,7 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
 struct Hooks final : at::PrivateUse1HooksInterface {
-  bool isAvailable() const override { return true; }
+  bool isAvailable() const { return true; }  // an override since torch 2.7
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
 };
 Hooks hooks;
