@@ -147,7 +147,7 @@ class OperatorFinding(Record):
     judges: list[str] = Field(default=[], description="Who was asked for the verdict, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     advice: str | None = Field(default=None, description="What the user can do about it.")
-    composed_by: dict[str, Annotated[int, Field(ge=1)]] = Field(
+    composed_by: dict[str, int] = Field(
         default={},
         description="Composite operators and derivatives that the release is not known to compose so → their calls.",
     )

@@ -69,7 +69,7 @@ class Composing:
         if self._inside is not None or not self._differ:
             return self._inside
         node = _current_node()
-        return None if node is None else self._differences.of(node.name())
+        return None if node is None or node.name() not in self._differences.names else self._differences.of(node.name())
 
     def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         """Operator → Python kernel for the AutogradMPS key, for the composite ones that differ and have no route."""

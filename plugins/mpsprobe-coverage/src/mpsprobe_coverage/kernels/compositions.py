@@ -102,12 +102,11 @@ class Differences:
 
     def __init__(self, table: KernelTable, tracer: str) -> None:
         self._table = table
-        there = () if table.source else composition_releases()
-        here = load_compositions(tracer if tracer in there else None)
-        self._here, self._there = here, load_compositions(table.release if table.release in there else None)
-        same = tracer == table.release or table.release not in there
-        names = () if same else {*here.calls, *self._there.calls}
-        self.names = frozenset(n for n in names if here.calls.get(n) != self._there.calls.get(n))
+        known = () if table.source or tracer == table.release else composition_releases()
+        compared = (tracer, table.release) if table.release in known else ()
+        self._here, self._there = (load_compositions(one if one in known else None) for one in compared or (None, None))
+        here, there = self._here.calls, self._there.calls
+        self.names = frozenset(name for name in {*here, *there} if here.get(name) != there.get(name))
         self.operators = frozenset(f"aten::{name}" for name in self.names if not name[0].isupper())
         self._known: dict[str, Composition] = {}
 
