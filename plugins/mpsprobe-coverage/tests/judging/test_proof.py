@@ -49,7 +49,13 @@ def test_a_release_without_a_list_asks_its_neighbour() -> None:
     assert _evidence("aten::sort.stable", torch.uint16, torch.int64, release="2.1.0") == REGISTERED_ONLY
 
 
-@pytest.mark.parametrize("judgement", [refused("why"), Judgement("native", None, "branch", "by the device")])
-def test_only_registrations_need_a_proof(judgement: Judgement) -> None:
-    table = load_table("2.13.0")
-    assert with_proof("aten::sort.stable", judgement, frozenset({torch.uint16}), table) == judgement
+def test_a_cast_is_proven_by_its_two_dtypes() -> None:
+    by_branch = REGISTERED._replace(source="branch")
+    table, casts = load_table("2.13.0"), ({torch.float32, torch.float16}, {torch.float32, torch.uint16})
+    shown = [with_proof("aten::copy_", by_branch, frozenset(dtypes), table).evidence for dtypes in casts]
+    assert shown == [REGISTERED.evidence, REGISTERED_ONLY]
+
+
+def test_a_refusal_needs_no_proof() -> None:
+    judgement = refused("why")
+    assert with_proof("aten::sort.stable", judgement, frozenset({torch.uint16}), load_table("2.13.0")) == judgement

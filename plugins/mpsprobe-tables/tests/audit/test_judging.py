@@ -47,6 +47,15 @@ def test_a_reference_that_the_test_computes_in_float32(entry: str, dtype: str, r
     assert outcome_of(made, release, False, "none")[0] == outcome
 
 
+@pytest.mark.parametrize(("release", "outcome"), [("2.14.1", "reference raises"), ("2.15.0", "runs")])
+def test_samples_of_entries_without_gradients_ask_for_none_since_2_15(release: str, outcome: str) -> None:
+    made = pair("resize_", seen(), forward="sample 0: leaf", gradient="sample 0: leaf", differentiable=False)
+    made.runs = {(release, "none"): made.runs[RELEASE, "none"]}
+    assert [outcome_of(made, release, gradient, "none")[0] for gradient in (False, True)] == [outcome] * 2
+    made.plain_gradient = "sample 0: 'bool' object is not iterable"
+    assert outcome_of(made, release, True, "none")[0] == "reference raises"
+
+
 def test_what_both_raise_is_no_second_try() -> None:
     alike = Raised("forward", 2, "RuntimeError: two bool tensors", reference_works=False)
     made = pair("abs", seen(), dtype="bool", raised=(alike,), forward="sample 0: not implemented", upcast=True)

@@ -25,6 +25,10 @@ REGISTERED_ONLY = "registered only"
 _TESTED_BESIDE: Mapping[str, frozenset[str]] = {
     # Pull requests 155005 and 174945. The samples of the lists ask for gradients, with which attention goes elsewhere.
     "_scaled_dot_product_attention_math_for_mps": frozenset({"float32", "float16", "bfloat16"}),
+    # test_bernoulli, test_normal and test_uniform in test/test_mps.py; random numbers are nothing that lists compare.
+    "bernoulli": frozenset({"float32"}),
+    "normal": frozenset({"float32"}),
+    "uniform": frozenset({"float32"}),
     # Optimizers whose ``supports_fused_on`` in torch/testing/_internal/common_optimizers.py names MPS.
     "_fused_adam": frozenset({"float32"}),
     "_fused_adamw": frozenset({"float32"}),
@@ -38,7 +42,7 @@ Dtypes = frozenset[torch.dtype]
 
 def with_proof(operator: str, judgement: Judgement, dtypes: Dtypes, table: KernelTable) -> Judgement:
     """``judgement`` on a call whose tensors have ``dtypes``; its evidence says so where nothing proves it."""
-    if judgement.verdict != "native" or judgement.source != "registration":
+    if judgement.verdict != "native" or judgement.source not in ("registration", "branch"):
         return judgement
     if table.backend.key != MPS or _is_proven(operator, dtypes, table):
         return judgement

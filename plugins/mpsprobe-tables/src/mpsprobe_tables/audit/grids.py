@@ -179,7 +179,9 @@ def modules(audits: Sequence[ModuleAudit]) -> Grid:
         counts: list[int] = [len(one.tests)]
         counts += [one.count("fail"), one.count("fail", "refused"), one.count("numbers")]
         counts += [one.count("skip"), one.count("skip", "refused"), one.count("pass"), one.count("pass", "refused")]
-        grid.rows.append((one.release, *map(str, counts), f"{one.recall:.3f} / {one.precision:.3f}"))
+        found, marked = one.count("fail") - one.count("fail", "runs"), one.refused - one.count("pass", "refused")
+        shares = f"{ratio(found, one.count('fail'))} / {ratio(marked, one.refused)}"
+        grid.rows.append((one.release, *map(str, counts), shares))
     return grid
 
 

@@ -203,10 +203,12 @@ def _reference_error(pair: Pair, release: str, gradient: bool, lists: Lists) -> 
     """What the reference raises in the test of this release, or what it and the device raise alike."""
     if pair.drawing is not None:
         return f"drawing samples: {pair.drawing}"
-    if not pair.differentiable and Version(release) >= PLAIN_SINCE:
-        return pair.plain_gradient if gradient else pair.plain
-    if pair.forward is not None and not _computed_again(pair, release):
-        return pair.forward
+    plain = not pair.differentiable and Version(release) >= PLAIN_SINCE
+    first = pair.plain if plain else pair.forward
+    if first is not None and not _computed_again(pair, release):
+        return first
+    if plain:
+        return pair.plain_gradient if gradient else None
     # What the device checks before any kernel runs, a Mac checks as well, and there is no second try with MPS.
     alike = next((one for one in pair.runs[release, lists].raised if one.phase == FORWARD), None)
     if alike is not None:

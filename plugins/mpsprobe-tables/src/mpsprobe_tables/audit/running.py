@@ -164,15 +164,11 @@ def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
     pair.exact = all(one.exact for one in references)
     pair.differentiable = entry.supports_autograd
     if (pair.forward or pair.gradient) is not None and not pair.differentiable:
-        plain = on_cpu(entry, dtype, [sample.transform(_detached) for sample in drawn], gradient)
+        plain = on_cpu(entry, dtype, draw(entry, dtype, gradients=False), gradient)
         pair.plain = _first(one.forward for one in plain)
         pair.plain_gradient = _first(one.gradient for one in plain)
     pair.upcast = pair.forward is not None and all(one.upcast or one.forward is None for one in references)
     return _Prepared(entry, pair, drawn, references, _distinct(drawn))
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _first(errors: Iterable[str | None]) -> str | None:

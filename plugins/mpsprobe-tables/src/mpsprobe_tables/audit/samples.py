@@ -68,20 +68,25 @@ def needs_gradient(dtype: str) -> bool:
     return kind.is_floating_point or kind.is_complex
 
 
-def draw(entry: Any, dtype: str) -> list[Any]:
+def draw(entry: Any, dtype: str, *, gradients: bool = True) -> list[Any]:
     """The samples of ``entry``: CPU tensors, the same in every process.
+
+    Args:
+        gradients: ask for tensors that require a gradient, where the dtype can have one.
 
     Raises:
         Exception: whatever the sampler raises on the CPU.
     """
     with DrawnOnCpu(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(ask(entry, dtype))
+        return list(ask(entry, dtype, gradients=gradients))
 
 
-def ask(entry: Any, dtype: str) -> Any:
+def ask(entry: Any, dtype: str, *, gradients: bool = True) -> Any:
     """What the sampler gives for MPS, wherever the functions that it calls compute it."""
     kind = dtype_named(dtype)
     conjugated = kind.is_complex and entry.test_conjugated_samples
     options = {"include_conjugated_inputs": True} if conjugated else {}
-    return entry.sample_inputs(DEVICE, kind, requires_grad=needs_gradient(dtype), set_seed=True, **options)
+    return entry.sample_inputs(
+        DEVICE, kind, requires_grad=gradients and needs_gradient(dtype), set_seed=True, **options
+    )
