@@ -18,6 +18,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "an operator": (lambda y: y.long().mean(), "mean.dim"),
     "C++ above operators": (lambda y: torch.fft.fft(y.bfloat16()), "fft_fft"),
     "C++ that picks code by dtype": (lambda y: torch.isinf(y.to(torch.float8_e4m3fn)), "isinf"),
+    "a factorisation": (lambda y: torch.linalg.ldl_factor((y @ y.T).long()), "linalg_ldl_factor"),
     "a function in Python": (lambda y: nn.functional.kl_div(y.long(), y.long(), reduction="sum"), "kl_div"),
 }
 

@@ -48,21 +48,15 @@ class PassingOver(TorchFunctionMode):
 
     def _made(self, func: Any, args: Any, kwargs: Any, message: str) -> tuple[Any] | None:
         """The result, from the CPU; None where no dtype helps: then the message is about the call."""
-        zeros: dict[int, torch.Tensor] = {}
-
-        def zero(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                return zeros.setdefault(id(value), spec_of(value).filled(0))
-            return CPU if isinstance(value, torch.device) else value
-
-        zero_args, zero_kwargs = mapped(zero, (args, kwargs))
+        on_zeros = mapped(lambda v: _filled(v, 0), (args, kwargs))
         ran, holds_everywhere = None, False
         try:
-            result = func(*zero_args, **zero_kwargs)
+            result = func(*on_zeros[0], **on_zeros[1])
         except Exception as error:  # noqa: BLE001 - whatever it is, it decides
             # Code that asks for the dtype above all operators is the same for every device.
             holds_everywhere = not lacks_code(error) or first_line(error) == message
-            ran = in_another_dtype(func, zero_args, zero_kwargs)
+            on_units = mapped(_unit, (args, kwargs))  # zeros are singular
+            ran = in_another_dtype(func, *on_zeros) or in_another_dtype(func, *on_units)
             if ran is None:
                 return None
             result = ran.result
@@ -91,3 +85,15 @@ class PassingOver(TorchFunctionMode):
             recorder.call(operator, refused(message, evidence=EVERYWHERE), origin, inputs, outputs)
         else:
             recorder.unjudged(operator, NOT_FOLLOWED.format(message), origin)
+
+
+def _filled(value: Any, number: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return spec_of(value).filled(number)
+    return CPU if isinstance(value, torch.device) else value
+
+
+def _unit(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.dim() < 2:
+        return _filled(value, 1)
+    return torch.eye(*value.shape[-2:], device=CPU).to(value.dtype).expand(value.shape)
