@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from mpsprobe_coverage.device import VirtualDevice
@@ -72,3 +73,17 @@ def test_a_sparse_buffer_is_refused_where_it_is_moved() -> None:
             device.move(model)
         moved = [(record.phase, record.judgement.verdict) for record in device.recorder.calls()]
         assert moved == ([("move", verdict)] if verdict else []), release
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+def test_quantized_tensors_are_refused_where_they_are_moved() -> None:
+    """No release has a kernel under QuantizedMPS; what is done with such a tensor after that is only a consequence."""
+    model = torch.nn.Linear(3, 3)
+    model.register_buffer("weights", torch.quantize_per_tensor(torch.ones(3, 3), 0.1, 0, torch.qint8))
+    device = _run(model, torch.ones(1, 3))
+    first = first_refused_tensor(device.recorder)
+    assert first is not None and (first.dtype, first.phase) == ("qint8", "move")
+    reasons = {
+        finding.reason for finding in findings(device.recorder, device.table) if finding.verdict == "unsupported"
+    }
+    assert reasons == {"a qint8 tensor: MPS has no quantized tensors"}

@@ -13,6 +13,13 @@ FLOAT_SHADOW_COST = 64
 _empty_strided = torch.empty_strided
 
 
+_STORED_AS = {
+    torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32,
+    torch.quint4x2: torch.uint8, torch.quint2x4: torch.uint8,
+}  # fmt: skip
+"""Quantized dtypes → what a tensor without a scale has in their place."""
+
+
 class TensorSpec:
     """Shape, strides, dtype and layout of a tensor. Interned by ``spec_of``: compare with ``is``.
 
@@ -44,7 +51,7 @@ class TensorSpec:
         """A fresh meta tensor of this spec."""
         if self.layout is not torch.strided:
             return sparse.empty(self.shape, self.dtype, self.layout, self.form, META)
-        return _empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
+        return _empty_strided(self.shape, self.stride, dtype=_STORED_AS.get(self.dtype, self.dtype), device=META)
 
     def filled(self, value: int) -> torch.Tensor:
         """A real tensor with ``value`` everywhere; a sparse one with zeros."""

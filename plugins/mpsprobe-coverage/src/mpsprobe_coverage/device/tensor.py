@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.calls.spec import CPU, META, TensorSpec, spec_of
+from mpsprobe_coverage.calls.spec import CPU, TensorSpec, spec_of
 
 MPS = torch.device("mps", 0)
 
@@ -42,7 +42,6 @@ class _StandsFor:
 stands_for = _StandsFor()
 undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
 _make_subclass = torch.Tensor._make_subclass
-_empty_strided = torch.empty_strided
 _PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 _base_to = torch._C.TensorBase.to
 _base_data: Any = torch._C.TensorBase.data
@@ -195,10 +194,8 @@ def forget(tensor: VirtualTensor) -> None:
 
 def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False) -> VirtualTensor:
     """A fresh virtual tensor of ``spec``. Outside the dispatch mode's handler, call it under ``undispatched``."""
-    if spec.layout is torch.strided:
-        inner = _empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
-    else:
-        inner = spec.empty()
+    inner = spec.empty()
+    if spec.layout is not torch.strided:
         layouts_seen.add(spec.layout)
     virtual: VirtualTensor = _make_subclass(
         VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device

@@ -17,7 +17,7 @@ from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT
 
 
 class NotStrided(TypeError):
-    """A quantized or otherwise special tensor: the virtual device holds strided and sparse ones only."""
+    """A tensor of another layout: the virtual device holds strided and sparse ones only."""
 
 
 NESTED = "its layout is strided, whose storage must be on a device that NestedTensorImpl.cpp names; use torch.jagged"
@@ -40,7 +40,7 @@ class Wrapper:
         """The virtual tensor for ``tensor``, or a tensor of its class that holds such; parameters become parameters.
 
         Raises:
-            NotStrided: for a quantized tensor, and for layouts other than strided and sparse.
+            NotStrided: for layouts other than strided and sparse.
         """
         if isinstance(tensor, VirtualTensor):
             return tensor
@@ -54,13 +54,13 @@ class Wrapper:
         strided = tensor.layout is torch.strided
         if tensor.is_nested:
             raise NotStrided(f"a nested tensor cannot be moved to {stands_for.type}: {NESTED}")
-        if tensor.is_quantized or not (strided or str(tensor.layout).startswith("torch.sparse")):
+        if not (strided or str(tensor.layout).startswith("torch.sparse")):
             raise NotStrided(f"a tensor of layout {tensor.layout} cannot be moved to the virtual MPS device")
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         spec = spec_of(tensor)
         shadow = None
         keep = self.keep_parameters or (not is_parameter and spec.shadow_cost <= self.shadow_limit)
-        if keep and strided and tensor.device.type == "cpu":
+        if keep and strided and not tensor.is_quantized and tensor.device.type == "cpu":
             # A program may write into its inputs; those of the caller stay as they are.
             shadow = tensor.detach() if is_parameter else tensor.detach().clone()
         make = virtual_parameter if is_parameter else virtual_tensor

@@ -39,7 +39,11 @@ class MpsFamily(KernelFamily):
     runs_on_macos = True
     machine = "a Mac"
     # "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64": in every libtorch.
-    refused_dtypes = dict.fromkeys(("float64", "complex128"), "MPS has no 64-bit floating point")
+    # Quantized tensors have a dispatch key of their own (QuantizedMPS), under which no release registers anything.
+    refused_dtypes = {
+        **dict.fromkeys(("float64", "complex128"), "MPS has no 64-bit floating point"),
+        **dict.fromkeys(("quint8", "qint8", "qint32", "quint4x2", "quint2x4"), "MPS has no quantized tensors"),
+    }
 
     @property
     def releases(self) -> tuple[str, ...]:
