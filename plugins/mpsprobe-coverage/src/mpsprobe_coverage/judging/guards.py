@@ -102,12 +102,20 @@ class Guard:
             the same name and an underscore. Or names with an overload: that one is meant.
         refuses: the calls that raise.
         before: the release from which on the message is there, but the check is another one; None if it stays.
+        since: the first release with this check, where older ones have the message for another one.
     """
 
     marker: str
     operators: tuple[str, ...]
     refuses: Condition
     before: str | None = None
+    since: str = "1.12"
+
+    def holds_in(self, release: str, markers: frozenset[str]) -> bool:
+        """Whether a release with these markers has the check."""
+        if self.marker not in markers or Version(release) < Version(self.since):
+            return False
+        return self.before is None or Version(release) < Version(self.before)
 
 
 def other_than(*dtypes: frozenset[torch.dtype]) -> frozenset[torch.dtype]:
@@ -169,7 +177,7 @@ def _by_name(area: tuple[Guard, ...], release: str, markers: frozenset[str]) -> 
     """Name of an operator, as guards have it → the guards that hold in the release."""
     by_name: dict[str, tuple[Guard, ...]] = {}
     for guard in area:
-        if guard.marker in markers and (guard.before is None or Version(release) < Version(guard.before)):
+        if guard.holds_in(release, markers):
             for name in guard.operators:
                 by_name[name] = (*by_name.get(name, ()), guard)
     return by_name
