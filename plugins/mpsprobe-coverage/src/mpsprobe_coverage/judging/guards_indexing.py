@@ -104,7 +104,6 @@ GUARDS: tuple[Guard, ...] = (
     # Indexing.mm, index_add_mps_out
     Guard("index_add_int64", ("index_add",), Both(Argument("source", LONG), _has_indices)),
     # ScatterGather.mm: scatter_mps_general, gather_out_mps
-    Guard("scatter_mean", ("scatter_reduce",), Value("reduce", "mean")),
     Guard("gather_sparse_grad", ("gather",), Value("sparse_grad", True)),
     Guard("gather_complex", ("gather",), Both(Argument("self", COMPLEX), _has_places)),
     Guard(

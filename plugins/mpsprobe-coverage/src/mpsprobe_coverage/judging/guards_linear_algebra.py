@@ -23,7 +23,7 @@ _NOT_FLOAT32 = other_than(frozenset({torch.float32}))
 _NOT_SINGLE = other_than(frozenset({torch.float32, torch.complex64}))
 _NOT_FOR_MATRIX_EXP = other_than(FLOATING, frozenset({torch.complex64}))
 _NOT_FLOATING_OR_COMPLEX = INTEGRAL | BOOL
-_WITH_LU_FACTOR = ("linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet")
+_WITH_LU_FACTOR = ("linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet")
 _WITH_SOLVE_TRIANGULAR = ("triangular_solve", "_cholesky_solve_helper")
 
 
@@ -59,12 +59,15 @@ GUARDS: tuple[Guard, ...] = (
     Guard("addr_not_floating", ("addr",), Argument("vec1", COMPLEX), before="2.4"),
     # Blas.mm, dot_mps: from 2.7 on for macOS 13 only
     Guard("dot_int64", ("dot",), Argument("self", LONG), before="2.7"),
-    # LinearAlgebra.mm, linalg_lu_factor_ex_out_mps_impl: in 2.14 the same message for everything but float32
-    # linalg_lu, _linalg_det and _linalg_slogdet (native/BatchLinearAlgebra.cpp) begin with a call of it.
-    Guard("lu_factor_complex", _WITH_LU_FACTOR, Argument("A", COMPLEX)),
-    Guard("lu_factor_pivot", ("linalg_lu_factor_ex", "linalg_lu"), Value("pivot", False)),
+    # LinearAlgebra.mm, linalg_lu_factor_ex_out_mps_impl: from 2.10 on the same message for everything but float32.
+    # linalg_lu, _linalg_det and _linalg_slogdet (native/BatchLinearAlgebra.cpp) begin with a call of it, and from 2.14
+    # on linalg_solve_out_mps_impl, which asked for itself before
+    Guard("lu_factor_complex", (*_WITH_LU_FACTOR, "_linalg_solve_ex"), Argument("A", COMPLEX), before="2.10"),
+    Guard("lu_factor_complex", _WITH_LU_FACTOR, Argument("A", _NOT_FLOAT32), since="2.10"),
+    Guard("lu_factor_complex", ("_linalg_solve_ex",), Argument("A", _NOT_FLOAT32), since="2.14"),
+    Guard("lu_factor_pivot", ("linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu"), Value("pivot", False)),
     # from 2.15 on this, svd_kernel_mps, cholesky_stub_impl, mps_lu_solve_kernel and linalg_solve_triangular_mps_impl
-    # ask for float32 or complex64; linalg_solve_out_mps_impl begins with the first
+    # ask for float32 or complex64
     Guard("lu_factor_dtype", (*_WITH_LU_FACTOR, "_linalg_solve_ex"), Argument("A", _NOT_SINGLE)),
     Guard("lu_solve_dtype", ("linalg_lu_solve",), Argument("LU", _NOT_SINGLE)),
     # linalg_solve_out_mps_impl raises in the name of lu_factor

@@ -170,7 +170,6 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     "nonzero_complex": ("MPS: nonzero op is not supported for complex datatypes",),
     "index_reduce_int64": ("index_reduce for MPS does not support torch.long dtype",),
     "index_reduce_complex64": ("index_reduce for MPS does not support torch.cfloat dtype",),
-    "scatter_mean": ("Scatter reduce mean mode not yet supported in MPS",),
     "gather_sparse_grad": ("sparse_grad not supported in MPS yet",),
     "gather_complex": ("gather(): Yet not supported for complex",),
     "scatter_complex": ("scatter(): Yet not supported for complex",),
