@@ -165,6 +165,8 @@ class Chain:
             mechanism = tuple(rule for judge in judges for rule in judge.rules_of(operator, self.table))
             rules += lists.uncontradicted(operator, mechanism, self.table, self._lists)
             rules += lists.rules_of(operator, self.table, self._lists)
+        elif judges is not None and registration.is_native(operator, table):  # copy_
+            rules += switches.rules_of(operator, self.table)
         if judges is not None and registration.is_native(operator, table):
             rules += ranks.rules_of(operator, self.table, self._macos)
             rules += macos.rules_of(operator, self.table, self._macos)

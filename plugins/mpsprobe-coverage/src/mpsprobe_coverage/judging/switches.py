@@ -7,17 +7,19 @@ elements, as kernels return early without any.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 
 from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
-from mpsprobe_coverage.kernels.kernel_facts import EVERY, SAME, Refusal, facts_releases, load_facts
+from mpsprobe_coverage.kernels.kernel_facts import CAST, EVERY, SAME, Refusal, facts_releases, load_facts
 from mpsprobe_coverage.kernels.releases import since_without_gap
 from mpsprobe_coverage.kernels.table import KernelTable
+
+_CALLED = {EVERY: "all tensors", SAME: "all tensors", CAST: "one of two dtypes"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Switches:
             dtype = _dtype(refusal, call)
             if dtype is not None:
                 said = refusal.message.replace("Trying to convert …", f"Trying to convert {dtype}")
-                what = "all tensors" if refusal.argument in (EVERY, SAME) else f"'{refusal.argument}'"
+                what = _CALLED.get(refusal.argument, f"'{refusal.argument}'")
                 return refused(
                     f"{said} ({what}: {dtype})" if said else f"its kernel raises for {dtype} ({what})",
                     _accepted_since(self.operator, refusal.argument, dtype),
@@ -64,22 +66,36 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
 
 def _dtype(refusal: Refusal, call: Call) -> str | None:
     """The dtype of ``call`` that is refused."""
-    if refusal.argument in (EVERY, SAME):
-        specs = call.inputs if refusal.argument == EVERY else (*call.inputs, *call.outputs)
-        found = {str(spec.dtype) for spec in specs}
+    specs: tuple[TensorSpec | None, ...]
+    if refusal.argument == CAST:
+        specs = call.inputs if _casts_on_device(call) else ()
+        return next((name for name in map(_name, specs) if name in refusal.dtypes), None)
+    if refusal.argument == EVERY:
+        specs = call.inputs
+    elif refusal.argument == SAME:
+        specs = (*call.inputs, *call.outputs)
     else:
-        found = set(_of_argument(refusal.argument, call))
-    dtype = found.pop().removeprefix("torch.") if len(found) == 1 else ""
+        specs = (_of_argument(refusal.argument, call),)
+    found = set(map(_name, specs))
+    dtype = found.pop() if len(found) == 1 else None
     return dtype if dtype in refusal.dtypes else None
 
 
-def _of_argument(name: str, call: Call) -> Iterator[str]:
+def _name(spec: TensorSpec | None) -> str | None:
+    return None if spec is None else str(spec.dtype).removeprefix("torch.")
+
+
+def _casts_on_device(call: Call) -> bool:
+    """Whether both tensors are on the device, and of different dtypes: from the CPU they are converted there."""
+    here = [value for value in call.args[:2] if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
+    return len(here) == 2 and here[0].dtype != here[1].dtype
+
+
+def _of_argument(name: str, call: Call) -> TensorSpec | None:
     try:
-        spec = call.spec(name)
+        return call.spec(name)
     except KeyError:  # the installed torch has another name for it
-        return
-    if spec is not None:
-        yield str(spec.dtype)
+        return None
 
 
 @functools.cache

@@ -44,7 +44,7 @@ METAL_TYPES: Mapping[str, str] = {
 }
 """Type in the name of a Metal kernel → dtype (``scalarToMetalTypeString`` in PyTorch's OperationUtils.mm)."""
 STUB, NAMED = "stub", "named"
-EVERY, SAME = "*", "="
+EVERY, SAME, CAST = "*", "**", "cast"
 PARTED = " | "
 
 
@@ -53,8 +53,8 @@ class Refusal:
     """Dtypes with which the code of a kernel cannot return.
 
     Attributes:
-        argument: of which tensor; ``*`` where all tensors that the operator reads have the dtype, ``=`` where all do
-            that it reads or returns.
+        argument: of which tensor; ``*`` where all tensors that the operator reads have the dtype, ``**`` where all do
+            that it reads or returns, ``cast`` where one of two tensors on MPS has it and the other has another one.
         dtypes: by the names that torch has for them.
         message: what the kernel raises with; empty where that is not one sentence.
     """

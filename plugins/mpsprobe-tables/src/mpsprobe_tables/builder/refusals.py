@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from mpsprobe_coverage.kernels.kernel_facts import EVERY, SAME, Refusal
+from mpsprobe_coverage.kernels.kernel_facts import CAST, EVERY, SAME, Refusal
 from mpsprobe_tables.builder.arguments import Parameter, parameters, read_schemas
 from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome, offset_of_dtype
 from mpsprobe_tables.builder.flow_memory import Frozen, Pointed, tensor
-from mpsprobe_tables.builder.flow_values import ALL, SCALAR_TYPES, Known
+from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
 from mpsprobe_tables.builder.stubs import Stubs
 
+COPY, FLOAT32 = "aten::copy_", tensor(Known.FLOAT)
 NOWHERE = re.compile(r"float64|complex128|q")  # dtypes that no release has on MPS at all
 POSSIBLE = sum(1 << number for number, dtype in SCALAR_TYPES.items() if not NOWHERE.match(dtype))
 
@@ -40,33 +41,64 @@ def read_refusals(
             refused = _refused(follower, address, list(parameters(schema, library.symbol_at(address) or "")))
             if refused:
                 found[operator] = refused
+    casts = _casts(library, follower)
+    if casts:
+        found[COPY] = casts
     return found
+
+
+def _casts(library: MachO, follower: Follower) -> frozenset[Refusal]:
+    """What ``copy_`` refuses from MPS to MPS where the dtypes differ.
+
+    Up to 2.12 it runs a graph (``copy_cast_mps``), since 2.13 a Metal kernel that is named after both dtypes
+    (``copy_cast_kernel_mps`` calls ``exec_unary_kernel``, and that asks ``scalarToMetalTypeString`` for the names).
+    """
+    found = set()
+    named = any(library.functions_named("20copy_cast_kernel_mpsERNS_6TensorE"))
+    function = "23scalarToMetalTypeStringERKN3c1010ScalarTypeE" if named else "13copy_cast_mpsERNS_6TensorE"
+    ways = ((Pointed(((0, 1, IDENTITY),)),),) if named else ((FLOAT32, tensor()), (tensor(), FLOAT32))
+    for symbol, address in library.functions_named(function):
+        if symbol.startswith("__ZN2at6native3mps") and ".cold." not in symbol:
+            for handed in ways:
+                outcome = follower.outcome(address, (*handed, *[None] * (ARGUMENTS - len(handed))))
+                found |= set(_refusals(CAST, outcome, ~outcome.returns & POSSIBLE if outcome.returns else 0))
+    return frozenset(found)
 
 
 def _refused(follower: Follower, address: int, known: list[Parameter]) -> frozenset[Refusal]:
     tensors = [p for p in known if p.place is not None and p.kind in ("Tensor", "Optional[Tensor]")]
     inputs = [p for p in tensors if not p.is_out]
     certain = [p for p in inputs if p.kind == "Tensor"]
+    outs = [p for p in tensors if p.is_out]
+    follower.same = True
+    most = follower.outcome(address, _handed(tensors, tensors))
+    same = follower.outcome(address, _handed(tensors, [*certain, *outs])) if ~most.returns & POSSIBLE else most
+    follower.same = False
+    if not ~most.returns & POSSIBLE:  # where less is followed, nothing more is refused
+        return frozenset()
     outcomes = {parameter.name: follower.outcome(address, _handed(tensors, [parameter])) for parameter in inputs}
     if len(certain) > 1:
         outcomes[EVERY] = follower.outcome(address, _handed(tensors, certain))
-    follower.same = True
-    outcomes[SAME] = follower.outcome(address, _handed(tensors, [*certain, *(p for p in tensors if p.is_out)]))
-    follower.same = False
+    outcomes[SAME] = same
     alone = ALL
     found = set()
     for name, outcome in outcomes.items():
         if not outcome.returns:  # registered only to raise
             return frozenset()
         refused = ~outcome.returns & POSSIBLE & (alone if name in (EVERY, SAME) else ALL)
-        by_message: dict[str, set[str]] = {}
-        for number, dtype in SCALAR_TYPES.items():
-            if refused >> number & 1:
-                by_message.setdefault(_said(outcome, number), set()).add(dtype)
-        found |= {Refusal(name, frozenset(dtypes), message) for message, dtypes in by_message.items()}
+        found |= set(_refusals(name, outcome, refused))
         if name in (EVERY, *(p.name for p in certain)):
             alone &= outcome.returns
     return frozenset(found)
+
+
+def _refusals(name: str, outcome: Outcome, refused: int) -> Iterator[Refusal]:
+    by_message: dict[str, set[str]] = {}
+    for number, dtype in SCALAR_TYPES.items():
+        if refused >> number & 1:
+            by_message.setdefault(_said(outcome, number), set()).add(dtype)
+    for message, dtypes in by_message.items():
+        yield Refusal(name, frozenset(dtypes), message)
 
 
 def _said(outcome: Outcome, number: int) -> str:
