@@ -33,12 +33,12 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     return compose
 
 
-def _marked(run: Callable[[], torch.Tensor], **contexts: bool) -> dict[str, set[str | None]]:
+def _marked(run: Callable[[], torch.Tensor], release: str = TARGET, inference: bool = False) -> dict[str, set[str]]:
     """What marks calls → the operators; of forward and backward."""
-    device = VirtualDevice(load_table(TARGET))
-    found: dict[str, set[str | None]] = {}
+    device = VirtualDevice(load_table(release))
+    found: dict[str, set[str]] = {}
     with device:
-        with device.recording("forward"), torch.inference_mode(contexts.get("inference", False)):
+        with device.recording("forward"), torch.inference_mode(inference):
             result = run()
         if result.requires_grad:
             with device.recording("backward"):
@@ -93,6 +93,30 @@ def test_nothing_is_marked_where_the_compositions_are_the_same(composed: Callabl
 def test_nothing_is_watched_on_the_release_that_is_installed() -> None:
     release = installed_release()
     assert release not in composition_releases() or not Composing(load_table(release)).above_autograd({})
+
+
+def test_what_was_read_holds_for_the_installed_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged as a release with other compositions, it makes no call that its own library does not show."""
+    monkeypatch.setattr("mpsprobe_coverage.device.composing.installed_release", lambda: "9.0.0")
+    own = installed_release()
+
+    def program() -> torch.Tensor:
+        tensor, bias = (
+            torch.randn(3, 4, device="mps", requires_grad=True),
+            torch.randn(4, device="mps").requires_grad_(),
+        )
+        parts = [
+            tensor * bias,
+            tensor.cumprod(1),
+            tensor.logcumsumexp(0),
+            tensor.std(1, keepdim=True),
+            tensor @ tensor.T,
+        ]
+        parts += [torch.nn.functional.huber_loss(tensor, tensor.roll(1)), torch.nn.functional.layer_norm(tensor, (4,))]
+        parts += [tensor[torch.tensor([0, 2], device="mps")], torch.cosine_similarity(tensor, bias.expand(3, 4))]
+        return torch.stack([part.sum() for part in parts]).sum()
+
+    assert own not in composition_releases() or not _marked(program, own)
 
 
 def test_writing_through_an_index_is_a_composition_too(composed: Callable[..., None]) -> None:

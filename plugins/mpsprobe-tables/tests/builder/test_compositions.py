@@ -16,6 +16,7 @@ OPERATORS = ("aten::loss", "aten::loss.out", "aten::mul.Tensor", "aten::add_.Ten
 REDISPATCH = "__ZN2at4_ops3neg10redispatchEN3c1014DispatchKeySetERKNS_6TensorE"
 NODE = "__ZN5torch8autograd9generated13LossBackward05applyEONSt3__16vectorIN2at6TensorENS3_9allocatorIS6_EEEE"
 DERIVATIVE = "__ZN5torch8autograd9generated7details13loss_backwardERKN2at6TensorE"
+LAMBDA = "__ZZN5torch8autograd9generated7details13loss_backwardERKN2at6TensorEENK3$_0clES5_"
 SETITEM = "__ZN5torch8autograd19THPVariable_setitemEP7_objectS2_S2_"
 INDEX = "__ZN5torch8autogradL10applySliceERKN2at6TensorE"
 
@@ -56,8 +57,9 @@ def test_shape_functions_and_kernels_of_mps_are_not_followed(tmp_path: Path) -> 
 
 
 def test_a_derivative_has_the_name_of_its_node(tmp_path: Path) -> None:
-    functions = {NODE: [Call(DERIVATIVE)], DERIVATIVE: [Call(operator_call("mul_Tensor"))]}
-    assert _read(tmp_path, functions).calls == {"LossBackward0": {"mul.Tensor"}}
+    functions: dict[str, Sequence[Step]] = {NODE: [Call(DERIVATIVE)], LAMBDA: [Call(operator_call("neg"))]}
+    functions[DERIVATIVE] = [Call(operator_call("mul_Tensor")), Call(LAMBDA)]
+    assert _read(tmp_path, functions).calls == {"LossBackward0": {"mul.Tensor", "neg"}}
 
 
 def test_indexing_is_read_from_the_bindings(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import COMPOSITE, UNKNOWN, KernelTable
 
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
-SUM_OF_GRADIENTS = "aten::add.Tensor"  # made by autograd's engine, while the node is still the current one
+# Made by autograd's engine while a node is still the current one: of a tensor that is used twice, or was broadcast.
+SUMS_OF_GRADIENTS = frozenset({"aten::add.Tensor", "aten::sum.dim_IntList"})
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
 
 
@@ -63,7 +64,7 @@ class Composing:
         around = self._around()
         if around is None or (around.has(operator) and not around.lacks_kernel) or _is_harmless(operator):
             return None
-        return None if self._inside is None and operator == SUM_OF_GRADIENTS else around.name
+        return None if around.name[0].isupper() and operator in SUMS_OF_GRADIENTS else around.name
 
     def _around(self) -> Composition | None:
         if self._inside is not None or not self._differ:

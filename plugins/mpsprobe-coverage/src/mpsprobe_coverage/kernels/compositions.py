@@ -122,12 +122,13 @@ class Differences:
 
     def _compare(self, name: str, short: str) -> Composition:
         made_here, made_there = (one.calls.get(short) for one in (self._here, self._there))
+        compared = made_here is not None and made_there is not None
         if made_there is None and short[0].isupper():  # a derivative that had another name
             renamed = (n for n in self._there.calls.keys() - self._here.calls.keys() if n[0].isupper())
             made_there = frozenset().union(*(self._there.calls[name] for name in renamed))
         there = self._there.reached(made_there or (), self._table)
-        only_there = there - self._there.reached(made_here, self._table) if made_here is not None else ()
-        lacks = any(self._has_no_kernel(operator) for operator in only_there)
+        only_there = there - self._there.reached(made_here or (), self._table)
+        lacks = compared and any(self._has_no_kernel(operator) for operator in only_there)
         return Composition(name, frozenset(f"aten::{operator}" for operator in there), lacks)
 
     def _has_no_kernel(self, operator: str) -> bool:

@@ -25,7 +25,7 @@ NAMESPACE = "aten::"
 # Shape functions, kernels of MPS, wrappers of other dispatch keys.
 FOLLOWED = re.compile(
     r"^_+ZZ?N[KS]*2at(?!4_ops|4meta|6native3mps|6native5metal|6tracer|9functorch|9autocast)|^_+ZN[KS]*2atL"
-    r"|wrap_kernel_functor_unboxed|^__ZN[KS]*5torch8autograd9generated"
+    r"|wrap_kernel_functor_unboxed|^_+ZZ?N[KS]*5torch8autograd9generated"
 )
 CLEANING_UP = re.compile(r"\.cold\.|D[012]Ev$")
 NODE = re.compile(r"^__ZN5torch8autograd9generated\d+(?P<name>\w+?)5applyEO")
