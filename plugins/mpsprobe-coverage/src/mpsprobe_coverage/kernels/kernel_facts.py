@@ -80,7 +80,8 @@ class Refusal:
     message: str
 
     def __str__(self) -> str:
-        names, rest = [], self.dtypes
+        names: list[str] = []
+        rest = self.dtypes
         for name, dtypes in _GROUPS.items():
             if dtypes <= rest:
                 names.append(name)
@@ -93,7 +94,7 @@ class Refusal:
         head, _, message = text.partition(": ")
         argument, _, dtypes = head.partition("=")
         names = dtypes.split(",")
-        known = frozenset().union(*(_GROUPS.get(name, frozenset((name,))) for name in names))
+        known = frozenset[str]().union(*(_GROUPS.get(name, frozenset((name,))) for name in names))
         return cls(argument, known, _LONG.get(message, message))
 
 
