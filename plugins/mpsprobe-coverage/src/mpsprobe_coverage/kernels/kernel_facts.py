@@ -6,7 +6,7 @@ Beside each kernel table of torch lies a file ``torch-VERSION.kernels``. Its fir
     {"base": "2.12.1", "release": "2.13.0", "sha256": …,
      "kernels": {"bool char … float": "exp log …"},
      "operators": {"unary:exp": {"aten": "exp exp_ exp.out"}, "stub:put_stub": {"aten": "put_"}, "": {"aten": "gone"}},
-     "refusals": {"self=complex32,complex64: gather(): Yet not supported for complex": {"aten": "gather gather.out"}}}
+     "refusals": {"self=complex: gather(): Yet not supported for complex": {"aten": "gather gather.out"}}}
 
 The groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
 operator how its kernel computes, and of an operator the dtypes with which the code of its kernel can only raise, by
@@ -46,6 +46,22 @@ METAL_TYPES: Mapping[str, str] = {
 STUB, NAMED = "stub", "named"
 EVERY, SAME, CAST = "*", "**", "cast"
 PARTED = " | "
+_COMPLEX, _INTEGRAL = ("complex32", "complex64"), ("uint8", "int8", "int16", "int32", "int64")
+_UNSIGNED = ("uint16", "uint32", "uint64")
+_GROUPS: Mapping[str, frozenset[str]] = {
+    "exact": frozenset(("bool", *_COMPLEX, *_INTEGRAL, *_UNSIGNED)),
+    "small": frozenset(
+        ("float4_e2m1fn_x2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+    ),
+    "integral": frozenset(_INTEGRAL),
+    "unsigned": frozenset(_UNSIGNED),
+    "floating": frozenset(("float16", "float32", "bfloat16")),
+    "complex": frozenset(_COMPLEX),
+}
+"""Dtypes that are mostly refused together: their name in a data file → those that it stands for."""
+_NO_TYPE = "Trying to convert … to the MPS backend but it does not have support for that dtype."
+_SHORT = {_NO_TYPE: "Trying"}  # the sentence that is there most often; what stands for it in a data file
+_LONG = {short: text for text, short in _SHORT.items()}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,14 +80,22 @@ class Refusal:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.argument}={','.join(sorted(self.dtypes))}: {self.message}"
+        names: list[str] = []
+        rest = self.dtypes
+        for name, dtypes in _GROUPS.items():
+            if dtypes <= rest:
+                names.append(name)
+                rest -= dtypes
+        return f"{self.argument}={','.join(sorted([*names, *rest]))}: {_SHORT.get(self.message, self.message)}"
 
     @classmethod
     def parsed(cls, text: str) -> Refusal:
         """What ``str`` made."""
         head, _, message = text.partition(": ")
         argument, _, dtypes = head.partition("=")
-        return cls(argument, frozenset(dtypes.split(",")), message)
+        names = dtypes.split(",")
+        known = frozenset[str]().union(*(_GROUPS.get(name, frozenset((name,))) for name in names))
+        return cls(argument, known, _LONG.get(message, message))
 
 
 @dataclass(frozen=True, slots=True)
