@@ -101,3 +101,12 @@ def test_each_tensor_is_named_by_the_line_that_made_it(device: VirtualDevice) ->
         x + third
     lines = {finding.reason for finding in findings(device.recorder, device.table) if finding.source == "device"}
     assert len(lines) == 3
+
+
+def test_a_generator_of_the_cpu_is_refused_by_kernels_of_the_device(device: VirtualDevice) -> None:
+    with device.recording("forward"):
+        for generator in (torch.Generator(), torch.Generator("mps"), None):
+            torch.ones(3, device="mps").normal_(generator=generator)
+        torch.randn(3, generator=torch.Generator()).to("mps")  # drawn on the CPU
+    refused = [r.judgement.reason for r in device.recorder.calls() if r.judgement.source == "device"]
+    assert refused == ["the random generator is on the CPU, and what it draws on MPS"]

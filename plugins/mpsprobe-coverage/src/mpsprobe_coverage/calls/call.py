@@ -19,6 +19,7 @@ class Call:
         func: the overload of the installed torch.
         inputs, outputs: specs of its tensor arguments (those in lists too) and of its results, in order.
         generator: one of the arguments is a random generator of the backend.
+        cpu_generator: one is a generator of the CPU.
         raised: what its composite kernel raised for sparse arguments, if it did.
     """
 
@@ -28,6 +29,7 @@ class Call:
     inputs: Specs
     outputs: Specs
     generator: bool = False
+    cpu_generator: bool = False
     raised: str | None = None
 
     def argument(self, name: str) -> Any:

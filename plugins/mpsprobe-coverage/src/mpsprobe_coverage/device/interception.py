@@ -291,7 +291,8 @@ class Interception(TorchDispatchMode):
     ) -> Judgement:
         """The judgement on one call."""
         generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
-        call = Call(plan.func, args, kwargs, inputs, outputs, any(map(is_of_mps, generators)), raised)
+        given = [is_of_mps(generator) for generator in generators if generator is not None]
+        call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
         return plan.judges.judge(call)
 
     def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:

@@ -5,7 +5,8 @@ devices before that (``common_device_check_failure`` is called from nowhere in t
 the kernel raises where it asks for the memory of a tensor: ``Placeholder`` ("Placeholder storage has not been allocated
 on MPS device!", every release) and ``mtl_setBuffer`` ("Passed CPU tensor to MPS op", from 2.7 on), or before that where
 a ``TensorIterator`` or a check of its own asks ("Expected all tensors to be on the same device"). A tensor of no
-dimensions is taken for a number. One without elements may be passed over, so nothing is said of it.
+dimensions is taken for a number. One without elements may be passed over, so nothing is said of it. A generator of the
+CPU raises in ``check_generator`` (``aten/src/ATen/core/Generator.h``).
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ class SameDevice:
     dtypes = None
 
     def __call__(self, call: Call) -> Judgement | None:
+        if call.cpu_generator:
+            reason = f"the random generator is on the CPU, and what it draws on {self.label}"
+            return refused(reason, source="device", evidence="check_generator in ATen/core/Generator.h")
         tensors = tensors_in((call.args, dict(call.kwargs)))
         if not any(map(_is_on_the_cpu, tensors)) or all(map(_is_on_the_cpu, tensors)):
             return None

@@ -2,8 +2,7 @@
 
 A family says what none of its releases has (MPS: 64-bit floating point), a plugin's table what its release has not. On
 MPS bfloat16 is refused by the releases whose library says "BFloat16 is not supported on MPS" (the marker
-``bfloat16_refused``), complex numbers by those that say "Complex types are unsupported on MPS" (``complex_refused``).
-What single kernels refuse is in ``guard.py`` and its neighbours.
+``bfloat16_refused``), in ``empty_mps``. What single kernels refuse is in ``guard.py`` and its neighbours.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from mpsprobe_coverage.kernels.table import KernelTable
 
 _MARKED = {
     "bfloat16_refused": ("bfloat16", "bfloat16", ("bfloat16",)),
-    "complex_refused": ("complex", "complex numbers", ("complex64", "complex32")),
 }
 """Marker → what such a tensor is called, what the release refuses, the dtypes."""
 

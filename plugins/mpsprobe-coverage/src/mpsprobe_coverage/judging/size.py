@@ -80,6 +80,11 @@ class Elements:
         return source is not None and source.numel >= self.limit
 
 
+def _is_pooled_in_steps(call: Call) -> bool:
+    """``mps_max_pool2d`` makes a graph where the windows lie one beside the other, and asks no such thing there."""
+    return Elements(_INT_MAX)(call) and set(call.argument("stride") or call.argument("kernel_size")) != {1}
+
+
 def _is_large_embedding(call: Call) -> bool:
     """More indices, or elements in a gradient, than an int counts; the kernel asks once it knows that none is empty."""
     grad, indices = call.inputs[:2]
@@ -141,6 +146,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard("reduction_2_to_32", _REDUCTIONS, Shape(Elements(_2_TO_32))),
     Guard("reduction_2_to_32", _REDUCTIONS_2_15, Shape(Elements(_2_TO_32)), since="2.15"),
     Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX))),
+    Guard("pool_2_to_31", ("max_pool2d",), Shape(_is_pooled_in_steps)),
     Guard("pool_2_to_31_other", _OTHER_POOLS, Shape(Elements(_INT_MAX))),
     Guard("geqrf_2_to_31", ("geqrf",), Shape(Elements(_INT_MAX))),
 )

@@ -19,7 +19,6 @@ MARKER_STRINGS: dict[str, tuple[str, ...]] = {
     "float64_refused": ("float64 is not supported on MPS", "the MPS framework doesn't support float64"),
     "bfloat16_refused": ("BFloat16 is not supported on MPS",),
     "bfloat16_macos14": ("MPS BFloat16 is only supported on MacOS 14", "MPS bfloat16 type is supported on MacOS 14"),
-    "complex_refused": ("Complex types are unsupported on MPS",),
     "complex_macos14": (
         "Complex types are supported starting from MacOS 14",
         "MPS complex types are only supported on MacOS 14",
