@@ -130,7 +130,7 @@ def test_exit_codes(folder: Path, arguments: list[str], code: int) -> None:
 def test_explain_names_the_judges_that_were_asked(folder: Path) -> None:
     text = " ".join(_coverage(folder, "models.py:late", "--torch", "1.13.1", "--explain").stdout.split())
     assert "no kernel under MPS and no composite one in the library (asked: dtype, fallback, registration)" in text
-    assert "a kernel is registered under MPS (asked: dtype, devices, guard, registration)" in text
+    assert "a kernel is registered under MPS (asked: dtype, devices, guard, switches, registration)" in text
     assert "asked" not in _coverage(folder, "models.py:late", "--torch", "1.13.1").stdout
 
 

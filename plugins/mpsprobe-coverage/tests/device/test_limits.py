@@ -119,14 +119,6 @@ def test_an_operator_that_the_release_does_not_know_is_not_native() -> None:
     assert "native" not in {v for name, v in verdicts.items() if "bessel" in name or "logcumsumexp" in name}
 
 
-def test_a_quantized_tensor_cannot_be_moved(device: VirtualDevice) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are deprecated in newer releases
-        quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
-    with pytest.raises(TypeError, match="layout"):
-        device.move(quantized)
-
-
 def test_errors_of_the_user_stay_errors(device: VirtualDevice) -> None:
     with pytest.raises(RuntimeError, match=r"broadcast|must match"):
         torch.ones(2, device="mps") + torch.ones(3, device="mps")

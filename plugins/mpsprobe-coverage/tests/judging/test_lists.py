@@ -217,8 +217,8 @@ def test_equal_rules_are_equal_in_every_release() -> None:
 @pytest.mark.parametrize(
     ("dtype", "call", "sources"),
     [
-        (torch.complex64, lambda x: torch.renorm(x, 2, 0, 1.0), ["list"]),
-        (torch.float32, lambda x: torch.renorm(x, 2, 0, 1.0), []),
+        (torch.complex64, torch.linalg.cholesky_ex, ["list"]),
+        (torch.float32, torch.linalg.cholesky_ex, []),
         (torch.complex64, torch.std, ["list"]),
         (torch.float32, torch.std, []),
     ],
@@ -237,7 +237,7 @@ def test_a_call_on_the_device_is_judged_by_them(
 def test_what_the_shipped_file_says_fits_together() -> None:
     known = judge.learned()
     for one in known:
-        assert one.refused
+        assert one.refused or one.unclaimed
         assert sum(map(len, one.accepted.values())) > 1000
         for operator, taken in one.accepted.items():
             assert taken.isdisjoint(one.blamed(operator))

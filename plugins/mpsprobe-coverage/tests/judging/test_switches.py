@@ -32,8 +32,6 @@ def _judgements(release: str, function: Function, *inputs: torch.Tensor) -> dict
     [
         ("2.10.0", "aten::histc", torch.histc, torch.int32, '"histogram_mps" not implemented for'),
         ("2.10.0", "aten::histc", torch.histc, torch.float16, '"histogram_mps" not implemented for'),
-        ("2.9.1", "aten::cumsum", lambda x: x.cumsum(0), torch.complex64, "cumulative ops are not yet supported"),
-        ("2.9.1", "aten::repeat", lambda x: x.repeat(2), torch.complex64, "repeat(): Not supported for complex yet!"),
         ("2.15.0", "aten::mm", lambda x: x.view(2, 2).mm(x.view(2, 2)), torch.bool, "no Metal kernel 'matmul_{}'"),
         ("2.13.0", "aten::bmm", lambda x: x.view(1, 2, 2).bmm(x.view(1, 2, 2)), torch.bool, "no Metal kernel"),
     ],
@@ -52,7 +50,6 @@ def test_a_dtype_that_the_code_refuses(
     [
         ("2.10.0", "aten::histc", torch.histc, torch.float32),
         ("2.13.0", "aten::histc", torch.histc, torch.int32),
-        ("2.9.1", "aten::cumsum", lambda x: x.cumsum(0), torch.float32),
         ("2.15.0", "aten::mm", lambda x: x.view(2, 2).mm(x.view(2, 2)), torch.int64),
     ],
 )
