@@ -11,11 +11,12 @@ import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext, _device_constructors
@@ -174,7 +175,9 @@ def _tensor_to(dispatch: Dispatch) -> Any:
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         device, options = parse_to(args, kwargs)
         if device is None or device.type != stands_for.type:
-            return _original_to(self, *args, **kwargs)
+            # Uninitialised parameters look their caller up among torch's own functions.
+            with torch._C.DisableTorchFunctionSubclass() if is_lazy(self) else nullcontext():
+                return _original_to(self, *args, **kwargs)
         dtype = options.get("dtype")
         return _moved(self if dtype is None else _original_to(self, dtype), dispatch)
 
