@@ -28,12 +28,12 @@ from mpsprobe_coverage.judging.lists import Lists
 from mpsprobe_tables.audit.device import Seen
 from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries
 from mpsprobe_tables.audit.running import BACKWARD, FORWARD, Pair
-from mpsprobe_tables.expectations import Expectations
+from mpsprobe_tables.expectations import UNDEFINED, Expectations
 
 Outcome = Literal["internal error", "refused", "reference raises", "random", "runs"]
 Meaning = Literal["pass", "kernel", "numbers"]
 FAILING = frozenset({"refused", "reference raises", "random"})
-WRONG_NUMBERS = ("UNDEFINED_XFAILLIST", "MACOS_")
+WRONG_NUMBERS = (UNDEFINED, "MACOS_")
 """How the names of those lists begin that say wrong numbers or an old macOS, and not that something is missing."""
 EVERYTHING_PASSES = "nothing refused; tests that pass make the same calls"
 ONLY_HERE = "nothing refused; with this dtype only here:"
