@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 
 from mpsprobe_coverage.calls.call import Call
-from mpsprobe_coverage.calls.spec import TensorSpec
+from mpsprobe_coverage.calls.spec import TensorSpec, specs_in
 from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.kernels.kernel_facts import CAST, EVERY, SAME, Refusal, facts_releases, load_facts
 from mpsprobe_coverage.kernels.releases import since_without_gap
@@ -43,7 +43,7 @@ class Switches:
         return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
 
     def __call__(self, call: Call) -> Judgement | None:
-        if any(spec.numel == 0 for spec in (*call.inputs, *call.outputs)):
+        if _has_nothing(call):
             return None
         for refusal in self.refusals:
             dtype = _dtype(refusal, call)
@@ -79,6 +79,16 @@ def _dtype(refusal: Refusal, call: Call) -> str | None:
     found = set(map(_name, specs))
     dtype = found.pop() if len(found) == 1 else None
     return dtype if dtype in refusal.dtypes else None
+
+
+def _has_nothing(call: Call) -> bool:
+    """Whether a tensor has no elements; what is handed over for the result (``out``) gets its size from the kernel."""
+    if any(spec.numel == 0 for spec in call.outputs):
+        return True
+    if all(spec.numel for spec in call.inputs):
+        return False
+    arguments = (a.name for a in call.func._schema.arguments if not a.is_out)
+    return any(spec.numel == 0 for spec in specs_in([call.argument(name) for name in arguments]))
 
 
 def _name(spec: TensorSpec | None) -> str | None:
