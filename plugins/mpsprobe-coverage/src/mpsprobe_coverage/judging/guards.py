@@ -64,9 +64,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Something about sizes or arguments that holds for any dtype."""
+    """Something about sizes or arguments that holds for any dtype; ``large`` where it asks for 2**31 - 1 elements."""
 
     refuses: Callable[[Call], bool]
+    large: bool = False
     dtypes: None = None
 
     def __call__(self, call: Call) -> bool:
@@ -135,6 +136,11 @@ class Message:
     @property
     def dtypes(self) -> frozenset[torch.dtype] | None:
         return self.guard.refuses.dtypes
+
+    @property
+    def large(self) -> bool:
+        """Whether it passes every call without a large tensor."""
+        return isinstance(self.guard.refuses, Shape) and self.guard.refuses.large
 
     @property
     def only_dtypes(self) -> bool:

@@ -44,7 +44,7 @@ from mpsprobe_coverage.scanner.findings import (
 )
 from mpsprobe_coverage.scanner.macos import check_macos, conditions
 from mpsprobe_coverage.scanner.opened import OpenDevice
-from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
+from mpsprobe_coverage.scanner.since import LARGE, NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
 
 REFUSALS = 16  # how many messages of a model are passed over: each is one more run
@@ -205,7 +205,7 @@ def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
         specs = (*record.inputs, *record.outputs)
         dtypes.setdefault(record.operator, set()).update(spec.dtype for spec in specs)
         ranks[record.operator] = max([ranks.get(record.operator, 0), *(len(spec.shape) for spec in specs)])
-        large = large or any(spec.numel >= 1 << 31 for spec in specs)
+        large = large or any(spec.numel >= LARGE for spec in specs)
     if trace.failure is not None:
         return None
     met = {operator: frozenset(seen) for operator, seen in dtypes.items()}

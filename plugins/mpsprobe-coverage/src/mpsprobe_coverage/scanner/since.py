@@ -17,7 +17,10 @@ from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Rule
 from mpsprobe_coverage.judging.registration import is_native
+from mpsprobe_coverage.judging.switches import Switches
 from mpsprobe_coverage.kernels.releases import since_without_gap
+
+LARGE = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class NativeRun:
         dtypes: operator → the dtypes of its tensors.
         autocast: whether it was under autocast.
         ranks: operator → the most dimensions that one of its tensors has, 0 where it is not there.
-        large: whether a tensor had 2**31 elements or more: which operators are called may depend on that.
+        large: whether a tensor had ``LARGE`` elements or more: which operators are called may depend on that.
     """
 
     chain: Chain
@@ -79,10 +82,21 @@ def applies_to(run: NativeRun, chain: Chain) -> bool:
 
 
 def _refuses_more(rules: Sequence[Rule], known: Sequence[Rule], dtypes: frozenset[torch.dtype], rank: int) -> bool:
-    """Whether one of ``rules`` is not among those of the run, and may concern its dtypes and ranks."""
-    return any(
-        rule not in known
-        and (rule.dtypes is None or not rule.dtypes.isdisjoint(dtypes))
-        and rank > getattr(rule, "above_rank", -1)
-        for rule in rules
-    )
+    """Whether one of ``rules`` is not among those of the run, and may concern its dtypes, ranks and sizes."""
+    may = [rule for rule in rules if _concerns(rule, dtypes, rank) and rule not in known]
+    if not may:
+        return False
+    before = [_among(rule, dtypes) for rule in known]
+    return any(_among(rule, dtypes) not in before for rule in may)
+
+
+def _concerns(rule: Rule, dtypes: frozenset[torch.dtype], rank: int) -> bool:
+    """Large tensors are in no run that applies to other releases."""
+    if getattr(rule, "large", False) or rank <= getattr(rule, "above_rank", -1):
+        return False
+    return rule.dtypes is None or not rule.dtypes.isdisjoint(dtypes)
+
+
+def _among(rule: Rule, dtypes: frozenset[torch.dtype]) -> Rule:
+    """What is left of the rule for these dtypes, where it can say so; newer releases know more of them."""
+    return rule.among(dtypes) if isinstance(rule, Switches) else rule
