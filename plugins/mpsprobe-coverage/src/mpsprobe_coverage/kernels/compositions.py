@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_coverage.kernels.format import TableFile, apply, by_name, shipped_files, unseal
+from mpsprobe_coverage.kernels.format import OnDemand, TableFile, apply, by_name, shipped_files, unseal
 from mpsprobe_coverage.kernels.releases import library_releases
 from mpsprobe_coverage.kernels.table import COMPOSITE, NATIVE, KernelTable
 
@@ -89,20 +89,8 @@ class Composition:
         return operator in self.calls or operator.removeprefix("aten::").partition(".")[0] in HARMLESS
 
 
-class _Split(Mapping[str, frozenset[str]]):
-    """Names of operators, joined by spaces in order, that are taken apart when asked for: of thousands few are."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self.texts = texts
-
-    def __getitem__(self, name: str) -> frozenset[str]:
-        return frozenset(self.texts[name].split(" ")) - {NOTHING}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.texts)
-
-    def __len__(self) -> int:
-        return len(self.texts)
+def _split(text: str) -> frozenset[str]:
+    return frozenset(text.split(" ")) - {NOTHING}
 
 
 class Differences:
@@ -123,7 +111,7 @@ class Differences:
         self._here, self._there = (load_compositions(one if one in known else None) for one in compared or (None, None))
         # Texts are compared where both have them: taking all apart takes a tenth of a second.
         here, there = (
-            one.calls.texts if isinstance(one.calls, _Split) else one.calls for one in (self._here, self._there)
+            one.calls.texts if isinstance(one.calls, OnDemand) else one.calls for one in (self._here, self._there)
         )
         self.names = frozenset(name for name in {*here, *there} if here.get(name) != there.get(name))
         self.operators = frozenset(f"aten::{name}" for name in self.names if not name[0].isupper())
@@ -187,5 +175,5 @@ def load_compositions(release: str | None) -> Compositions:
     for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_compositions):
         apply(file.changes, calls)
         if file.release == release:
-            return Compositions(release, file.header["sha256"], _Split(calls))
+            return Compositions(release, file.header["sha256"], OnDemand(calls, _split))
     return Compositions(release or "", "", {})

@@ -30,6 +30,22 @@ PROVENANCE = ("library", "wheel", "sha256", "commit", "macos_minimum", "requires
 REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-coverage"
 
 
+class OnDemand(Mapping[str, T]):
+    """Texts that are taken apart when they are asked for: of the thousands of a release few are."""
+
+    def __init__(self, texts: Mapping[str, str], parse: Callable[[str], T]) -> None:
+        self.texts, self._parse = texts, parse
+
+    def __getitem__(self, name: str) -> T:
+        return self._parse(self.texts[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
 @dataclass(frozen=True, slots=True)
 class TableFile:
     """One decoded data file of a release.

@@ -20,7 +20,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_coverage.kernels.format import TableFile, apply, by_name, by_operator, shipped_files, split, unseal
+from mpsprobe_coverage.kernels.format import (
+    OnDemand,
+    TableFile,
+    apply,
+    by_name,
+    by_operator,
+    shipped_files,
+    split,
+    unseal,
+)
 from mpsprobe_coverage.kernels.releases import library_releases
 
 MAGIC = "mpsprobe-kernel-facts 1"
@@ -162,6 +171,11 @@ def facts_releases() -> tuple[str, ...]:
 
 
 @functools.cache
+def _refusals(text: str) -> frozenset[Refusal]:
+    return frozenset(map(Refusal.parsed, text.split(PARTED)))
+
+
+@functools.cache
 def load_facts(release: str) -> KernelFacts:
     """The facts of one torch release; without any kernel or operator when the package has none of it.
 
@@ -177,7 +191,6 @@ def load_facts(release: str) -> KernelFacts:
         apply(file.changes, operators)
         apply(file.refusals, refusals)
         if file.release == release:
-            known = {text: frozenset(map(Refusal.parsed, text.split(PARTED))) for text in set(refusals.values())}
-            by_operator_name = {operator: known[text] for operator, text in refusals.items()}
-            return KernelFacts(release, file.header["sha256"], split(kernels), split(operators), by_operator_name)
+            parsed = OnDemand(refusals, _refusals)
+            return KernelFacts(release, file.header["sha256"], split(kernels), split(operators), parsed)
     return KernelFacts(release, "", {}, {})
