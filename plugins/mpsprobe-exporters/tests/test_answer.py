@@ -59,6 +59,14 @@ def test_calls_that_rest_on_a_registration_alone_are_said() -> None:
     assert said == "5 of 5 operators native on torch 2.15.0; 1 call registered only"
 
 
+def test_a_tensor_on_the_cpu_is_mended_by_no_release() -> None:
+    left = finding("aten::mm", "unsupported", source="device")
+    said = answer.short_answer(coverage("2.15.0", [left]))
+    assert said.endswith("; tensors that are on the CPU have to be moved")
+    both = answer.short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
+    assert both.endswith("; no release up to now changes that")
+
+
 def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
     twice = [
         finding("aten::a", "missing", native_since="2.10.0"),

@@ -182,6 +182,8 @@ def _remedy(found: list[OperatorFinding], release: str) -> str:
         newest = one_line(max(systems, key=release_key))
         if all(one.needs_macos or one.verdict == "unknown" for one in found):
             return f"macOS {newest} changes that"
+    if found and all(one.source == "device" for one in found):
+        return "tensors that are on the CPU have to be moved"
     for one in found:
         if one.verdict != "unknown":  # of which nothing can be said
             cures[one.operator] = (
