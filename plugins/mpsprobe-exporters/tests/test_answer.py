@@ -62,7 +62,7 @@ def test_calls_that_rest_on_a_registration_alone_are_said() -> None:
 def test_a_tensor_on_the_cpu_is_mended_by_no_release() -> None:
     left = finding("aten::mm", "unsupported", source="device")
     said = answer.short_answer(coverage("2.15.0", [left]))
-    assert said.endswith("; tensors that are on the CPU have to be moved")
+    assert said.endswith("; what is on the CPU has to be on the device")
     both = answer.short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
     assert both.endswith("; no release up to now changes that")
 

@@ -87,7 +87,7 @@ def test_a_tensor_that_a_module_keeps_stays_where_it_was_made(where: str | None)
     line = _KeepsTensors.__init__.__code__.co_firstlineno + 3
     assert product.verdict == "unsupported" and product.reason is not None
     assert product.reason.endswith(f"test_devices.py:{line}")
-    assert product.advice is not None and product.advice.startswith("Make that tensor on MPS")
+    assert product.advice is not None and product.advice.startswith('Make it with device="mps"')
 
 
 def test_each_tensor_is_named_by_the_line_that_made_it(device: VirtualDevice) -> None:

@@ -183,7 +183,7 @@ def _remedy(found: list[OperatorFinding], release: str) -> str:
         if all(one.needs_macos or one.verdict == "unknown" for one in found):
             return f"macOS {newest} changes that"
     if found and all(one.source == "device" for one in found):
-        return "tensors that are on the CPU have to be moved"
+        return "what is on the CPU has to be on the device"
     for one in found:
         if one.verdict != "unknown":  # of which nothing can be said
             cures[one.operator] = (

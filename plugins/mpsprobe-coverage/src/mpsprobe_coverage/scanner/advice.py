@@ -46,7 +46,7 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
     if judgement.accepted_since is not None:
         return f"Accepted from torch {judgement.accepted_since} on: upgrade. The environment variable does not help."
     if judgement.source == "device":
-        return f"Make that tensor on {table.backend.label}, or move it there before the call{where}."
+        return f'Make it with device="{table.backend.device}" before the call{where}; a tensor can be moved there too.'
     if judgement.evidence == EVERYWHERE:
         return f"It raises on every device, also on the CPU: use another dtype{where}."
     if judgement.source == "dtype":
