@@ -108,6 +108,10 @@ class Attribution:
         self._root_called = root_called
         self._ours = (*self._ours, ours)
 
+    def name_of(self, module: torch.nn.Module) -> str | None:
+        """The name that calls of ``module`` have, if it has one."""
+        return self._names.get(id(module))
+
     def __enter__(self) -> Attribution:
         thread = self._thread
         original: Any = torch.nn.Module.__call__

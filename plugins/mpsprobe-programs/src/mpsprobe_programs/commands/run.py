@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -130,5 +129,6 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
 
 
 def _build() -> None:
-    build = import_module("mpsprobe_programs.native.build")
-    click.echo(f"the native device is built: {build.built()}", err=True)
+    from mpsprobe_programs.native.build import built
+
+    click.echo(f"the native device is built: {built()}", err=True)

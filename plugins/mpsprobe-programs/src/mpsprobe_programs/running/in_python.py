@@ -9,7 +9,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.running.phases import FORWARD, ProgramRecorder
+from mpsprobe_programs.running.phases import FORWARD, ProgramRecorder, optimizers_followed
 
 
 class DeviceInPython:
@@ -36,6 +36,7 @@ class DeviceInPython:
 
     def __enter__(self) -> Self:
         self._device.__enter__()
+        self._recording.enter_context(optimizers_followed())
         self._recording.enter_context(self._device.recording(FORWARD))
         return self
 

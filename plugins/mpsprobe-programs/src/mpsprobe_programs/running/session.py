@@ -7,6 +7,8 @@ import traceback
 from contextlib import ExitStack
 from pathlib import Path
 
+import torch
+
 from mpsprobe.environment import collect_environment
 from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line
@@ -24,7 +26,7 @@ from mpsprobe_coverage.scanner.findings import (
 from mpsprobe_coverage.scanner.macos import conditions
 from mpsprobe_programs.running.cuda import CudaHints
 from mpsprobe_programs.running.opening import chain_for, open_program_device
-from mpsprobe_programs.running.phases import optimizers_followed, phase_now
+from mpsprobe_programs.running.phases import phase_now
 from mpsprobe_programs.running.roots import Roots
 from mpsprobe_programs.running.settings import Settings
 from mpsprobe_programs.running.tracebacks import without_our_frames
@@ -32,6 +34,7 @@ from mpsprobe_programs.running.tracebacks import without_our_frames
 OURS = str(Path(__file__).parents[1])
 _FOLDERS = (OURS, str(Path(virtual.__file__).parents[1]))
 MOST_CLASSES = 3
+_CALL = torch.nn.Module._call_impl.__code__
 
 
 class Session:
@@ -44,7 +47,7 @@ class Session:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._chain = chain_for(settings)
-        self._device = open_program_device(settings, self._chain)
+        self._device, self._notes = open_program_device(settings, self._chain)
         attribution = self._device.attribution
         self._roots = Roots(attribution)
         attribution.follow_program(self._roots.called, OURS)
@@ -52,7 +55,6 @@ class Session:
         self._open = ExitStack()
         self._open.enter_context(without_our_frames(lambda file: file.startswith(_FOLDERS)))
         self._open.enter_context(self._cuda())
-        self._open.enter_context(optimizers_followed())
         self._open.enter_context(self._device)
 
     def end(self, seconds: float) -> str:
@@ -103,6 +105,7 @@ class Session:
             values=self._settings.values,
             seconds=round(seconds, 3),
             stayed_on_cpu=stayed,
+            notes=self._notes,
             cuda=self._cuda.found(on_the_cpu=bool(stayed) or not on_the_device),
         )
 
@@ -111,12 +114,13 @@ class Session:
         error: BaseException | None = getattr(sys, "last_value", None)
         if error is None:
             return None
-        internal = self._device.attribution.is_internal
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if not internal(one.filename)]
+        attribution = self._device.attribution
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(one.filename)]
+        called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
         return RunFailure(
             phase=self._device.recorder.last_phase or phase_now(),
             error=type(error).__name__,
             message=first_line(error),
-            module=self._device.attribution.deepest_module,
+            module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
             call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
         )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from torch import _ops
+import torch
 
-_CALLED_BY_OURS = _ops.__file__
+from mpsprobe_coverage.device import attribution
+
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_MODULES = attribution.__file__  # around every call of a module: what stands below is the program's and torch's
 
 
 @contextmanager
@@ -55,12 +60,12 @@ def _strip(error: BaseException | None, ours: Callable[[str], bool], seen: set[i
     while place is not None:
         file = place.tb_frame.f_code.co_filename
         if ours(file):
-            below = True
-        elif not (below and file == _CALLED_BY_OURS):
+            below = below or file != _MODULES
+        elif not (below and file.startswith(_TORCH)):
             kept.append(place)
             below = False
         place = place.tb_next
-    for place, following in zip(kept, [*kept[1:], None], strict=True):
+    for place, following in zip(kept, [*kept[1:], None], strict=False):
         place.tb_next = following
     error.__traceback__ = kept[0] if kept else None
     for other in (error.__cause__, error.__context__):
