@@ -80,6 +80,12 @@ class Recording:
         self.recorder.phase = None
         self._slots.clear()
 
+    def taken(self) -> Recorder:
+        """What was called since this was last asked."""
+        self.take()
+        taken, self.recorder = self.recorder, Recorder()
+        return taken
+
     def _judged(self, operator: int, place: int, slot: int) -> int:
         try:
             if slot < 0:
