@@ -5,6 +5,7 @@
 #include "device.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/detail/MPSHooksInterface.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -160,5 +161,7 @@ REGISTER_MPS_HOOKS(MPSHooks)
 }
 
 TORCH_LIBRARY(mpsprobe, m) {
+  // False where torch looked for MPS before this was loaded: it looks once.
+  m.def("is_found() -> bool", []() { return at::globalContext().hasMPS(); });
   m.def("default_generator() -> Generator?", []() -> std::optional<at::Generator> { return mpsprobe::default_generator(); });
 }

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
@@ -28,7 +29,7 @@ class NativeDevice:
         lines: record the module and the line of every call.
 
     Raises:
-        UsageError: it cannot be built, having no compiler.
+        UsageError: it cannot be built, or comes too late: torch has looked for MPS in this process before.
     """
 
     name = "virtual"
@@ -39,6 +40,11 @@ class NativeDevice:
         self._exits = ExitStack()
         self._recording: Recording | None = None
         torch.ops.load_library(str(built()))
+        if not torch.ops.mpsprobe.is_found():
+            raise UsageError(
+                "torch has looked for MPS in this process before, and looks only once",
+                "Open the device before anything else is done with torch.",
+            )
 
     @property
     def recorder(self) -> Recorder:
