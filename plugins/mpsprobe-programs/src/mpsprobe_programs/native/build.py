@@ -22,7 +22,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 
 HERE = Path(__file__).parent
-SOURCES = tuple(HERE / name for name in ("device.cpp", "kernel.cpp", "calls.cpp"))
+SOURCES = tuple(HERE / name for name in ("device.cpp", "kernel.cpp", "calls.cpp", "derivatives.cpp"))
 SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
 FLAGS = ("/O2",) if sys.platform == "win32" else ("-O2", "-g0")
 _BUILD = f"""

@@ -74,3 +74,8 @@ class NativeDevice:
         """Bring what was counted into ``recorder``; the device may stay open."""
         assert self._recording is not None
         self._recording.take()
+
+    def taken(self) -> Recorder:
+        """What was called since this was last asked; it is not in ``recorder`` then."""
+        assert self._recording is not None
+        return self._recording.taken()
