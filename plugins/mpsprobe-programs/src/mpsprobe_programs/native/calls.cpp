@@ -37,10 +37,14 @@ struct KeyHash {
 std::atomic<Judge> judge{nullptr};
 std::atomic<Place> place{nullptr};
 std::atomic<int64_t> phase{0};
+std::atomic<bool> raising{false};
 std::mutex mutex;
 ska::flat_hash_map<Key, int64_t, KeyHash> known;
 std::vector<int64_t> counts;
-std::unordered_map<int64_t, std::string> refused; // slot → what a Mac says
+struct Refusal {
+  std::string type, message;
+};
+std::unordered_map<int64_t, Refusal> refused; // slot → what a Mac raises
 uint64_t generation = 0; // of the slots
 thread_local bool muted = false;
 thread_local at::ArrayRef<IValue> shown_arguments, shown_results;
@@ -143,6 +147,12 @@ IValue kept(const IValue& value) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
 }
 
+void raise(const Refusal& refusal) {
+  TORCH_CHECK_TYPE(refusal.type != "TypeError", refusal.message);
+  TORCH_CHECK_NOT_IMPLEMENTED(refusal.type != "NotImplementedError", refusal.message);
+  TORCH_CHECK(false, refusal.message);
+}
+
 int64_t place_of_now() {
   if (auto ask = place.load()) {
     Muted quiet;
@@ -170,8 +180,11 @@ Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t
     if (found != known.end()) {
       slot_ = found->second;
       generation_ = generation;
-      auto message = refused.find(slot_);
-      TORCH_CHECK(message == refused.end(), message->second);
+      auto refusal = refused.find(slot_);
+      if (refusal != refused.end()) {
+        ++counts[slot_];
+        raise(refusal->second);
+      }
     }
   }
   if (slot_ < 0) {
@@ -181,6 +194,10 @@ Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t
     }
   }
   muted = true; // what it calls in turn is no call of the program's
+}
+
+bool Recorded::may_raise() const {
+  return raising && slot_ < 0 && muted && !muted_before_;
 }
 
 Recorded::~Recorded() {
@@ -205,8 +222,8 @@ void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
     if (generation_ == generation) {
       ++counts[slot_];
       return;
-    } // all were taken while it ran; its arguments are gone, so the next one like it is shown again
-    return;
+    }
+    return; // all were taken while it ran, and its arguments are gone: the next one like it is shown again
   }
   if (varying_) {
     Hash hash{first_, second_};
@@ -238,7 +255,7 @@ void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
   shown_message = message;
   auto raises = judge.load()(operator_, place_, static_cast<int64_t>(slot));
   shown_arguments = shown_results = {};
-  std::string refusal;
+  Refusal refusal;
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (of == generation) {
@@ -248,7 +265,9 @@ void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
       refusal = refused[static_cast<int64_t>(slot)];
     }
   }
-  TORCH_CHECK(raises == 0, refusal);
+  if (raises != 0) {
+    raise(refusal);
+  }
 }
 
 namespace {
@@ -290,10 +309,12 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   });
   // Arguments and results of the call that is being judged, and what it raised.
   m.def("shown() -> (Any[], Any[], str)", torch::CppFunction::makeFromBoxedFunction<&shown>());
-  m.def("refuse(int slot, str message) -> ()", [](int64_t slot, std::string message) {
+  // Calls of this slot raise; `type` is that of Python's exception.
+  m.def("refuse(int slot, str type, str message) -> ()", [](int64_t slot, std::string type, std::string message) {
     std::lock_guard<std::mutex> lock(mutex);
-    refused[slot] = std::move(message);
+    refused[slot] = {std::move(type), std::move(message)};
   });
+  m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
   // How many calls there were in each slot since it was last asked; the slots are free again.
   m.def("take_counts() -> int[]", &take_counts);
   // What calls belong to where nothing says it: 0 forward, 2 optimizer. Those of an autograd node are 1, backward.

@@ -27,6 +27,8 @@ class Recorded {
   // `varying`: how much comes out depends on values.
   Recorded(int64_t operator_id, bool varying, const torch::jit::Stack& stack, size_t arguments);
   ~Recorded();
+  // It is like none before, in a program that wants to raise as on a Mac.
+  bool may_raise() const;
   // Counts it. One like none before is shown to Python first.
   void returned(const torch::jit::Stack& stack, size_t results);
   void raised(const char* message);

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
@@ -19,8 +20,8 @@ from mpsprobe_programs.surface.opening import mps_surface
 class NativeDevice:
     """Tensors on ``mps:0`` in C++ too, with values, computed by the CPU; every call is judged.
 
-    C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and for
-    what is recorded.
+    C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
+    for what is recorded.
 
     Args:
         chain: judges the calls; its table says which kernels there are.
@@ -56,6 +57,9 @@ class NativeDevice:
             )
             exits.callback(self._recording.stop)
             self._recording.start()
+            enter = self._recording.enter
+            exits.callback(register_optimizer_step_pre_hook(lambda *_: enter("optimizer")).remove)
+            exits.callback(register_optimizer_step_post_hook(lambda *_: enter("forward")).remove)
             self._exits = exits.pop_all()
         return self
 

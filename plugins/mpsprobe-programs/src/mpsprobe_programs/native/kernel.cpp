@@ -41,9 +41,65 @@ at::Tensor over(const c10::Storage& storage, const at::Tensor& like, c10::Dispat
   return made;
 }
 
-// The tensors of one call on their way to the CPU and back.
+// The tensors of one call on their way to the CPU and back. With `copied`, it works on copies until `settle`, so that a call
+// that turns out to raise has changed nothing.
 class Crossing {
  public:
+  explicit Crossing(bool copied) : copied_(copied) {}
+
+  void run(const c10::OperatorHandle& op, Stack* stack) {
+    auto first = stack->size() - op.schema().arguments().size();
+    for (size_t i = first; i < stack->size(); ++i) {
+      to_cpu((*stack)[i]);
+    }
+    {
+      at::AutoDispatchBelowADInplaceOrView below;
+      c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
+      op.callBoxed(stack);
+    }
+    results_ = at::ArrayRef<IValue>(*stack).slice(first);
+    c10::SmallVector<IValue, 4> back(results_.begin(), results_.end());
+    for (auto& value : back) {
+      to_device(value);
+    }
+    std::move(back.begin(), back.end(), stack->begin() + static_cast<std::ptrdiff_t>(first));
+  }
+
+  // What the operator did to its arguments besides writing into their memory.
+  void settle() {
+    for (auto& [ours, theirs] : tensors_) {
+      if (ours.layout() != c10::kStrided) {
+        auto back = to_device(theirs);
+        ours.unsafeGetTensorImpl()->shallow_copy_from(back.getIntrusivePtr());
+        continue;
+      }
+      auto* impl = ours.unsafeGetTensorImpl();
+      const c10::Storage& there = theirs.storage();
+      if (const c10::Storage* known = ours_of(there)) {
+        if (known->unsafeGetStorageImpl() != ours.storage().unsafeGetStorageImpl()) {
+          impl->set_storage_keep_dtype(*known); // by set_
+        }
+      } else {
+        impl->set_storage_keep_dtype(adopted(there));
+      }
+      if (!theirs.sizes().equals(ours.sizes()) || !theirs.strides().equals(ours.strides()) ||
+          theirs.storage_offset() != ours.storage_offset()) {
+        impl->set_storage_offset(theirs.storage_offset());
+        impl->set_sizes_and_strides(theirs.sizes(), theirs.strides());
+      }
+    }
+    for (auto& [ours, theirs] : storages_) {
+      auto *here = ours.unsafeGetStorageImpl(), *there = theirs.unsafeGetStorageImpl();
+      if (here->data() != there->data() || here->nbytes() != there->nbytes()) { // resized
+        auto bytes = there->nbytes();
+        auto memory = there->set_data_ptr(c10::DataPtr(nullptr, c10::kCPU));
+        here->set_data_ptr_noswap(taken_over(std::move(memory), static_cast<int64_t>(bytes)));
+        here->set_nbytes(bytes);
+      }
+    }
+  }
+
+ private:
   void to_cpu(IValue& value) {
     if (value.isTensor()) {
       value = to_cpu(value.toTensor());
@@ -89,41 +145,6 @@ class Crossing {
     }
   }
 
-  // What the operator did to its arguments besides writing into their memory.
-  void settle() {
-    for (auto& [ours, theirs] : tensors_) {
-      if (ours.layout() != c10::kStrided) {
-        auto back = to_device(theirs);
-        ours.unsafeGetTensorImpl()->shallow_copy_from(back.getIntrusivePtr());
-        continue;
-      }
-      auto* impl = ours.unsafeGetTensorImpl();
-      const c10::Storage& there = theirs.storage();
-      if (const c10::Storage* known = ours_of(there)) {
-        if (known->unsafeGetStorageImpl() != ours.storage().unsafeGetStorageImpl()) {
-          impl->set_storage_keep_dtype(*known); // by set_
-        }
-      } else {
-        impl->set_storage_keep_dtype(adopted(there));
-      }
-      if (!theirs.sizes().equals(ours.sizes()) || !theirs.strides().equals(ours.strides()) ||
-          theirs.storage_offset() != ours.storage_offset()) {
-        impl->set_storage_offset(theirs.storage_offset());
-        impl->set_sizes_and_strides(theirs.sizes(), theirs.strides());
-      }
-    }
-    for (auto& [ours, theirs] : storages_) {
-      auto *here = ours.unsafeGetStorageImpl(), *there = theirs.unsafeGetStorageImpl();
-      if (here->data() != there->data() || here->nbytes() != there->nbytes()) { // resized
-        auto bytes = there->nbytes();
-        auto memory = there->set_data_ptr(c10::DataPtr(nullptr, c10::kCPU));
-        here->set_data_ptr_noswap(taken_over(std::move(memory), static_cast<int64_t>(bytes)));
-        here->set_nbytes(bytes);
-      }
-    }
-  }
-
- private:
   at::Tensor to_cpu(const at::Tensor& tensor) {
     if (!tensor.defined()) {
       return tensor;
@@ -210,6 +231,9 @@ class Crossing {
     }
     auto* impl = ours.unsafeGetStorageImpl();
     c10::DataPtr data(impl->mutable_data(), c10::kCPU);
+    if (copied_) {
+      data = c10::GetCPUAllocator()->clone(impl->data(), impl->nbytes());
+    }
     storages_.emplace_back(
         ours,
         c10::make_intrusive<StorageImpl>(
@@ -241,7 +265,7 @@ class Crossing {
 
   bool of_results_only(const c10::Storage& storage) const {
     size_t count = 0;
-    for (const IValue& value : results) {
+    for (const IValue& value : results_) {
       if (value.isTensor()) {
         count += value.toTensor().defined() && value.toTensor().has_storage() &&
             value.toTensor().storage().is_alias_of(storage);
@@ -257,33 +281,9 @@ class Crossing {
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 6> tensors_;
   c10::SmallVector<std::pair<c10::Storage, c10::Storage>, 6> storages_;
   c10::SmallVector<StorageImpl*, 4> passed_;
-
- public:
-  at::ArrayRef<IValue> results;
+  at::ArrayRef<IValue> results_;
+  bool copied_;
 };
-
-void run_on_cpu(const c10::OperatorHandle& op, Stack* stack) {
-  Crossing crossing;
-  const auto& schema = op.schema();
-  auto first = stack->size() - schema.arguments().size();
-  for (size_t i = first; i < stack->size(); ++i) {
-    crossing.to_cpu((*stack)[i]);
-  }
-  {
-    at::AutoDispatchBelowADInplaceOrView below;
-    c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
-    op.callBoxed(stack);
-  }
-  crossing.results = at::ArrayRef<IValue>(*stack).slice(first);
-  c10::SmallVector<IValue, 4> back(crossing.results.begin(), crossing.results.end());
-  for (auto& value : back) {
-    crossing.to_device(value);
-  }
-  crossing.settle();
-  for (size_t i = 0; i < back.size(); ++i) {
-    (*stack)[first + i] = std::move(back[i]);
-  }
-}
 
 enum class Kind { Native, Fallback };
 
@@ -291,18 +291,21 @@ struct Kernel final : c10::OperatorKernel {
   Kernel(int64_t id, Kind kind, bool varying) : id(id), kind(kind), varying(varying) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    auto results = op.schema().returns().size();
     Recorded call(id, varying, *stack, op.schema().arguments().size());
+    Crossing crossing(call.may_raise());
     try {
       if (kind == Kind::Fallback) {
         at::native::cpu_fallback(op, stack);
       } else {
-        run_on_cpu(op, stack);
+        crossing.run(op, stack);
       }
     } catch (const std::exception& error) {
       call.raised(error.what());
       throw;
     }
-    call.returned(*stack, op.schema().returns().size());
+    call.returned(*stack, results);
+    crossing.settle();
   }
 
   int64_t id;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -15,7 +15,9 @@ from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_programs.native.refusing import refusal_of
 
+_current_node = torch._C._current_autograd_node
 _PHASES = ("forward", "backward", "optimizer")
 _JUDGE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _PLACE = ctypes.CFUNCTYPE(ctypes.c_int64)
@@ -51,6 +53,7 @@ class Recording:
         self._error: BaseException | None = None
         for phase in _PHASES if not lines else ():
             self._index(phase, NOWHERE)
+        self.phase = "forward"  # what calls belong to that no autograd node makes
         self._judge = _JUDGE(self._judged)
         self._place = _PLACE(self._placed)
         self._lines = lines
@@ -58,7 +61,13 @@ class Recording:
     def start(self) -> None:
         """Count from now on."""
         address = ctypes.cast(self._place, ctypes.c_void_p).value if self._lines else 0
+        torch.ops.mpsprobe.set_raising(not self._keep_going)
         torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address)
+
+    def enter(self, phase: str) -> None:
+        """Calls belong to ``phase`` from now on (``forward``, ``optimizer``), but for those of autograd nodes."""
+        self.phase = phase
+        torch.ops.mpsprobe.set_phase(_PHASES.index(phase))
 
     def stop(self) -> None:
         """Count no more; everything is in ``recorder`` then."""
@@ -96,21 +105,23 @@ class Recording:
         inputs, outputs = specs_in(arguments), specs_in(results)
         key = sparse_key(arguments)
         generators = [one.device.type == "mps" for one in arguments if isinstance(one, torch.Generator)]
-        call = Call(
-            func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None
-        )
+        call = Call(func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None)
         judges = self._chain.judges_of(func, key)
         judgement = judges.judge(call)
         phase, origin = self._of_place[place]
         self._slots[slot] = _Distinct(judges.operator, judgement, phase, origin, inputs, outputs)
-        if self._keep_going or judgement.verdict not in ("missing", "unsupported"):
+        if self._keep_going:
             return 0
-        torch.ops.mpsprobe.refuse(slot, judgement.evidence or judgement.reason or name)
+        refusal = refusal_of(name, judgement)
+        if refusal is None:
+            return 0
+        torch.ops.mpsprobe.refuse(slot, *refusal)
         return 1
 
     def _placed(self) -> int:
         try:
-            return self._index(self._attribution.phase(), self._attribution.current())
+            phase = self.phase if _current_node() is None else "backward"
+            return self._index(phase, self._attribution.current())
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
             return 0

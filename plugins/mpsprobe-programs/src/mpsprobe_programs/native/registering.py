@@ -1,7 +1,7 @@
 """What the target release registers for MPS, in the dispatcher of the torch that is installed here.
 
-Each operator gets one kernel, the CPU's over the memory of the device's tensors (``kernel.cpp``). Operators that only MPS
-has get a kernel for the CPU, of other operators. Where C++ asks ``#ifdef USE_MPS``, a route chooses as on a Mac.
+Each operator gets one kernel, the CPU's over the memory of the device's tensors (``kernel.cpp``). Operators that only
+MPS has get a kernel for the CPU, of other operators. Where C++ asks ``#ifdef USE_MPS``, a route chooses as on a Mac.
 """
 
 from __future__ import annotations
