@@ -15,6 +15,7 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_programs.native.build import load
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
+from mpsprobe_programs.surface.opening import mps_surface
 
 
 class NativeDevice:
@@ -55,6 +56,7 @@ class NativeDevice:
     def __enter__(self) -> Self:
         with ExitStack() as exits:
             operators = exits.enter_context(registered(self.chain))
+            exits.enter_context(mps_surface())
             exits.enter_context(self.attribution)
             self._recording = Recording(
                 self.chain, operators, self.attribution, lines=self._lines, keep_going=self._keep_going
