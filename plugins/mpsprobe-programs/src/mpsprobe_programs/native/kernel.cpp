@@ -6,12 +6,12 @@
 
 #include "device.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/native/CPUFallback.h>
-#include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/clone.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/SmallVector.h>
@@ -201,15 +201,27 @@ class Crossing {
 
   template <typename Convert>
   static at::Tensor sparse(const at::Tensor& tensor, c10::Device device, const Convert& converted) {
-    auto options = tensor.options().device(device);
+    auto to = device.is_cpu() ? c10::BackendComponent::CPUBit : c10::BackendComponent::MPSBit;
+    auto from = device.is_cpu() ? c10::BackendComponent::MPSBit : c10::BackendComponent::CPUBit;
+    auto keys = with_backend(tensor.key_set(), from, to);
+    // Read and made here and not by operators: those are what this is the kernel of.
     if (tensor.layout() == c10::kSparse) {
-      auto made = at::_sparse_coo_tensor_unsafe(
-          converted(tensor._indices()), converted(tensor._values()), tensor.sizes(), options);
-      return made._coalesced_(tensor.is_coalesced());
+      auto* from_impl = at::sparse::get_sparse_impl(tensor);
+      auto made = at::detail::make_tensor<at::SparseTensorImpl>(keys, tensor.dtype());
+      auto* impl = at::sparse::get_sparse_impl(made);
+      impl->raw_resize_(from_impl->sparse_dim(), from_impl->dense_dim(), tensor.sizes());
+      impl->set_indices_and_values_unsafe(converted(from_impl->indices()), converted(from_impl->values()));
+      impl->set_coalesced(from_impl->coalesced());
+      return made;
     }
-    auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(tensor);
-    return at::_sparse_compressed_tensor_unsafe(
-        converted(compressed), converted(plain), converted(tensor.values()), tensor.sizes(), options);
+    auto* from_impl = at::sparse_csr::get_sparse_csr_impl(tensor);
+    auto made = at::detail::make_tensor<at::SparseCsrTensorImpl>(keys, device, tensor.layout(), tensor.dtype());
+    at::sparse_csr::get_sparse_csr_impl(made)->set_member_tensors(
+        converted(from_impl->compressed_indices()),
+        converted(from_impl->plain_indices()),
+        converted(from_impl->values()),
+        tensor.sizes());
+    return made;
   }
 
   c10::Storage shared(const c10::Storage& ours) {
@@ -277,7 +289,8 @@ class Crossing {
 enum class Kind { Native, Fallback };
 
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, Kind kind, bool varying) : id(id), kind(kind), varying(varying) {}
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying)
+      : id(id), derivative_id(derivative_id), kind(kind), varying(varying) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
@@ -285,7 +298,11 @@ struct Kernel final : c10::OperatorKernel {
     Crossing crossing(call.may_raise());
     try {
       if (kind == Kind::Fallback) {
+        auto first_node = at::sequence_number::peek();
         at::native::cpu_fallback(op, stack);
+        if (at::sequence_number::peek() > first_node) {
+          watch_derivative(derivative_id, at::ArrayRef<IValue>(*stack).slice(stack->size() - results), first_node);
+        }
       } else {
         crossing.run(op, stack);
       }
@@ -297,7 +314,7 @@ struct Kernel final : c10::OperatorKernel {
     crossing.settle();
   }
 
-  int64_t id;
+  int64_t id, derivative_id;
   Kind kind;
   bool varying;
 };
@@ -307,7 +324,8 @@ std::vector<std::unique_ptr<torch::Library>>& libraries() {
   return *all;
 }
 
-// Registers the kernel of `names` (`aten::add.Tensor`) under `key`; the ids of their calls count from `first_id`.
+// Registers the kernel of `names` (`aten::add.Tensor`) under `key`; the ids of their calls count from `first_id`, and after
+// them those of derivatives of fallbacks.
 void register_kernels(at::ArrayRef<std::string> names, const std::string& key, int64_t first_id, bool fallback) {
   std::unordered_map<std::string, torch::Library*> by_namespace;
   for (const auto& name : names) {
@@ -322,9 +340,11 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
     }
     auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str());
     auto kernel = std::make_unique<Kernel>(
-        first_id++,
+        first_id,
+        first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
         op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output));
+    ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }
 }
