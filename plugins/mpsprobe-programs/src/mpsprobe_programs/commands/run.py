@@ -124,7 +124,11 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
         )
     if path.is_dir():
         raise UsageError(f"'{shown}' is a folder without a __main__.py", "Name a script in it.")
-    module = f" To run a module: mpsprobe run -m {shown}" if name.replace(".", "_").isidentifier() else ""
+    module = (
+        f" To run a module: mpsprobe run -m {shown}"
+        if name.replace(".", "_").isidentifier() and path.suffix != ".py"
+        else ""
+    )
     raise UsageError(f"there is no script '{shown}'", f"Check the path.{module}")
 
 
