@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_programs.running import roots as module
 from mpsprobe_programs.running.roots import Roots
 
 
@@ -15,7 +18,7 @@ class Teacher(torch.nn.Linear):
 def test_only_models_that_never_left_the_cpu_stayed() -> None:
     with Attribution() as attribution:
         roots = Roots(attribution)
-        attribution.follow_program(roots.called, "nowhere")
+        attribution.follow_program(roots.called, str(Path(module.__file__).parent))
         teachers, student = [Teacher(2, 3), Teacher(2, 3)], torch.nn.Sequential(torch.nn.Linear(3, 1))
         loss = torch.nn.MSELoss()
         for teacher in teachers:
