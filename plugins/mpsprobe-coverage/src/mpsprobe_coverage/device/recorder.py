@@ -87,21 +87,21 @@ class Recorder:
             record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
         record.calls += calls
 
-    def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
+    def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""
-        _count(self._unjudged, operator, reason, origin)
+        _count(self._unjudged, operator, reason, origin, calls)
 
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
         """The program read a value that is not known here and went on with ``value``."""
         _count(self._assumed, operator, value, origin)
 
-    def advised(self, advisory: str, operator: str, origin: Origin) -> None:
+    def advised(self, advisory: str, operator: str, origin: Origin, calls: int = 1) -> None:
         """A call that an advisory is about: its result is known to be wrong on this release."""
         phase = self.phase
         assert phase is not None
         key = (advisory, operator, phase, origin)
         record = self._advised.setdefault(key, Advised(*key))
-        record.calls += 1
+        record.calls += calls
 
     def advisories(self) -> Iterator[Advised]:
         return iter(self._advised.values())
@@ -116,6 +116,6 @@ class Recorder:
         return iter(self._assumed.values())
 
 
-def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin) -> None:
+def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin, calls: int = 1) -> None:
     note = notes.setdefault((operator, text, origin), Note(operator, text, origin))
-    note.calls += 1
+    note.calls += calls

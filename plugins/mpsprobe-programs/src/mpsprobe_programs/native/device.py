@@ -54,11 +54,9 @@ class NativeDevice:
 
     def __enter__(self) -> Self:
         with ExitStack() as exits:
-            operators = exits.enter_context(registered(self.chain))
             exits.enter_context(self.attribution)
-            self._recording = Recording(
-                self.chain, operators, self.attribution, lines=self._lines, keep_going=self._keep_going
-            )
+            found = exits.enter_context(registered(self.chain, self.attribution))
+            self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
             enter = self._recording.enter

@@ -284,7 +284,8 @@ struct Kernel final : c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
     Recorded call(id, varying, *stack, op.schema().arguments().size());
-    Crossing crossing(call.may_raise());
+    auto may_raise = call.may_raise();
+    Crossing crossing(may_raise);
     try {
       if (kind == Kind::Fallback) {
         auto first_node = at::sequence_number::peek();
@@ -299,8 +300,12 @@ struct Kernel final : c10::OperatorKernel {
       call.raised(error.what());
       throw;
     }
+    if (may_raise) {
+      call.returned(*stack, results);
+      return crossing.settle();
+    }
+    crossing.settle(); // what was resized is recorded so
     call.returned(*stack, results);
-    crossing.settle();
   }
 
   int64_t id, derivative_id;
