@@ -5,6 +5,7 @@
 
 #include "device.h"
 
+#include <ATen/native/SparseTensorUtils.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/library.h>
@@ -74,7 +75,8 @@ struct Hash {
         add(static_cast<uint64_t>(stride));
       }
     } else if (tensor.layout() == c10::kSparse) {
-      add(static_cast<uint64_t>(tensor._nnz()) << 8 | static_cast<uint64_t>(tensor.sparse_dim()));
+      auto* impl = at::sparse::get_sparse_impl(tensor);
+      add(static_cast<uint64_t>(impl->nnz()) << 8 | static_cast<uint64_t>(impl->sparse_dim()));
     }
   }
 

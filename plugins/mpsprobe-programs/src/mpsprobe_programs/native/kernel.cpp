@@ -11,8 +11,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/native/CPUFallback.h>
-#include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/clone.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/SmallVector.h>
@@ -202,15 +201,27 @@ class Crossing {
 
   template <typename Convert>
   static at::Tensor sparse(const at::Tensor& tensor, c10::Device device, const Convert& converted) {
-    auto options = tensor.options().device(device);
+    auto to = device.is_cpu() ? c10::BackendComponent::CPUBit : c10::BackendComponent::MPSBit;
+    auto from = device.is_cpu() ? c10::BackendComponent::MPSBit : c10::BackendComponent::CPUBit;
+    auto keys = with_backend(tensor.key_set(), from, to);
+    // Read and made here and not by operators: those are what this is the kernel of.
     if (tensor.layout() == c10::kSparse) {
-      auto made = at::_sparse_coo_tensor_unsafe(
-          converted(tensor._indices()), converted(tensor._values()), tensor.sizes(), options);
-      return made._coalesced_(tensor.is_coalesced());
+      auto* from_impl = at::sparse::get_sparse_impl(tensor);
+      auto made = at::detail::make_tensor<at::SparseTensorImpl>(keys, tensor.dtype());
+      auto* impl = at::sparse::get_sparse_impl(made);
+      impl->raw_resize_(from_impl->sparse_dim(), from_impl->dense_dim(), tensor.sizes());
+      impl->set_indices_and_values_unsafe(converted(from_impl->indices()), converted(from_impl->values()));
+      impl->set_coalesced(from_impl->coalesced());
+      return made;
     }
-    auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(tensor);
-    return at::_sparse_compressed_tensor_unsafe(
-        converted(compressed), converted(plain), converted(tensor.values()), tensor.sizes(), options);
+    auto* from_impl = at::sparse_csr::get_sparse_csr_impl(tensor);
+    auto made = at::detail::make_tensor<at::SparseCsrTensorImpl>(keys, device, tensor.layout(), tensor.dtype());
+    at::sparse_csr::get_sparse_csr_impl(made)->set_member_tensors(
+        converted(from_impl->compressed_indices()),
+        converted(from_impl->plain_indices()),
+        converted(from_impl->values()),
+        tensor.sizes());
+    return made;
   }
 
   c10::Storage shared(const c10::Storage& ours) {
