@@ -16,10 +16,10 @@ import torch
 from mpsprobe_coverage.calls.keys import has_kernel, operator_name
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan
 from mpsprobe_coverage.device.planning import make_plan
-from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.device.routing import attention, autograd_routes, convolution, recurrent
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, KernelTable
+from mpsprobe_programs.native.references import NATIVE, with_values_of_the_cpu
 
 # Key of the device → that of the CPU's kernels.
 KEYS = {"MPS": "CPU", "SparseMPS": "SparseCPU", "SparseCsrMPS": "SparseCsrCPU"}
@@ -75,7 +75,7 @@ def registered(chain: Chain) -> Iterator[list[str]]:
         operators.extend(chosen)
 
     try:
-        routes = {route.operator: route for module in _IFDEF for route in module.routes(chain.table)}
+        routes = with_values_of_the_cpu({r.operator: r for module in _IFDEF for r in module.routes(chain.table)})
         below = torch.library.Library("aten", "IMPL", "MPS")
         libraries.append(below)
         for name, route in routes.items():
@@ -87,7 +87,7 @@ def registered(chain: Chain) -> Iterator[list[str]]:
             above.impl(name.removeprefix("aten::"), function)
         computing = torch.library.Library("aten", "IMPL", "CPU")
         libraries.append(computing)
-        for name, function in REFERENCES.items():
+        for name, function in NATIVE.items():
             if torch._C._dispatch_has_kernel(name) and not has_kernel(name, "CPU"):
                 computing.impl(name.removeprefix("aten::"), function)
         installed = torch._C._dispatch_get_all_op_names()
