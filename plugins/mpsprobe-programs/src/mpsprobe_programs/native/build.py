@@ -1,4 +1,8 @@
-"""Compiles the device once for each torch, compiler and source, and keeps what came out."""
+"""The compiled device: the wheel's own, or one that is compiled once for each torch, compiler and source, and kept.
+
+What is compiled depends on torch's minor version and on the platform, and not on Python. Wheels of a platform hold one
+for each minor version; ``python -m mpsprobe_programs.native.build`` puts the one for the installed torch where they do.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,14 @@ import tempfile
 from pathlib import Path
 
 import torch
+from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 
 HERE = Path(__file__).parent
-SOURCES = tuple(HERE / name for name in ("device.cpp", "kernel.cpp", "calls.cpp"))
+SOURCES = tuple(HERE / name for name in ("device.cpp", "kernel.cpp", "calls.cpp", "derivatives.cpp"))
+SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
 FLAGS = ("/O2",) if sys.platform == "win32" else ("-O2", "-g0")
 _BUILD = f"""
 import sys
@@ -27,8 +33,29 @@ load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_pytho
 """
 
 
+def load() -> None:
+    """Load the device into this process, building it if need be.
+
+    Raises:
+        UsageError: as ``built``.
+    """
+    if shipped().is_file():
+        try:
+            torch.ops.load_library(str(shipped()))
+            return
+        except OSError:  # a torch that was built in another way than those on the package index
+            pass
+    torch.ops.load_library(str(built()))
+
+
+def shipped() -> Path:
+    """Where a wheel of this platform has the device for the installed torch; other wheels have none."""
+    torch_version = Version(torch.__version__)
+    return HERE / "compiled" / f"device-{torch_version.major}.{torch_version.minor}{SUFFIX}"
+
+
 def built() -> Path:
-    """The compiled device for the installed torch, built if it is not there yet.
+    """The device compiled here for the installed torch; about half a minute, the first time.
 
     Raises:
         UsageError: there is no compiler, or it fails; the message has its last words.
@@ -36,7 +63,10 @@ def built() -> Path:
     target = cached()
     if target.is_file():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"no folder for the native device: {error}", "XDG_CACHE_HOME names another one.") from error
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         # In a process of its own: torch loads what it builds, and a process can load the device only once.
         done = subprocess.run(
@@ -59,8 +89,7 @@ def cached() -> Path:
     for source in (*SOURCES, HERE / "device.h"):
         known.update(source.read_bytes())
     known.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
-    suffix = ".pyd" if sys.platform == "win32" else ".so"
-    return _cache_folder() / f"mpsprobe_device_{known.hexdigest()[:16]}{suffix}"
+    return _cache_folder() / f"mpsprobe_device_{known.hexdigest()[:16]}{SUFFIX}"
 
 
 def _reason(output: str) -> str:
@@ -82,3 +111,8 @@ def _cache_folder() -> Path:
     else:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "mpsprobe"
+
+
+if __name__ == "__main__":
+    shipped().parent.mkdir(exist_ok=True)
+    shutil.copyfile(built(), shipped())

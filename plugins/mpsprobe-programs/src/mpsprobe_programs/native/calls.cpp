@@ -153,6 +153,8 @@ void raise(const Refusal& refusal) {
   TORCH_CHECK(false, refusal.message);
 }
 
+} // namespace
+
 int64_t place_of_now() {
   if (auto ask = place.load()) {
     Muted quiet;
@@ -161,14 +163,12 @@ int64_t place_of_now() {
   return torch::autograd::get_current_node() ? 1 : phase.load();
 }
 
-} // namespace
-
-Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t arguments)
+Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t arguments, int64_t place)
     : operator_(operator_id), muted_before_(muted), varying_(varying) {
-  if (muted || judge.load() == nullptr) {
+  if (muted || judge.load() == nullptr || copies_for_derivative()) {
     return;
   }
-  place_ = place_of_now();
+  place_ = place < 0 ? place_of_now() : place;
   Hash hash{first_, second_};
   hash.add(static_cast<uint64_t>(operator_id) << 32 | static_cast<uint64_t>(place_));
   for (auto value = stack.end() - arguments; value != stack.end(); ++value) {

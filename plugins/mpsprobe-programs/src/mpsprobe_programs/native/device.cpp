@@ -5,6 +5,7 @@
 #include "device.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/detail/MPSHooksInterface.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -131,11 +132,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return kDevice; }
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device) const override { return c10::Stream(c10::Stream::DEFAULT, kDevice); }
+  c10::Stream getStream(c10::Device) const noexcept override { return c10::Stream(c10::Stream::DEFAULT, kDevice); }
   c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getStream(device); }
   c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
-  c10::Stream exchangeStream(c10::Stream) const override { return getStream(kDevice); }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return getStream(kDevice); }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
   void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {
     if (*event == nullptr) {
@@ -191,10 +192,11 @@ const at::Generator& default_generator() {
 
 // ATen looks for hooks of this name.
 struct MPSHooks final : at::MPSHooksInterface {
-  MPSHooks() = default;
+  template <typename... Arguments> // older releases give one
+  MPSHooks(Arguments&&...) {}
   void init() const override {}
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
+  bool isBuilt() const { return true; } // overrides from 2.7 on
+  bool isAvailable() const { return true; }
   bool hasMPS() const override { return true; }
   bool isOnMacOSorNewer(unsigned, unsigned) const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
@@ -249,6 +251,8 @@ REGISTER_MPS_HOOKS(MPSHooks)
 }
 
 TORCH_LIBRARY(mpsprobe, m) {
+  // False where torch looked for MPS before this was loaded: it looks once.
+  m.def("is_found() -> bool", []() { return at::globalContext().hasMPS(); });
   // The allocator's address, with which `torch.UntypedStorage` makes storages on the device.
   m.def("allocator() -> int", []() { return reinterpret_cast<int64_t>(mpsprobe::allocator()); });
   m.def("default_generator() -> Generator?", []() -> std::optional<at::Generator> { return mpsprobe::default_generator(); });

@@ -8,10 +8,11 @@ from typing import Any, Self
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.native.build import built
+from mpsprobe_programs.native.build import load
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
 from mpsprobe_programs.surface.opening import mps_surface
@@ -29,7 +30,7 @@ class NativeDevice:
         lines: record the module and the line of every call.
 
     Raises:
-        UsageError: it cannot be built, having no compiler.
+        UsageError: it cannot be built, or comes too late: torch has looked for MPS in this process before.
     """
 
     name = "virtual"
@@ -39,7 +40,12 @@ class NativeDevice:
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
-        torch.ops.load_library(str(built()))
+        load()
+        if not torch.ops.mpsprobe.is_found():
+            raise UsageError(
+                "torch has looked for MPS in this process before, and looks only once",
+                "Open the device before anything else is done with torch.",
+            )
 
     @property
     def recorder(self) -> Recorder:
@@ -70,3 +76,8 @@ class NativeDevice:
         """Bring what was counted into ``recorder``; the device may stay open."""
         assert self._recording is not None
         self._recording.take()
+
+    def taken(self) -> Recorder:
+        """What was called since this was last asked; it is not in ``recorder`` then."""
+        assert self._recording is not None
+        return self._recording.taken()

@@ -6,6 +6,7 @@
 
 #include "device.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/enum_tag.h>
@@ -288,7 +289,8 @@ class Crossing {
 enum class Kind { Native, Fallback };
 
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, Kind kind, bool varying) : id(id), kind(kind), varying(varying) {}
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying)
+      : id(id), derivative_id(derivative_id), kind(kind), varying(varying) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
@@ -296,7 +298,11 @@ struct Kernel final : c10::OperatorKernel {
     Crossing crossing(call.may_raise());
     try {
       if (kind == Kind::Fallback) {
+        auto first_node = at::sequence_number::peek();
         at::native::cpu_fallback(op, stack);
+        if (at::sequence_number::peek() > first_node) {
+          watch_derivative(derivative_id, at::ArrayRef<IValue>(*stack).slice(stack->size() - results), first_node);
+        }
       } else {
         crossing.run(op, stack);
       }
@@ -308,7 +314,7 @@ struct Kernel final : c10::OperatorKernel {
     crossing.settle();
   }
 
-  int64_t id;
+  int64_t id, derivative_id;
   Kind kind;
   bool varying;
 };
@@ -318,7 +324,8 @@ std::vector<std::unique_ptr<torch::Library>>& libraries() {
   return *all;
 }
 
-// Registers the kernel of `names` (`aten::add.Tensor`) under `key`; the ids of their calls count from `first_id`.
+// Registers the kernel of `names` (`aten::add.Tensor`) under `key`; the ids of their calls count from `first_id`, and after
+// them those of derivatives of fallbacks.
 void register_kernels(at::ArrayRef<std::string> names, const std::string& key, int64_t first_id, bool fallback) {
   std::unordered_map<std::string, torch::Library*> by_namespace;
   for (const auto& name : names) {
@@ -333,9 +340,11 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
     }
     auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str());
     auto kernel = std::make_unique<Kernel>(
-        first_id++,
+        first_id,
+        first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
         op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output));
+    ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }
 }

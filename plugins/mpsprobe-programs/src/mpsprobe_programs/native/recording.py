@@ -15,6 +15,7 @@ from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_programs.native.registering import DERIVATIVE
 from mpsprobe_programs.native.refusing import refusal_of
 
 _current_node = torch._C._current_autograd_node
@@ -89,6 +90,12 @@ class Recording:
         self.recorder.phase = None
         self._slots.clear()
 
+    def taken(self) -> Recorder:
+        """What was called since this was last asked."""
+        self.take()
+        taken, self.recorder = self.recorder, Recorder()
+        return taken
+
     def _judged(self, operator: int, place: int, slot: int) -> int:
         try:
             if slot < 0:
@@ -101,14 +108,18 @@ class Recording:
 
     def _judge_call(self, name: str, place: int, slot: int) -> int:
         arguments, results, raised = torch.ops.mpsprobe.shown()
-        func = overload_named(name)
+        func = overload_named(name.removeprefix(DERIVATIVE))
         inputs, outputs = specs_in(arguments), specs_in(results)
+        phase, origin = self._of_place[place]
+        if name.startswith(DERIVATIVE):
+            judges = self._chain.judges_of(func)
+            self._slots[slot] = _Distinct(judges.operator, judges.registered, phase, origin, inputs, outputs)
+            return 0
         key = sparse_key(arguments)
         generators = [one.device.type == "mps" for one in arguments if isinstance(one, torch.Generator)]
         call = Call(func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None)
         judges = self._chain.judges_of(func, key)
         judgement = judges.judge(call)
-        phase, origin = self._of_place[place]
         self._slots[slot] = _Distinct(judges.operator, judgement, phase, origin, inputs, outputs)
         if self._keep_going:
             return 0

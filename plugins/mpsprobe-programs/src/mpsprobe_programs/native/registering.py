@@ -23,6 +23,7 @@ from mpsprobe_programs.native.references import NATIVE, with_values_of_the_cpu
 
 # Key of the device → that of the CPU's kernels.
 KEYS = {"MPS": "CPU", "SparseMPS": "SparseCPU", "SparseCsrMPS": "SparseCsrCPU"}
+DERIVATIVE = "derivative of "  # in the names of operators: that of a registered fallback, which runs on the CPU too
 _COPY = "aten::copy_"  # `copy_impl` in native/Copy.cpp asks for the device type, inside `#ifdef USE_MPS`
 _IFDEF = (attention, convolution, recurrent)
 
@@ -73,6 +74,7 @@ def registered(chain: Chain) -> Iterator[list[str]]:
         chosen = sorted(names)
         torch.ops.mpsprobe.register_kernels(chosen, key, len(operators), fallback)
         operators.extend(chosen)
+        operators.extend(f"{DERIVATIVE}{name}" for name in chosen if fallback)
 
     try:
         routes = with_values_of_the_cpu({r.operator: r for module in _IFDEF for r in module.routes(chain.table)})
