@@ -53,7 +53,7 @@ def linear_backward(x: Any, grad: Any, weight: Any, mask: Any) -> Any:
     """Gradients of input (…, in), weight (out, in) and bias (out)."""
     flat = grad.reshape(-1, grad.shape[-1])
     return (
-        torch.matmul(grad, weight) if mask[0] else None,
+        flat.mm(weight).view(x.shape) if mask[0] else None,
         flat.t().mm(x.reshape(-1, x.shape[-1])) if mask[1] else None,
         flat.sum(0) if mask[2] else None,
     )
@@ -63,7 +63,7 @@ def _lstm_mps(
     x: Any, hx: Any, params: Any, biases: bool, layers: int, dropout: float, train: bool, both: bool, batch_first: bool
 ) -> Any:
     """Output, hidden and cell state as ``torch.nn.LSTM``; the last three are the kernel's own workspace."""
-    out, hidden, cell = _generic_lstm(x, hx, params, biases, layers, 0.0, False, both, batch_first)
+    out, hidden, cell = _generic_lstm(x, hx, params, biases, layers, dropout, train, both, batch_first)
     steps, batch = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
     size, directions = cell.shape[-1], 2 if both else 1
     workspace = x.new_empty((layers * directions, steps, batch, size))
@@ -88,7 +88,7 @@ def lstm_mps_backward(
 
 def attention_for_mps(query: Any, key: Any, value: Any, mask: Any = None, *rest: Any, **options: Any) -> Any:
     """Output (…, L, Ev) and attention weights (…, L, S)."""
-    dropout, causal = [*rest, 0.0, False][:2] if len(rest) >= 2 else (0.0, False)
+    dropout, causal = (*rest, *(0.0, False)[len(rest) :])[:2]
     if query.device.type == "cpu":
         return _aten._scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, None, **options)
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
