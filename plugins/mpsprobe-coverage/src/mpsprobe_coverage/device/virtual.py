@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
 from mpsprobe_coverage.device import underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
@@ -148,6 +149,10 @@ class VirtualDevice:
         moved = self._wrapper.nested(value)
         self._record_refused((None, leaf) for leaf in tree_leaves(moved) if isinstance(leaf, torch.Tensor))
         return moved
+
+    def calls(self) -> Calls:
+        """The calls that were judged native, one of each kind; what is made of others is there without any."""
+        return {(plan.func, plan.key): plan.calls for plan in self._interception.plans.values()}
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
         """Tensors whose copy is refused (a dtype, a sparse layout): on a Mac it is the move that raises."""
