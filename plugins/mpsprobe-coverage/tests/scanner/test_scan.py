@@ -98,8 +98,10 @@ def test_long_work_shows_progress_and_ends_it() -> None:
     assert progress.steps[-1] == ("stop",)
 
 
-def test_the_search_for_garbage_is_as_before() -> None:
+def test_the_search_for_garbage_and_threads_are_as_before() -> None:
+    threads = torch.get_num_threads()
     scan(calling(), "2.13.0")
+    assert torch.get_num_threads() == threads
     with pytest.raises(KeyError):
         scan(Made(lambda: {}["x"]), "2.13.0")
     assert gc.isenabled() and not gc.get_freeze_count()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
+import torch
 from packaging.version import Version
 
 from mpsprobe.environment import collect_environment
@@ -165,7 +167,7 @@ def _trace(
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     device.recorder.only_native = only_native
     failure, without_gradient = None, ""
-    with uninitialised_afterwards(run.model), device:
+    with uninitialised_afterwards(run.model), nullcontext() if options.weights else _one_thread(), device:
         device.move(run.model)
         try:
             without_gradient = run_step(run, options, device)
@@ -179,6 +181,17 @@ def _trace(
         sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
     parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
     return Trace(table, device.recorder, device.calls(), failure, parameters, size, without_gradient)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The values that are known are few: to wake other threads for them takes longer than to compute them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
