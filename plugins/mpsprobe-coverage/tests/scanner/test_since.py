@@ -10,11 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made_workloads import calling, scan
+from made_workloads import calling, scan, scan_many
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 
 
@@ -91,6 +92,8 @@ def _nll_loss(x: torch.Tensor) -> torch.Tensor:
         (_conv3d, torch.float32, "2.9.0", True),
         # Whole numbers are refused there as the input, not as the labels.
         (_nll_loss, torch.float32, "2.15.0", True),
+        # Made of others above autograd, where a call is not seen; it falls back there.
+        (lambda x: x.repeat_interleave(2, 0), torch.float32, "1.13.1", False),
         # It has a kernel, and is made of others there.
         (lambda x: x.isneginf(), torch.float32, "2.5.1", False),
         (lambda x: x * x, torch.bfloat16, "2.3.0", True),
@@ -107,6 +110,18 @@ def test_autocast_counts_too() -> None:
     autocast = replace(_called(lambda x: x * x, torch.float16, "2.13.0"), autocast=True)
     assert [applies_to(autocast, Chain(load_table(release))) for release in ("2.4.1", "2.5.0")] == [False, True]
     assert not load_table("2.4.1").with_label("AutocastMPS")
+
+
+def _attends(y: torch.Tensor) -> torch.Tensor:
+    heads = y.expand(1, 2, 2, 3)
+    return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, torch.ones(2, 2, device=y.device) > 0)
+
+
+@pytest.mark.parametrize("function", [_attends, _nll_loss, lambda y: y.isneginf() * y])
+def test_it_finds_what_runs_on_every_release_find(function: Callable[[torch.Tensor], Any]) -> None:
+    workload = calling(function, loss=lambda result: result.sum())
+    every = scan_many(workload, [*torch_releases()], phase="training")
+    assert scan(workload, "2.13.0", phase="training").summary.native_since == every.native_since
 
 
 def test_calls_are_kept_without_what_their_tensors_hold() -> None:

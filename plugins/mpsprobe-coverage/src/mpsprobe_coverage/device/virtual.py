@@ -14,7 +14,7 @@ from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
-from mpsprobe_coverage.device import underived
+from mpsprobe_coverage.device import registered_elsewhere, underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -105,6 +105,7 @@ class VirtualDevice:
             above |= underived.kernels(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
+            above |= registered_elsewhere.kernels(self.table, above, self._interception.plan_of)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
