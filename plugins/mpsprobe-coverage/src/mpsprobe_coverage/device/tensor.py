@@ -16,6 +16,7 @@ what a truth value of unknown data is taken for when the program asks: see ``dat
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -205,6 +206,17 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     return virtual
 
 
+@functools.cache
+def _bare(spec: TensorSpec) -> VirtualTensor:
+    with undispatched():
+        return virtual_tensor(spec)
+
+
+def bare(value: Any) -> Any:
+    """In place of a virtual tensor one of the same spec, which is kept: without values, and without a graph."""
+    return _bare(value.spec) if type(value) is VirtualTensor else value
+
+
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
     """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
     virtual = virtual_tensor(spec, shadow, requires_grad)
@@ -240,3 +252,16 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devic
     if options.get("dtype", ...) is None:
         del options["dtype"]
     return (None if device is None else torch.device(device)), options
+
+
+def has_meta(args: Any, kwargs: Any) -> bool:
+    """Whether a plain meta tensor is among the arguments: made by C++ that asked a virtual tensor for its device."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            if value.is_meta:
+                return True
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, torch.Tensor) and item.is_meta:
+                    return True
+    return False

@@ -46,7 +46,6 @@ class Failure:
         first, last: the releases from and to which it does.
         source: the threads of pytorch/pytorch that report it, and what mends it.
         macos: the first macOS where it was seen; one that is named and older is not judged.
-        above_rank: calls whose tensors all have so many dimensions or fewer do not fail.
     """
 
     operators: tuple[str, ...]
@@ -55,7 +54,6 @@ class Failure:
     last: str
     source: str
     macos: str = "13.0"
-    above_rank: int = _RANK
 
     def holds(self, operator: str, table: KernelTable, macos: Version | None) -> bool:
         """Whether some calls of ``operator`` fail so in the release of ``table``, on ``macos`` (None: a new one)."""
@@ -173,12 +171,11 @@ FAILURES: tuple[Failure, ...] = (
     # LinearAlgebra.mm, linalg_inv_ex_out_mps: inverseOfTensor; solves from 2.8 on
     Failure(
         ("linalg_inv_ex",), _inverse, "2.0.0", "2.7.1", "pytorch issues 101251, 138200; mended by PR 146754", "13.3",
-        above_rank=-1,
     ),
     # LinearAlgebra.metal, svd_jacobi: the scope of its barrier is a value in 2.14.0 and two constants from 2.14.1 on
     Failure(
         ("_linalg_svd", "linalg_lstsq"), _svd, "2.14.0", "2.14.0",
-        "pytorch issues 192802, 195937; mended by PR 195949", above_rank=-1,
+        "pytorch issues 192802, 195937; mended by PR 195949",
     ),
 )  # fmt: skip
 
@@ -191,11 +188,6 @@ class Fails:
     operator: str
     judge = "ranks"
     dtypes = None
-
-    @property
-    def above_rank(self) -> int:
-        """See ``Failure``."""
-        return self.failure.above_rank
 
     def __call__(self, call: Call) -> Judgement | None:
         why = self.failure.why(call)
