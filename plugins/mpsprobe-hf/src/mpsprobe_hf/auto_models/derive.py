@@ -9,6 +9,7 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe_hf.auto_models.labels import label_fields
 from mpsprobe_hf.auto_models.signature import Signature, first
 from mpsprobe_hf.catalog.entry import Dimension, Field
+from mpsprobe_hf.generation import prompt
 
 DEFAULT_LENGTH = 128
 SAMPLES = 16_000
@@ -66,6 +67,8 @@ def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION
             f"no inputs can be derived for {signature.name}: its forward needs {', '.join(sorted(missing))}",
             hint,
         )
+    if phase == "generate":
+        fields = list(prompt(fields))
     sequences = any("seq" in field.shape for field in (*fields, *labels))
     lead = signature.image_token if any(field.name == "pixel_values" for field in fields) else None
     shortest = 1 + lead[1] if lead else 1

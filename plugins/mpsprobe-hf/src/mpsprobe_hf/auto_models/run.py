@@ -40,13 +40,18 @@ def make_run(
 
     from mpsprobe_hf.auto_models.derive import OWN_FUNCTION, derive
     from mpsprobe_hf.auto_models.signature import Signature
+    from mpsprobe_hf.generation import check_generates, generating, note
     from mpsprobe_hf.losses import LOSSES
     from mpsprobe_hf.sizes import choose_sizes
     from mpsprobe_hf.tensors import make
 
     check_config(name, config)
+    generates = options.phase == "generate"
+    if generates:
+        check_generates(name, model_class, config.model_type)
     derived = derive(name, Signature.of(model_class, config), options.phase, hint or OWN_FUNCTION)
-    sizes = choose_sizes(derived, options)
+    grows = generates and not getattr(config, "is_encoder_decoder", False)
+    sizes = choose_sizes(derived, options, room=options.new_tokens if grows else 0)
     try:
         model = make_model()
     except MpsprobeError:
@@ -70,9 +75,9 @@ def make_run(
         model=model.train(training),
         kwargs={field.name: make(field, sizes, dtype) for field in derived.fields},
         architecture=model_class.__name__,
-        call=quietly(),
+        call=quietly(generating(model, options) if generates else None),
         loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
         batch_size=sizes["batch"],
         seq_len=sizes.get("seq"),
-        notes=(derived.note, *notes),
+        notes=(derived.note, *((note(options),) if generates else ()), *notes),
     )
