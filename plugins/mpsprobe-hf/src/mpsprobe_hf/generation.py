@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mpsprobe.errors import WorkloadError
+from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.catalog.entry import Field
@@ -55,19 +55,52 @@ def check_generates(name: str, model_class: type[Any], model_type: str) -> None:
         )
 
 
-def prompt(fields: Iterable[Field]) -> tuple[Field, ...]:
-    """What of a forward pass's inputs ``generate()`` is given: not the decoder's, which it makes itself."""
-    return tuple(one for one in fields if not one.name.startswith("decoder_") and one.name not in ("labels",))
+def prompt(fields: Iterable[Field], *, timed: bool = False) -> tuple[Field, ...]:
+    """What of a forward pass's inputs ``generate()`` is given: not the decoder's, which it makes itself.
+
+    Args:
+        fields: of a forward pass.
+        timed: words get times, which needs to be told where the sound ends.
+    """
+    given = tuple(one for one in fields if not one.name.startswith("decoder_"))
+    sound = next((one for one in given if one.name == "input_features"), None)
+    if timed and sound is not None and all(one.name != "attention_mask" for one in given):
+        given += (Field("attention_mask", "ones", (sound.shape[0], sound.shape[-1])),)
+    return given
 
 
-def arguments(model: Any, options: RunOptions) -> dict[str, Any]:
+def arguments(options: RunOptions) -> dict[str, Any]:
     """What ``generate()`` is given beside the prompt."""
     asked: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
         asked["cache_implementation"] = options.cache
-    if options.word_timestamps:
-        asked["return_token_timestamps"] = True
+    if options.word_timestamps:  # as the pipeline of speech recognition asks for words
+        asked |= dict.fromkeys(("return_timestamps", "return_token_timestamps", "return_segments"), True)
     return asked
+
+
+def whisper_settings(config: Any) -> dict[str, Any]:
+    """What a checkpoint of Whisper says in its ``generation_config.json``.
+
+    Ids from the order of OpenAI's tokenizer: text, end, start, languages (99, later 100), translate, transcribe, two
+    more, no speech, no timestamps, 1501 timestamps. Heads: those of the last half of the decoder, which OpenAI's code
+    takes where nobody has chosen better ones.
+    """
+    untimed = config.vocab_size - 1502
+    translate = untimed - 5
+    start = config.decoder_start_token_id
+    layers, heads = config.decoder_layers, config.decoder_attention_heads
+    return {
+        "is_multilingual": True,
+        "lang_to_id": {f"<|{number}|>": number for number in range(start + 1, translate)},
+        "task_to_id": {"translate": translate, "transcribe": translate + 1},
+        "no_timestamps_token_id": untimed,
+        "alignment_heads": [[layer, head] for layer in range(layers // 2, layers) for head in range(heads)],
+    }
+
+
+SETTINGS: Mapping[str, Callable[[Any], Mapping[str, Any]]] = {"whisper": whisper_settings}
+"""Model type → what its ``generate()`` reads from ``generation_config.json``, which a configuration does not say."""
 
 
 def note(options: RunOptions) -> str:
@@ -78,8 +111,17 @@ def note(options: RunOptions) -> str:
 
 
 def generating(model: Any, options: RunOptions) -> Any:
-    """``TorchRun.call`` for ``model``."""
-    asked = arguments(model, options)
+    """``TorchRun.call`` for ``model``.
+
+    Raises:
+        UsageError: words cannot have times.
+    """
+    if options.word_timestamps and not hasattr(model, "_extract_token_timestamps"):
+        raise UsageError(f"{type(model).__name__} gives words no times", "Leave out --word-timestamps.")
+    asked = arguments(options)
+    for name, value in SETTINGS.get(model.config.model_type, lambda config: {})(model.config).items():
+        if getattr(model.generation_config, name, None) is None:  # real weights bring their own
+            setattr(model.generation_config, name, value)
 
     def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         try:

@@ -42,7 +42,7 @@ class NamedWorkload:
         sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
         check_installed(entry, architecture)
         model = make_model(entry, architecture, options)
-        inputs = prompt(architecture.inputs) if generates else architecture.inputs
+        inputs = prompt(architecture.inputs, timed=options.word_timestamps) if generates else architecture.inputs
 
         import torch
 

@@ -40,7 +40,7 @@ def make_run(
 
     from mpsprobe_hf.auto_models.derive import OWN_FUNCTION, derive
     from mpsprobe_hf.auto_models.signature import Signature
-    from mpsprobe_hf.generation import check_generates, generating, note
+    from mpsprobe_hf.generation import check_generates, generating, note, prompt
     from mpsprobe_hf.losses import LOSSES
     from mpsprobe_hf.sizes import choose_sizes
     from mpsprobe_hf.tensors import make
@@ -67,13 +67,14 @@ def make_run(
         ) from error
     from mpsprobe_hf.construct import quietly
 
+    fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
     dtype: torch.dtype = getattr(torch, options.dtype)
     training = options.phase == "training"
     if training and not derived.has_labels:
         notes += (f"{model_class.__name__} has no loss that could be derived: trained with the mean of its outputs",)
     return TorchRun(
         model=model.train(training),
-        kwargs={field.name: make(field, sizes, dtype) for field in derived.fields},
+        kwargs={field.name: make(field, sizes, dtype) for field in fields},
         architecture=model_class.__name__,
         call=quietly(generating(model, options) if generates else None),
         loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
