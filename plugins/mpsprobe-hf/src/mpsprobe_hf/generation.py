@@ -22,9 +22,9 @@ HEADS = (
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
-    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING_NAMES",
     "MODEL_FOR_TEXT_TO_SPECTROGRAM_MAPPING_NAMES",
+    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
 )
 """Mappings of transformers that say which class of a model type generates, the one with the most inputs first."""
 
@@ -48,7 +48,8 @@ def check_generates(name: str, model_class: type[Any], model_type: str) -> None:
     """
     if not callable(getattr(model_class, "generate", None)):
         other = generating_class_name(model_type)
-        named = f"hf:{model_type}/{other} can: name that, or leave" if other else "Leave"
+        better = other and other != model_class.__name__
+        named = f"hf:{model_type}/{other} can: name that, or leave" if better else "Leave"
         raise WorkloadError(
             f"'{printable(name)}' cannot generate: {model_class.__name__} has no generate()",
             f"{named} out --phase generate.",

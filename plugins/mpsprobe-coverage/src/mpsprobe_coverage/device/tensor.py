@@ -154,6 +154,9 @@ class VirtualTensor(torch.Tensor):
         memo[id(self)] = copied
         return copied
 
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if not self.dim() else super().__format__(spec)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
         return f"tensor({values}, device='{stands_for.device}', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"

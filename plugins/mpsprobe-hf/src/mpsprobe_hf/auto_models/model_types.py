@@ -11,6 +11,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import base_class_name, class_names, model_class_of, model_types
+from mpsprobe_hf.auto_models.images import with_image_token
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.run import make_run
 from mpsprobe_hf.generation import generating_class_name
@@ -104,6 +105,7 @@ class ModelTypeWorkload:
         if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
             # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
             config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
+        with_image_token(config)
         return config
 
     def _class(self, config: Any, phase: str) -> type[Any]:

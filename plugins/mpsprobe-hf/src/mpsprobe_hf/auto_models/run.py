@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
@@ -38,7 +39,8 @@ def make_run(
     """
     import torch
 
-    from mpsprobe_hf.auto_models.derive import OWN_FUNCTION, derive
+    from mpsprobe_hf.auto_models.derive import OWN_FUNCTION, Derived, derive
+    from mpsprobe_hf.auto_models.images import INPUTS, features_of_images
     from mpsprobe_hf.auto_models.signature import Signature
     from mpsprobe_hf.generation import check_generates, generating, note, prompt
     from mpsprobe_hf.losses import LOSSES
@@ -49,9 +51,15 @@ def make_run(
     generates = options.phase == "generate"
     if generates:
         check_generates(name, model_class, config.model_type)
-    derived = derive(name, Signature.of(model_class, config), options.phase, hint or OWN_FUNCTION)
-    grows = generates and not getattr(config, "is_encoder_decoder", False)
-    sizes = choose_sizes(derived, options, room=options.new_tokens if grows else 0)
+    signature = Signature.of(model_class, config)
+    dtype: torch.dtype = getattr(torch, options.dtype)
+    room = options.new_tokens if generates and not getattr(config, "is_encoder_decoder", False) else 0
+
+    def inputs_for(signature: Signature) -> tuple[Derived, dict[str, int]]:
+        derived = derive(name, signature, options.phase, hint or OWN_FUNCTION)
+        return derived, choose_sizes(derived, options, room)
+
+    derived, sizes = inputs_for(signature)
     try:
         model = make_model()
     except MpsprobeError:
@@ -67,8 +75,15 @@ def make_run(
         ) from error
     from mpsprobe_hf.construct import quietly
 
+    if generates and "pixel_values" in signature.parameters:
+        try:
+            count = features_of_images(model, {field.name: make(field, sizes, dtype) for field in derived.fields})
+            if count is not None:
+                derived, sizes = inputs_for(replace(signature, image_features=count // sizes["batch"]))
+        except Exception as error:  # noqa: BLE001 - images that do not fit the model: it generates from text as well
+            derived, sizes = inputs_for(replace(signature, parameters=signature.parameters.difference(INPUTS)))
+            notes += (f"the prompt has no image: none that fits could be derived ({in_short(error)})",)
     fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
-    dtype: torch.dtype = getattr(torch, options.dtype)
     training = options.phase == "training"
     if training and not derived.has_labels:
         notes += (f"{model_class.__name__} has no loss that could be derived: trained with the mean of its outputs",)
