@@ -107,6 +107,12 @@ class VirtualTensor(torch.Tensor):
     def mps(self, *_args: Any, **_kwargs: Any) -> Any:
         return self
 
+    def __getitem__(self, index: Any) -> Any:
+        return torch.Tensor.__getitem__(self, known_places(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        torch.Tensor.__setitem__(self, known_places(index), value)
+
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
@@ -148,6 +154,9 @@ class VirtualTensor(torch.Tensor):
             copied._is_param = True
         memo[id(self)] = copied
         return copied
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if not self.dim() else super().__format__(spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
@@ -222,6 +231,17 @@ def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_gr
     virtual = virtual_tensor(spec, shadow, requires_grad)
     virtual._is_param = True
     return virtual
+
+
+def known_places(index: Any) -> Any:
+    """``index`` with tensors for its lists of numbers: C++ would make them on meta, and their values were lost."""
+    if type(index) is tuple and list in map(type, index):
+        return tuple(known_places(place) if type(place) is list else place for place in index)
+    if type(index) is not list or not index or not all(isinstance(place, int) for place in index):
+        return index
+    with undispatched():
+        places = torch.tensor(index, device=CPU)
+        return virtual_tensor(spec_of(places), places)
 
 
 def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:

@@ -32,6 +32,12 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SHADOW_LIMIT = 2**20
+_SHADOW_LIMITS = {
+    # Real moments of real biases would cost more than all the rest; a program reads single numbers here.
+    "optimizer": FLOAT_SHADOW_COST,
+    # Scores of a vocabulary decide how generation goes on; there is one row of them for each sequence.
+    "sampling": 2**62,
+}
 MOVE = "move"  # the phase of what is put on the device before anything runs
 _open: list[VirtualDevice] = []
 
@@ -123,20 +129,23 @@ class VirtualDevice:
 
     @contextmanager
     def recording(self, phase: str) -> Iterator[None]:
-        """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``)."""
+        """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``, those of generation).
+
+        Phases may be nested: ``prefill`` and ``decode`` lie in ``sampling``.
+        """
+        before = self.recorder.phase
         self.recorder.phase = self.recorder.last_phase = phase
         execution = self._interception.execution
         limit = execution.shadow_limit
-        if phase == "optimizer" and not self.keep_weights:
-            # Real moments of real biases would cost more than all the rest; a program reads single numbers here.
-            execution.shadow_limit = FLOAT_SHADOW_COST
+        if not self.keep_weights:
+            execution.shadow_limit = _SHADOW_LIMITS.get(phase, self._shadow_limit)
         try:
             yield
         finally:
             self._interception.on_the_cpu.record_gradients()
-            self.recorder.phase = None
+            self.recorder.phase = before
             execution.shadow_limit = limit
-            if phase == "forward":
+            if before is None:
                 self.casts.forget()
 
     def move(self, value: Any) -> Any:
