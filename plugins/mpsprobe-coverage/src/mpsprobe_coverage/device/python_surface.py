@@ -23,19 +23,14 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
-from mpsprobe_coverage.device.generators import random_numbers_in_python
+from mpsprobe_coverage.device.generators import default_generator
+from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
 from mpsprobe_coverage.device.on_the_cpu import keep_real
 from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, parse_to, stands_for, undispatched, virtual_tensor
 
 _original_to: Any = torch._C.TensorBase.to
 _original_holder: Any = torch._C.TensorBase._make_wrapper_subclass
-# Function of torch's modules → what it answers; None for those that have nothing to do.
-_OF_BACKENDS_MPS = {"is_available": True, "is_built": True, "is_macos_or_newer": True}
-_OF_MPS = {
-    "device_count": 1, "synchronize": None, "empty_cache": None, "set_per_process_memory_fraction": None,
-    "current_allocated_memory": 0, "driver_allocated_memory": 0, "recommended_max_memory": 0,
-}  # fmt: skip
-_OF_ACCELERATOR = {"is_available": True, "device_count": 1, "current_device_index": 0, "synchronize": None}
+# What modules of other backends answer; None for what has nothing to do.
 _CONSTANTS = {"is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True}
 _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed_all"))
 
@@ -64,15 +59,12 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
             composing = partial(dispatch.composing, f"Tensor.{name}")
             if composing() is not None:
                 replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
+        generator = default_generator(replace)
         if stands_for.type == "mps":
-            _answer(torch.backends.mps, _OF_BACKENDS_MPS, replace)
-            _answer(torch.mps, _OF_MPS, replace)
+            mps_in_python(replace, generator)
         else:
             put_back.append(_other_module(replace))
-        random_numbers_in_python(replace)
-        if hasattr(torch, "accelerator"):
-            device = {"current_accelerator": torch.device(stands_for.type), "current_stream": _Stream()}
-            _answer(torch.accelerator, {**_OF_ACCELERATOR, **device}, replace)
+        accelerator_in_python(replace, stands_for.device)
         _extend_optimizer_types(put_back)
         _empty_caches_of_functions(put_back)
         yield
@@ -117,19 +109,6 @@ def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None
             sys.modules.pop(name, None)
 
     return take_out
-
-
-class _Stream:
-    """The stream that optimizers ask whether a graph is being captured: never."""
-
-    def is_capturing(self) -> bool:
-        return False
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        pass
 
 
 def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:

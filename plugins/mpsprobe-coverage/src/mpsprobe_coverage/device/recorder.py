@@ -76,15 +76,16 @@ class Recorder:
         inputs: Specs,
         outputs: Specs,
         composed_by: str | None = None,
+        calls: int = 1,
     ) -> None:
-        """Count a call; those that differ in their judgement are different records."""
+        """Count a call, or several; those that differ in their judgement are different records."""
         key = (operator, judgement, self.phase, origin, inputs, outputs, composed_by)
         record = self._calls.get(key)
         if record is None:
             phase = self.phase
             assert phase is not None
             record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
-        record.calls += 1
+        record.calls += calls
 
     def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""

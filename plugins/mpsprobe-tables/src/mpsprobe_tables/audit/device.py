@@ -73,6 +73,7 @@ class ShortRecorder(Recorder):
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         composed_by: str | None = None,
+        calls: int = 1,
     ) -> None:
         # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
         beside = judgement.beside if isinstance(judgement, TwoOpinions) else judgement

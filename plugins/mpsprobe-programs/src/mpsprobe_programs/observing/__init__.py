@@ -1,0 +1,1 @@
+"""A counting mode over a real device."""

@@ -1,0 +1,1 @@
+"""What Python code asks torch about MPS, answered as on a Mac."""
