@@ -1,4 +1,4 @@
-"""Compiles the device once for each torch, compiler and source, and keeps what came out."""
+"""Compiles what is in C++ once for each torch, compiler and source, and keeps what came out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -17,8 +18,8 @@ from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 
 HERE = Path(__file__).parent
-SOURCES = tuple(HERE / name for name in ("device.cpp", "kernel.cpp", "calls.cpp"))
-FLAGS = ("/O2",) if sys.platform == "win32" else ("-O2", "-g0")
+# Classes of torch's headers have other members without NDEBUG, with which torch itself is compiled.
+FLAGS = ("/O2", "/DNDEBUG") if sys.platform == "win32" else ("-O2", "-g0", "-DNDEBUG")
 _BUILD = f"""
 import sys
 from torch.utils.cpp_extension import load
@@ -27,40 +28,72 @@ load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_pytho
 """
 
 
-def built() -> Path:
-    """The compiled device for the installed torch, built if it is not there yet.
+class Library(NamedTuple):
+    """What is compiled into one file.
+
+    Attributes:
+        name: a part of the file's name.
+        label: as messages call it.
+        sources: paths.
+        headers: those that belong to them.
+        without: what happens where there is no compiler, in words.
+    """
+
+    name: str
+    label: str
+    sources: tuple[Path, ...]
+    headers: tuple[Path, ...]
+    without: str
+
+
+DEVICE = Library(
+    "mpsprobe_device",
+    "native device",
+    tuple(HERE / name for name in ("device.cpp", "kernel.cpp", "calls.cpp")),
+    (HERE / "device.h",),
+    "the device in Python serves, more slowly",
+)
+
+
+def built(library: Library = DEVICE) -> Path:
+    """The compiled ``library`` for the installed torch, built if it is not there yet.
 
     Raises:
         UsageError: there is no compiler, or it fails; the message has its last words.
     """
-    target = cached()
+    target = cached(library)
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         # In a process of its own: torch loads what it builds, and a process can load the device only once.
         done = subprocess.run(
-            [sys.executable, "-c", _BUILD, target.stem, folder, *map(str, SOURCES)],
-            capture_output=True, text=True, errors="replace", check=False,
+            [sys.executable, "-c", _BUILD, target.stem, folder, *map(str, library.sources)],
+            capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "PATH": _path()},
         )  # fmt: skip
         made = Path(folder) / target.name
         if done.returncode != 0 or not made.is_file():
             raise UsageError(
-                f"the native device cannot be built: {_reason(done.stdout + done.stderr)}",
-                "Install a C++ compiler; without one the device in Python serves, more slowly.",
+                f"the {library.label} cannot be built: {_reason(done.stdout + done.stderr)}",
+                f"Install a C++ compiler; without one {library.without}.",
             )
         os.replace(made, target)  # noqa: PTH105 - two processes may build at once; either result will do
     return target
 
 
-def cached() -> Path:
-    """Where the compiled device for the installed torch is, or will be."""
+def cached(library: Library = DEVICE) -> Path:
+    """Where the compiled ``library`` for the installed torch is, or will be."""
     known = hashlib.sha256()
-    for source in (*SOURCES, HERE / "device.h"):
+    for source in (*library.sources, *library.headers):
         known.update(source.read_bytes())
     known.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
     suffix = ".pyd" if sys.platform == "win32" else ".so"
-    return _cache_folder() / f"mpsprobe_device_{known.hexdigest()[:16]}{suffix}"
+    return _cache_folder() / f"{library.name}_{known.hexdigest()[:16]}{suffix}"
+
+
+def _path() -> str:
+    """With the folder of the running Python, where ninja is in an environment that is not active."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _reason(output: str) -> str:
