@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.workload import WorkloadInfo
 
@@ -312,6 +313,7 @@ class CoverageReport(Record):
         advisories: calls whose results are known to be wrong on this release, under some condition.
         explained: whether --explain asked for the evidence to be shown.
         failure: set if the run ended with an exception; the report ends there.
+        program: of a whole program, what is said of it beside its operators.
     """
 
     kind: Literal["coverage"] = "coverage"
@@ -329,6 +331,7 @@ class CoverageReport(Record):
     advisories: list[AdvisoryMatch] = []
     explained: bool = False
     failure: RunFailure | None = None
+    program: ProgramInfo | None = None
 
 
 class MatrixCell(Record):

@@ -47,6 +47,7 @@ class VirtualDevice:
         keep_weights: parameters keep their real values, so that everything is computed for real.
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
         passed_over: messages of PyTorch's own refusals that do not end the program; see ``passing_over.py``.
+        recorder: keeps what was called; one of its own by default.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -63,10 +64,11 @@ class VirtualDevice:
         keep_weights: bool = False,
         outcomes: Outcomes | None = None,
         passed_over: frozenset[str] = frozenset(),
+        recorder: Recorder | None = None,
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
-        self.recorder = Recorder()
+        self.recorder = Recorder() if recorder is None else recorder
         self.casts = Casts()
         self.attribution = Attribution()
         self.keep_weights = keep_weights
@@ -121,7 +123,6 @@ class VirtualDevice:
     def recording(self, phase: str) -> Iterator[None]:
         """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``)."""
         self.recorder.phase = self.recorder.last_phase = phase
-        self.attribution.in_backward = phase == "backward"
         execution = self._interception.execution
         limit = execution.shadow_limit
         if phase == "optimizer" and not self.keep_weights:
@@ -132,7 +133,6 @@ class VirtualDevice:
         finally:
             self._interception.on_the_cpu.record_gradients()
             self.recorder.phase = None
-            self.attribution.in_backward = False
             execution.shadow_limit = limit
             if phase == "forward":
                 self.casts.forget()
