@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 
@@ -18,7 +18,7 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_programs.observing.in_cpp import ObserverInCpp
 from mpsprobe_programs.observing.in_python import ObserverInPython
-from mpsprobe_programs.observing.kinds import Counted, Happened, Kind, Observer
+from mpsprobe_programs.observing.kinds import Counted, Kind, Observer
 from mpsprobe_programs.observing.verdicts import RAISED, judged
 
 OURS = str(Path(__file__).parents[1])
@@ -60,6 +60,7 @@ class Observation:
         self.name, self.lines = device, lines
         self.recorder = Recorder()
         self.attribution = Attribution()
+        self.attribution.follow_program(lambda root: None, OURS)
         self.limits: tuple[str, ...] = ()
         self._calls: dict[Kind, ObservedCall] = {}
 
@@ -109,8 +110,8 @@ def observe(device: str | torch.device | None = None, *, lines: bool = True) -> 
     """Watch what runs in ``with observe() as seen:`` on a real device; numbers are what they are without it.
 
     Args:
-        device: whose calls ``recorder`` gets: ``mps``, ``cuda``, ``cpu``; without it the accelerator that is there, else
-            the CPU. ``calls()`` has those of all devices.
+        device: whose calls ``recorder`` gets: ``mps``, ``cuda``, ``cpu``; without it the accelerator that is there,
+            else the CPU. ``calls()`` has those of all devices.
         lines: find the module and the source line of each call, which takes some microseconds.
 
     Raises:
@@ -178,7 +179,7 @@ class _Sharing:
                 self.closed(self._open[-1])
 
     def _follow(self) -> None:
-        """Ask the first observation that wants lines for them; a new start forgets where nodes of autograd were made."""
+        """Ask the first observation that wants lines for them; a new start forgets where autograd's nodes were made."""
         assert self._observer is not None
         asked = next((one.attribution for one in self._open if one.lines), None)
         if self._running and asked is not self._asked:
