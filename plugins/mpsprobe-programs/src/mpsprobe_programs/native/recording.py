@@ -161,7 +161,7 @@ class Recording:
 
     def _placed(self) -> int:
         try:
-            in_backward = self._attribution.in_backward = _current_node() is not None
+            in_backward = _current_node() is not None
             origin = self._attribution.current() if self._lines else NOWHERE
             phase = "backward" if in_backward else self.phase
             return self._index(_Place(phase, origin, self._compositions.current()))
