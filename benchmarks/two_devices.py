@@ -4,8 +4,8 @@
     python benchmarks/two_devices.py show FILE [--groups 40]
 
 ``samples`` runs every sample of the OpInfo database on both, forward and backward, and compares the calls of each, with
-verdicts, dtypes and sizes; views and what only makes memory are left out. ``show`` prints the differences of a file again.
-The exit code is 1 if there is a difference that is not among ``explained``.
+verdicts, dtypes and sizes; views and what only makes memory are left out. ``show`` prints a file again.
+The exit code is 1 if there is a difference that is not explained.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _operators(calls: Iterable[str]) -> tuple[str, ...]:
 
 
 def _times(calls: Counter[str]) -> list[str]:
-    return [f"{count} × {call}" for call, count in sorted(calls.items())]
+    return [f"{count} x {call}" for call, count in sorted(calls.items())]
 
 
 def _arguments() -> argparse.Namespace:

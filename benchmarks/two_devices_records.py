@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -111,7 +111,7 @@ def _spec(spec: Any) -> str:
     return f"{str(spec.dtype).removeprefix('torch.')}[{','.join(map(str, spec.shape))}]"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _is_memory(operator: str) -> bool:
     if operator in MEMORY or operator in ALIASES:
         return True

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 
 import torch
@@ -16,8 +15,9 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.macos import check_macos
-from mpsprobe_programs.native.build import cached, shipped
+from mpsprobe_programs.compiling import DEVICE
 from mpsprobe_programs.native.device import NativeDevice
+from mpsprobe_programs.observing.observe import observe
 from mpsprobe_programs.running.device import ProgramDevice
 from mpsprobe_programs.running.in_python import DeviceInPython
 from mpsprobe_programs.running.settings import VARIABLE, Settings
@@ -51,7 +51,7 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
         return _in_python(settings, chain, "--values none")
     if MPS_FAMILY.running() is not None:
         return _in_python(settings, chain, "this torch has the real MPS")
-    if not shipped().is_file() and not cached().is_file():
+    if not DEVICE.is_there:
         print("mpsprobe: building the native device, once for this torch (half a minute)", file=sys.stderr)  # noqa: T201
     try:
         with _no_program():
@@ -74,8 +74,8 @@ def _mps(settings: Settings) -> tuple[ProgramDevice, list[str]]:
             f"there is no MPS here: torch {torch.__version__} {built}",
             "--device virtual runs the program on this machine, computed by the CPU, and says what MPS would do.",
         )
-    device = import_module("mpsprobe_programs.observing.observe").observe("mps", lines=settings.lines)
-    return device, list(device.limits)
+    device = observe("mps", lines=settings.lines)
+    return device, []
 
 
 @contextmanager
