@@ -106,10 +106,11 @@ def show(pairs: dict[str, dict[str, Any]], groups: int) -> int:
     samples = same = 0
     found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[str, list[str]]]] = defaultdict(list)
     for name, pair in pairs.items():
-        for sample in {*pair.get(PYTHON, {}), *pair.get(NATIVE, {})}:
-            samples += 1
-            same += not any(where == sample for where, *_ in differences(pair))
-        for sample, phase, python, native in differences(pair):
+        differ = list(differences(pair))
+        everything = {*pair.get(PYTHON, {}), *pair.get(NATIVE, {})}
+        samples += len(everything)
+        same += len(everything - {sample for sample, *_ in differ})
+        for sample, phase, python, native in differ:
             key = _operators(python), _operators(native)
             lines = [f"- {line}" for line in _times(python)] + [f"+ {line}" for line in _times(native)]
             found[key].append((f"{name} sample {sample} {phase}", lines))
