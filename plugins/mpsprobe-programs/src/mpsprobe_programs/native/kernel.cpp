@@ -369,5 +369,10 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   m.def(
       "register_kernels(str[] names, str key, int first_id, bool fallback) -> ()",
       torch::CppFunction::makeFromBoxedFunction<&mpsprobe::register_boxed>());
+  // Other values, of the same type and size, in the memory of a tensor of the device; nothing is recorded.
+  m.def("overwrite(Tensor(a!) tensor, Tensor values) -> ()", [](const at::Tensor& tensor, const at::Tensor& values) {
+    TORCH_CHECK(tensor.nbytes() == values.nbytes() && tensor.scalar_type() == values.scalar_type());
+    std::memcpy(tensor.mutable_data_ptr(), values.const_data_ptr(), values.nbytes());
+  });
   m.def("unregister_kernels() -> ()", []() { mpsprobe::libraries().clear(); });
 }

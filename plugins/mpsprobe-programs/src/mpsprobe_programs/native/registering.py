@@ -21,7 +21,6 @@ from mpsprobe_coverage.device import underived
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.dispatch import Entry, Route
-from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.device.routing import (
     attention,
     autograd_routes,
@@ -43,6 +42,7 @@ from mpsprobe_coverage.kernels.table import (
     UNSUPPORTED,
     KernelTable,
 )
+from mpsprobe_programs.native.references import REFERENCES, with_values_of_the_cpu
 from mpsprobe_programs.native.routed import LEAVES, Routed
 
 # Key of the device → that of the CPU's kernels.
@@ -71,7 +71,7 @@ class Registered(NamedTuple):
 def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
     """Register everything, as long as it is open."""
     table, compositions = chain.table, Composing(chain.table)
-    routes = _routes(table)
+    routes = with_values_of_the_cpu(_routes(table))
     dispatch: Any = Routed(chain, attribution, frozenset(routes))
     operators: list[str] = []
     libraries: list[torch.library.Library] = []

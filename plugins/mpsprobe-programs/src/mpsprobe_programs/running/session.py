@@ -64,8 +64,12 @@ class Session:
             seconds: that the program took.
         """
         self._device.finish()
-        self._open.close()
+        self.close()
         return self._report(seconds).model_dump_json()
+
+    def close(self) -> None:
+        """Close the device without a report."""
+        self._open.close()
 
     def _report(self, seconds: float) -> CoverageReport:
         settings, table, recorder = self._settings, self._chain.table, self._device.recorder
