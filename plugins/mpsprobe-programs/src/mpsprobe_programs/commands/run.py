@@ -129,6 +129,6 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
 
 
 def _build() -> None:
-    from mpsprobe_programs.native.build import built
+    from mpsprobe_programs.compiling import DEVICE
 
-    click.echo(f"the native device is built: {built()}", err=True)
+    click.echo(f"the native device is built: {DEVICE.compile()}", err=True)

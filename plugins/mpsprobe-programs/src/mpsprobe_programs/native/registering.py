@@ -102,6 +102,7 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         in_cpp(LEAVES, [name for name in (*routes, *chosen.apart) if has_cpu_kernel(name)])
         for key in [*KEYS][1:]:
             in_cpp(key, _sparse(chain, key))
+        torch.ops.mpsprobe.register_late(MPS, len(operators))
         yield Registered(operators, dispatch, compositions)
     finally:
         torch.ops.mpsprobe.unregister_kernels()
