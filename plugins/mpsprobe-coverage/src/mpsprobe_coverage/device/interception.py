@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place, takes_apart
+from mpsprobe_coverage.device.tensor import VirtualTensor, any_of_device, layouts_seen, reshape_in_place, takes_apart
 from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.device.without_data import accepting_numbers
 from mpsprobe_coverage.judging.chain import Chain
@@ -86,7 +87,7 @@ class Interception(TorchDispatchMode):
         self._plans: dict[Any, Plan] = {}
         self._sparse_plans: dict[tuple[Any, str], Plan] = {}
         self._judged: dict[Outcome, Judgement] = {}
-        self._decomposing: set[Plan] = set()
+        self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
         self.passed_over: frozenset[str] = frozenset()
         self.refusals: set[str] = set()
@@ -142,14 +143,14 @@ class Interception(TorchDispatchMode):
                         made = self.on_the_cpu.leaving(args[0], kwargs)
                         if made is not None:
                             return made
-                elif virtual or _has_meta(args, kwargs):
+                elif virtual or any_of_device(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:
                     return self._elsewhere(func, args, kwargs)
             elif not virtual:
                 return self._elsewhere(func, args, kwargs)
         elif not virtual:
-            if func is _PRIM_DEVICE or not _has_meta(args, kwargs):
+            if func is _PRIM_DEVICE or not any_of_device(args, kwargs):
                 return self._elsewhere(func, args, kwargs)
         elif func is _PRIM_DEVICE:
             return args[0].device
@@ -218,14 +219,15 @@ class Interception(TorchDispatchMode):
             return plan.route.run(self, plan, args, kwargs)
         if entry is Entry.DATA_DEPENDENT:
             return self.data_dependent.call(plan, args, kwargs)
-        if plan in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
+        decomposing = get_ident(), plan
+        if decomposing in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
             return self.leaf(plan, args, kwargs)
-        self._decomposing.add(plan)
+        self._decomposing.add(decomposing)
         try:
             with self:
                 return plan.decomposition(*args, **kwargs)
         finally:
-            self._decomposing.discard(plan)
+            self._decomposing.discard(decomposing)
 
     def _composite_raised(self, plan: Plan, args: Any, kwargs: Any, error: RuntimeError) -> Any:
         """C++ that asks for the device type raised before it called an operator; a rule may say what MPS does there."""
@@ -385,16 +387,3 @@ class Interception(TorchDispatchMode):
         key = torch._C.DispatchKey.CompositeExplicitAutograd
         with self:
             return func.dispatch(key, *args, **kwargs)
-
-
-def _has_meta(args: Any, kwargs: Any) -> bool:
-    """Whether a plain meta tensor is among the arguments: made by C++ that asked a virtual tensor for its device."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor):
-            if value.is_meta:
-                return True
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor) and item.is_meta:
-                    return True
-    return False
