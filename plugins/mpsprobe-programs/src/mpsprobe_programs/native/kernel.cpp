@@ -31,11 +31,13 @@ using torch::jit::Stack;
 const c10::DispatchKeySet kAutocast = c10::autocast_dispatch_keyset;
 
 c10::DispatchKeySet with_backend(c10::DispatchKeySet keys, c10::BackendComponent from, c10::BackendComponent to) {
-  return keys.remove_backend(from) | c10::DispatchKeySet(to);
+  keys = keys - c10::getAutocastRelatedKeySetFromBackend(from);
+  return keys.remove_backend(from) | c10::DispatchKeySet(to) | c10::getAutocastRelatedKeySetFromBackend(to);
 }
 
 at::Tensor over(const c10::Storage& storage, const at::Tensor& like, c10::DispatchKeySet keys) {
-  auto made = at::detail::make_tensor<TensorImpl>(c10::Storage(storage), keys, like.dtype());
+  // As a view it has these keys and no others, also in inference mode.
+  auto made = at::detail::make_tensor<TensorImpl>(TensorImpl::VIEW, c10::Storage(storage), keys, like.dtype());
   auto* impl = made.unsafeGetTensorImpl();
   impl->set_storage_offset(like.storage_offset());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
