@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_the_same_calls_as_a_dispatch_mode_sees_and_the_same_numbers() -> None:
         bare = training()
     with observe("cpu") as run:
         results = training()
-    assert all(map(torch.equal, bare, results))
+    assert all(map(torch.equal, bare, results)) and run.limits == ()
     # The mode stops above composite kernels, and reshapes to another view; what these call is seen more often here.
     inside = {
         "empty_strided",
@@ -98,6 +99,23 @@ def test_casts_of_autocast_are_calls_and_kernels_get_what_was_cast() -> None:
         layer(x)
     dtypes = {c.kind.inputs[0].dtype for c in run.calls() if c.kind.operator == "aten::addmm" and c.kind.inputs}
     assert dtypes == {torch.bfloat16} and counts(run)["aten::copy_"] == 3
+
+
+def test_layouts() -> None:
+    eye, ones = torch.eye(3), torch.ones(3, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a beta state
+        compressed, sparse = eye.to_sparse_csr(), eye.to_sparse()
+        nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+        with observe("cpu") as run:
+            assert compressed.mm(ones).shape == sparse.mm(ones).shape and (nested * 2).is_nested
+    inputs = {
+        (spec.layout, spec.numel, spec.nbytes)
+        for call in run.calls()
+        if call.kind.operator in ("aten::mm", "aten::addmm.out", "aten::mul.Tensor")
+        for spec in (call.kind.inputs or ())[-2:]
+    }
+    assert {(torch.sparse_csr, 9, 12), (torch.sparse_coo, 9, 12), (torch.strided, 18, 72)} <= inputs
 
 
 def test_observations_nest_are_opened_again_and_see_other_threads() -> None:
@@ -178,7 +196,7 @@ def test_the_report_says_that_it_is_not_about_mps() -> None:
 
 
 def test_without_a_compiler_python_observes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._sharing, "_observer", ObserverInPython())
+    monkeypatch.setattr(module._sharing, "_observer", ObserverInPython("for a test"))
     bare = training()
     with observe("cpu") as run:
         results = training()

@@ -141,7 +141,7 @@ class _Sharing:
         with self._lock:
             self._observer = self._observer or _make_observer()
             self.share()
-            observation.limits = getattr(self._observer, "limits", ())
+            observation.limits = self._observer.limits
             if observation.lines and observation not in self._open:
                 self._attributions.enter_context(observation.attribution)
             self._open.append(observation)
@@ -197,8 +197,8 @@ class _Sharing:
 def _make_observer() -> Observer:
     try:
         return ObserverInCpp()
-    except UsageError:
-        return ObserverInPython()
+    except UsageError as error:
+        return ObserverInPython(error.message)
 
 
 _sharing = _Sharing()

@@ -6,7 +6,10 @@
 // over, and so is everything inside a kernel. Copies inside a kernel are added up: a fallback is a kernel that copies.
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/SparseTensorUtils.h>
 #include <ATen/record_function.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/flat_hash_map.h>
@@ -155,10 +158,12 @@ int64_t bytes(const at::Tensor& tensor) { return tensor.numel() * static_cast<in
 
 // Dtype, layout, device and rank in one word, then sizes, then strides, or (sparse and dense ranks, nnz).
 void add(Words& words, const at::Tensor& tensor) {
-  bool plain = !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  auto layout = tensor.layout();
+  bool known = layout == c10::kStrided || layout == c10::kSparse || at::sparse_csr::is_sparse_compressed(layout);
+  bool plain = known && !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
   auto rank = plain ? tensor.dim() : 1;
   words.push_back(
-      static_cast<int64_t>(tensor.scalar_type()) | static_cast<int64_t>(tensor.layout()) << 8 |
+      static_cast<int64_t>(tensor.scalar_type()) | static_cast<int64_t>(plain ? layout : c10::kStrided) << 8 |
       static_cast<int64_t>(tensor.device().type()) << 16 | rank << 24);
   if (!plain) {
     words.push_back(tensor.is_nested() ? tensor.numel() : 0);
@@ -166,10 +171,14 @@ void add(Words& words, const at::Tensor& tensor) {
     return;
   }
   words.append(tensor.sizes().begin(), tensor.sizes().end());
-  if (tensor.layout() == c10::kStrided) {
+  if (layout == c10::kStrided) {
     words.append(tensor.strides().begin(), tensor.strides().end());
+  } else if (layout == c10::kSparse) { // asked of the tensor itself, these would be calls of operators
+    auto* impl = at::sparse::get_sparse_impl(tensor);
+    words.append({impl->sparse_dim(), impl->dense_dim(), impl->nnz()});
   } else {
-    words.append({tensor.sparse_dim(), tensor.dense_dim(), tensor._nnz()});
+    auto* impl = at::sparse_csr::get_sparse_csr_impl(tensor);
+    words.append({impl->sparse_dim(), impl->dense_dim(), impl->nnz()});
   }
 }
 
