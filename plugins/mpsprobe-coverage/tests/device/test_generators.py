@@ -80,4 +80,32 @@ def test_events_have_happened(device: VirtualDevice) -> None:
         event.record()
         event.wait()
         event.synchronize()
-    assert start.query() and start.elapsed_time(end) == 0.0
+    assert start.query() and start.elapsed_time(end) >= 0.0
+
+
+def test_events_of_the_accelerator(device: VirtualDevice) -> None:
+    start, end = (torch.Event(device="mps", enable_timing=True, blocking=True) for _ in range(2))
+    start.record()
+    torch.Stream(device="mps").record_event(end)
+    assert start.elapsed_time(end) >= 0 and isinstance(start, torch.Event) and start.device.type == "mps"
+    assert isinstance(torch.Event(device="cpu"), torch.Event) and torch.Event(device="cpu").device.type == "cpu"
+    with pytest.raises(RuntimeError, match="recorded"):
+        torch.Event(enable_timing=True).elapsed_time(end)
+
+
+def test_the_accelerator_is_mps(device: VirtualDevice) -> None:
+    accelerator = torch.accelerator
+    assert accelerator.is_available() and accelerator.current_accelerator() == torch.device("mps")
+    assert accelerator.current_device_index() == 0 and accelerator.device_count() == 1
+    assert accelerator.current_stream() == torch.Stream() and accelerator.current_stream().device.type == "mps"
+    accelerator.synchronize("mps")
+    with pytest.raises(ValueError, match="cuda"):
+        accelerator.synchronize("cuda")
+    with pytest.raises(TypeError, match="float"):  # PyTorch's own checks stay
+        torch.mps.set_per_process_memory_fraction(2)
+    assert torch.mps.current_allocated_memory() < torch.mps.recommended_max_memory()
+
+
+def test_pinned_memory_is_that_of_the_cpu(device: VirtualDevice) -> None:
+    pinned = torch.ones(2).pin_memory()
+    assert pinned.is_pinned() and pinned.device.type == "cpu" and not torch.ones(2).is_pinned()

@@ -1,10 +1,10 @@
-"""Random number generators and events of MPS in Python, while the virtual device is open.
+"""Random number generators of MPS in Python, while the virtual device is open.
 
 Generators stand for another backend's as well.
 
-``torch.Generator(device="mps")``, ``torch.mps.get_rng_state()`` and ``torch.mps.Event()`` end in C++ that a build
-without MPS does not have. Generators are CPU ones here that say ``mps:0``: kernels run on the CPU or on meta,
-where such a generator is accepted, and the numbers that MPS would draw are not known anyway.
+``torch.Generator(device="mps")`` and ``torch.mps.get_rng_state()`` end in C++ that a build without MPS does not have.
+Generators are CPU ones here that say ``mps:0``: kernels run on the CPU or on meta, where such a generator is accepted,
+and the numbers that MPS would draw are not known anyway.
 """
 
 from __future__ import annotations
@@ -47,39 +47,13 @@ class MpsGenerator(_Original, metaclass=_Like):
         return copied
 
 
-class Event:
-    """``torch.mps.Event``: nothing runs, so everything has happened already."""
-
-    def __init__(self, enable_timing: bool = False) -> None:
-        self.enable_timing = enable_timing
-
-    def record(self) -> None:
-        """Nothing is pending."""
-
-    wait = synchronize = record
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds between two events; 0, since nothing was computed."""
-        del end_event
-        return 0.0
-
-
 def is_of_mps(value: object) -> bool:
     """Whether ``value`` is a generator of MPS, also after it has been through C++."""
     return isinstance(value, _Original) and value._cdata in _of_mps  # type: ignore[attr-defined]
 
 
-def random_numbers_in_python(replace: Callable[[Any, str, Any], None]) -> None:
-    """Replace what reaches for the MPS generator; ``replace(owner, name, value)`` also undoes it later."""
-    default: Any = MpsGenerator(stands_for.device)
+def default_generator(replace: Callable[[Any, str, Any], None]) -> torch.Generator:
+    """The device's own; ``torch.Generator`` makes those of the device until ``replace`` is undone."""
     replace(torch, "Generator", MpsGenerator)
-    if stands_for.type != "mps":  # the module of another backend draws no number here: it has no device
-        return
-    replace(torch.mps, "_get_default_mps_generator", lambda: default)
-    # torch.manual_seed calls it on every build, and on one without MPS it returns before it seeds.
-    replace(torch.mps, "manual_seed", lambda seed: default.manual_seed(int(seed)) and None)
-    replace(torch.mps, "Event", Event)
-    replace(torch.mps.event, "Event", Event)
+    generator: torch.Generator = MpsGenerator(stands_for.device)
+    return generator

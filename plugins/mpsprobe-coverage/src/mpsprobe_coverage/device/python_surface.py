@@ -23,19 +23,25 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
-from mpsprobe_coverage.device.generators import random_numbers_in_python
+from mpsprobe_coverage.device.generators import default_generator
+from mpsprobe_coverage.device.lazy import uninitialised
+from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
 from mpsprobe_coverage.device.on_the_cpu import keep_real
-from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, parse_to, stands_for, undispatched, virtual_tensor
+from mpsprobe_coverage.device.storages import loading
+from mpsprobe_coverage.device.tensor import (
+    VirtualTensor,
+    data_of_tensors,
+    mapped,
+    parse_to,
+    stands_for,
+    undispatched,
+    virtual_tensor,
+    with_tensors,
+)
 
 _original_to: Any = torch._C.TensorBase.to
 _original_holder: Any = torch._C.TensorBase._make_wrapper_subclass
-# Function of torch's modules → what it answers; None for those that have nothing to do.
-_OF_BACKENDS_MPS = {"is_available": True, "is_built": True, "is_macos_or_newer": True}
-_OF_MPS = {
-    "device_count": 1, "synchronize": None, "empty_cache": None, "set_per_process_memory_fraction": None,
-    "current_allocated_memory": 0, "driver_allocated_memory": 0, "recommended_max_memory": 0,
-}  # fmt: skip
-_OF_ACCELERATOR = {"is_available": True, "device_count": 1, "current_device_index": 0, "synchronize": None}
+# What modules of other backends answer; None for what has nothing to do.
 _CONSTANTS = {"is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True}
 _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed_all"))
 
@@ -54,9 +60,11 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
 
     try:
         replace(torch.Tensor, "to", _tensor_to(dispatch))
+        replace(torch.Tensor, "data", data_of_tensors)
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
+        put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
         if not dispatch.table.at_least("2.15"):
             replace(VirtualTensor, "__setitem__", _assign_tensors)
@@ -64,15 +72,12 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
             composing = partial(dispatch.composing, f"Tensor.{name}")
             if composing() is not None:
                 replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
+        generator = default_generator(replace)
         if stands_for.type == "mps":
-            _answer(torch.backends.mps, _OF_BACKENDS_MPS, replace)
-            _answer(torch.mps, _OF_MPS, replace)
+            mps_in_python(replace, generator)
         else:
             put_back.append(_other_module(replace))
-        random_numbers_in_python(replace)
-        if hasattr(torch, "accelerator"):
-            device = {"current_accelerator": torch.device(stands_for.type), "current_stream": _Stream()}
-            _answer(torch.accelerator, {**_OF_ACCELERATOR, **device}, replace)
+        accelerator_in_python(replace, stands_for.device)
         _extend_optimizer_types(put_back)
         _empty_caches_of_functions(put_back)
         yield
@@ -119,25 +124,12 @@ def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None
     return take_out
 
 
-class _Stream:
-    """The stream that optimizers ask whether a graph is being captured: never."""
-
-    def is_capturing(self) -> bool:
-        return False
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        pass
-
-
 def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
     """Up to 2.14 C++ made a tensor of a number before it wrote it through an index or a mask; 2.15 fills."""
     places = index if isinstance(index, tuple) else (index,)
     if isinstance(value, (int, float, complex)) and any(isinstance(place, (torch.Tensor, list)) for place in places):
         value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
-    torch.Tensor.__setitem__(self, index, value)
+    torch.Tensor.__setitem__(self, with_tensors(index), value)
 
 
 def _composed(original: Any, composing: Any) -> Any:
@@ -178,6 +170,8 @@ def _tensor_to(dispatch: Dispatch) -> Any:
             # Uninitialised parameters look their caller up among torch's own functions.
             with torch._C.DisableTorchFunctionSubclass() if is_lazy(self) else nullcontext():
                 return _original_to(self, *args, **kwargs)
+        if is_lazy(self):
+            return uninitialised(self)
         dtype = options.get("dtype")
         return _moved(self if dtype is None else _original_to(self, dtype), dispatch)
 
@@ -222,6 +216,13 @@ def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
     shadow = tensor.detach().clone() if known else None
     with undispatched():
         return virtual_tensor(spec, shadow, tensor.requires_grad and tensor.is_leaf)
+
+
+def _placed(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
+    """``tensor``, which was loaded onto the device."""
+    spec = spec_of(tensor)
+    with undispatched():
+        return virtual_tensor(spec, tensor if spec.shadow_cost <= dispatch.shadow_limit else None)
 
 
 def _factory(original: Any, dispatch: Dispatch) -> Any:

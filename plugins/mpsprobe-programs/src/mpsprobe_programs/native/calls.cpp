@@ -5,6 +5,7 @@
 
 #include "device.h"
 
+#include <ATen/native/SparseTensorUtils.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/library.h>
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 namespace mpsprobe {
 namespace {
@@ -73,7 +75,8 @@ struct Hash {
         add(static_cast<uint64_t>(stride));
       }
     } else if (tensor.layout() == c10::kSparse) {
-      add(static_cast<uint64_t>(tensor._nnz()) << 8 | static_cast<uint64_t>(tensor.sparse_dim()));
+      auto* impl = at::sparse::get_sparse_impl(tensor);
+      add(static_cast<uint64_t>(impl->nnz()) << 8 | static_cast<uint64_t>(impl->sparse_dim()));
     }
   }
 
@@ -142,7 +145,8 @@ IValue kept(const IValue& value) {
     return value;
   }
   const auto& tensor = value.toTensor();
-  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+  auto version = tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED) : c10::VariableVersion(0);
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(version, false));
 }
 
 void raise(const Refusal& refusal) {
@@ -150,6 +154,8 @@ void raise(const Refusal& refusal) {
   TORCH_CHECK_NOT_IMPLEMENTED(refusal.type != "NotImplementedError", refusal.message);
   TORCH_CHECK(false, refusal.message);
 }
+
+} // namespace
 
 int64_t place_of_now() {
   if (auto ask = place.load()) {
@@ -159,14 +165,12 @@ int64_t place_of_now() {
   return torch::autograd::get_current_node() ? 1 : phase.load();
 }
 
-} // namespace
-
-Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t arguments)
+Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t arguments, int64_t place)
     : operator_(operator_id), muted_before_(muted), varying_(varying) {
-  if (muted || judge.load() == nullptr) {
+  if (muted || judge.load() == nullptr || copies_for_derivative()) {
     return;
   }
-  place_ = place_of_now();
+  place_ = place < 0 ? place_of_now() : place;
   Hash hash{first_, second_};
   hash.add(static_cast<uint64_t>(operator_id) << 32 | static_cast<uint64_t>(place_));
   for (auto value = stack.end() - arguments; value != stack.end(); ++value) {
@@ -312,6 +316,8 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
     std::lock_guard<std::mutex> lock(mutex);
     refused[slot] = {std::move(type), std::move(message)};
   });
+  // Whether nothing is recorded in this thread; what it was before.
+  m.def("mute(bool muted) -> bool", [](bool now) { return std::exchange(muted, now); });
   m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
   // How many calls there were in each slot since it was last asked; the slots are free again.
   m.def("take_counts() -> int[]", &take_counts);

@@ -25,7 +25,8 @@ class Recorded {
  public:
   // Raises what a Mac raises, where the program asks for that and the call is known to be refused.
   // `varying`: how much comes out depends on values.
-  Recorded(int64_t operator_id, bool varying, const torch::jit::Stack& stack, size_t arguments);
+  // `place`: where the program is, if that is known already.
+  Recorded(int64_t operator_id, bool varying, const torch::jit::Stack& stack, size_t arguments, int64_t place = -1);
   ~Recorded();
   // It is like none before, in a program that wants to raise as on a Mac.
   bool may_raise() const;
@@ -42,5 +43,15 @@ class Recorded {
   uint64_t first_ = 0, second_ = 0;
   std::vector<c10::IValue> arguments_;
 };
+
+// The place in the program that the calls of now are counted at.
+int64_t place_of_now();
+
+// Whether the autograd node that runs copies gradients for a derivative that runs on the CPU.
+bool copies_for_derivative();
+
+// Counts the derivatives of a call that fell back to the CPU and had `results`, if autograd recorded them.
+// `first_node`: the sequence number that the first node of the call had.
+void watch_derivative(int64_t operator_id, at::ArrayRef<c10::IValue> results, uint64_t first_node);
 
 } // namespace mpsprobe

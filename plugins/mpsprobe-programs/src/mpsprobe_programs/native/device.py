@@ -12,9 +12,10 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.native.build import built
+from mpsprobe_programs.compiling import DEVICE
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
+from mpsprobe_programs.surface.opening import mps_surface
 
 
 class NativeDevice:
@@ -39,7 +40,7 @@ class NativeDevice:
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
-        torch.ops.load_library(str(built()))
+        DEVICE.load()
         if not torch.ops.mpsprobe.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
@@ -54,11 +55,10 @@ class NativeDevice:
 
     def __enter__(self) -> Self:
         with ExitStack() as exits:
-            operators = exits.enter_context(registered(self.chain))
+            found = exits.enter_context(registered(self.chain, self.attribution))
+            exits.enter_context(mps_surface())
             exits.enter_context(self.attribution)
-            self._recording = Recording(
-                self.chain, operators, self.attribution, lines=self._lines, keep_going=self._keep_going
-            )
+            self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
             enter = self._recording.enter
@@ -74,3 +74,8 @@ class NativeDevice:
         """Bring what was counted into ``recorder``; the device may stay open."""
         assert self._recording is not None
         self._recording.take()
+
+    def taken(self) -> Recorder:
+        """What was called since this was last asked; it is not in ``recorder`` then."""
+        assert self._recording is not None
+        return self._recording.taken()

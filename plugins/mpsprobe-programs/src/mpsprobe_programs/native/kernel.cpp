@@ -6,16 +6,19 @@
 
 #include "device.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/native/CPUFallback.h>
-#include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/clone.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
+
+#include <algorithm>
+#include <mutex>
 
 namespace mpsprobe {
 namespace {
@@ -28,11 +31,13 @@ using torch::jit::Stack;
 const c10::DispatchKeySet kAutocast = c10::autocast_dispatch_keyset;
 
 c10::DispatchKeySet with_backend(c10::DispatchKeySet keys, c10::BackendComponent from, c10::BackendComponent to) {
-  return keys.remove_backend(from) | c10::DispatchKeySet(to);
+  keys = keys - c10::getAutocastRelatedKeySetFromBackend(from);
+  return keys.remove_backend(from) | c10::DispatchKeySet(to) | c10::getAutocastRelatedKeySetFromBackend(to);
 }
 
 at::Tensor over(const c10::Storage& storage, const at::Tensor& like, c10::DispatchKeySet keys) {
-  auto made = at::detail::make_tensor<TensorImpl>(c10::Storage(storage), keys, like.dtype());
+  // As a view it has these keys and no others, also in inference mode.
+  auto made = at::detail::make_tensor<TensorImpl>(TensorImpl::VIEW, c10::Storage(storage), keys, like.dtype());
   auto* impl = made.unsafeGetTensorImpl();
   impl->set_storage_offset(like.storage_offset());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
@@ -201,15 +206,27 @@ class Crossing {
 
   template <typename Convert>
   static at::Tensor sparse(const at::Tensor& tensor, c10::Device device, const Convert& converted) {
-    auto options = tensor.options().device(device);
+    auto to = device.is_cpu() ? c10::BackendComponent::CPUBit : c10::BackendComponent::MPSBit;
+    auto from = device.is_cpu() ? c10::BackendComponent::MPSBit : c10::BackendComponent::CPUBit;
+    auto keys = with_backend(tensor.key_set(), from, to);
+    // Read and made here and not by operators: those are what this is the kernel of.
     if (tensor.layout() == c10::kSparse) {
-      auto made = at::_sparse_coo_tensor_unsafe(
-          converted(tensor._indices()), converted(tensor._values()), tensor.sizes(), options);
-      return made._coalesced_(tensor.is_coalesced());
+      auto* from_impl = at::sparse::get_sparse_impl(tensor);
+      auto made = at::detail::make_tensor<at::SparseTensorImpl>(keys, tensor.dtype());
+      auto* impl = at::sparse::get_sparse_impl(made);
+      impl->raw_resize_(from_impl->sparse_dim(), from_impl->dense_dim(), tensor.sizes());
+      impl->set_indices_and_values_unsafe(converted(from_impl->indices()), converted(from_impl->values()));
+      impl->set_coalesced(from_impl->coalesced());
+      return made;
     }
-    auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(tensor);
-    return at::_sparse_compressed_tensor_unsafe(
-        converted(compressed), converted(plain), converted(tensor.values()), tensor.sizes(), options);
+    auto* from_impl = at::sparse_csr::get_sparse_csr_impl(tensor);
+    auto made = at::detail::make_tensor<at::SparseCsrTensorImpl>(keys, device, tensor.layout(), tensor.dtype());
+    at::sparse_csr::get_sparse_csr_impl(made)->set_member_tensors(
+        converted(from_impl->compressed_indices()),
+        converted(from_impl->plain_indices()),
+        converted(from_impl->values()),
+        tensor.sizes());
+    return made;
   }
 
   c10::Storage shared(const c10::Storage& ours) {
@@ -276,16 +293,26 @@ class Crossing {
 
 enum class Kind { Native, Fallback };
 
+bool varies(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+}
+
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, Kind kind, bool varying) : id(id), kind(kind), varying(varying) {}
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying)
+      : id(id), derivative_id(derivative_id), kind(kind), varying(varying) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
     Recorded call(id, varying, *stack, op.schema().arguments().size());
-    Crossing crossing(call.may_raise());
+    auto may_raise = call.may_raise();
+    Crossing crossing(may_raise);
     try {
       if (kind == Kind::Fallback) {
+        auto first_node = at::sequence_number::peek();
         at::native::cpu_fallback(op, stack);
+        if (at::sequence_number::peek() > first_node) {
+          watch_derivative(derivative_id, at::ArrayRef<IValue>(*stack).slice(stack->size() - results), first_node);
+        }
       } else {
         crossing.run(op, stack);
       }
@@ -293,13 +320,41 @@ struct Kernel final : c10::OperatorKernel {
       call.raised(error.what());
       throw;
     }
+    if (may_raise) {
+      call.returned(*stack, results);
+      return crossing.settle();
+    }
+    crossing.settle(); // what was resized is recorded so
     call.returned(*stack, results);
-    crossing.settle();
   }
 
-  int64_t id;
+  int64_t id, derivative_id;
   Kind kind;
   bool varying;
+};
+
+std::mutex late_mutex;
+std::vector<std::string> late_operators;
+int64_t first_late = 0;
+
+// The kernel of what no release knows: operators of libraries that are imported later, or of the program. As on a Mac it is the
+// fallback of the key.
+struct LateKernel final : c10::OperatorKernel {
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    Kernel(id_of(op), 0, Kind::Native, varies(op))(op, keys, stack);
+  }
+
+ private:
+  static int64_t id_of(const c10::OperatorHandle& op) {
+    auto name = c10::toString(op.operator_name());
+    std::lock_guard<std::mutex> lock(late_mutex);
+    auto found = std::find(late_operators.begin(), late_operators.end(), name);
+    auto position = found - late_operators.begin();
+    if (found == late_operators.end()) {
+      late_operators.push_back(name);
+    }
+    return first_late + position;
+  }
 };
 
 std::vector<std::unique_ptr<torch::Library>>& libraries() {
@@ -307,7 +362,8 @@ std::vector<std::unique_ptr<torch::Library>>& libraries() {
   return *all;
 }
 
-// Registers the kernel of `names` (`aten::add.Tensor`) under `key`; the ids of their calls count from `first_id`.
+// Registers the kernel of `names` (`aten::add.Tensor`) under `key`; the ids of their calls count from `first_id`, and after
+// them those of derivatives of fallbacks.
 void register_kernels(at::ArrayRef<std::string> names, const std::string& key, int64_t first_id, bool fallback) {
   std::unordered_map<std::string, torch::Library*> by_namespace;
   for (const auto& name : names) {
@@ -322,9 +378,11 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
     }
     auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str());
     auto kernel = std::make_unique<Kernel>(
-        first_id++,
+        first_id,
+        first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
-        op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output));
+        varies(op));
+    ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }
 }
@@ -344,5 +402,23 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   m.def(
       "register_kernels(str[] names, str key, int first_id, bool fallback) -> ()",
       torch::CppFunction::makeFromBoxedFunction<&mpsprobe::register_boxed>());
+  // For operators without a kernel under the key; the ids of their calls count from `first_id`.
+  m.def("register_late(str key, int first_id) -> ()", [](const std::string& key, int64_t first_id) {
+    using namespace mpsprobe;
+    first_late = first_id;
+    late_operators.clear();
+    libraries().push_back(std::make_unique<torch::Library>(
+        torch::Library::IMPL, "_", c10::parseDispatchKey(key), __FILE__, __LINE__));
+    libraries().back()->fallback(torch::CppFunction::makeFromBoxedFunctor(std::make_unique<LateKernel>()));
+  });
+  m.def("late_operators() -> str[]", []() {
+    std::lock_guard<std::mutex> lock(mpsprobe::late_mutex);
+    return mpsprobe::late_operators;
+  });
+  // Other values, of the same type and size, in the memory of a tensor of the device; nothing is recorded.
+  m.def("overwrite(Tensor(a!) tensor, Tensor values) -> ()", [](const at::Tensor& tensor, const at::Tensor& values) {
+    TORCH_CHECK(tensor.nbytes() == values.nbytes() && tensor.scalar_type() == values.scalar_type());
+    std::memcpy(tensor.mutable_data_ptr(), values.const_data_ptr(), values.nbytes());
+  });
   m.def("unregister_kernels() -> ()", []() { mpsprobe::libraries().clear(); });
 }

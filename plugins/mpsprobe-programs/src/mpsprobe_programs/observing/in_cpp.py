@@ -6,23 +6,15 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from mpsprobe_coverage.calls.spec import TensorSpec, interned
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
-from mpsprobe_programs.native.build import Library, built
+from mpsprobe_programs.compiling import OBSERVER
 from mpsprobe_programs.observing.kinds import PHASES, Counted, Happened, Kind
 
-LIBRARY = Library(
-    "mpsprobe_observer",
-    "observer",
-    (Path(__file__).with_name("observer.cpp"),),
-    (),
-    "the observer in Python serves, more slowly, and sees fewer threads",
-)
 LEFT_OUT = -1
 _INTERRUPTED = -1
 _PLACE = ctypes.CFUNCTYPE(ctypes.c_int64)
@@ -114,7 +106,7 @@ class ObserverInCpp:
 
 @cache
 def _load() -> None:
-    torch.ops.load_library(str(built(LIBRARY)))
+    OBSERVER.load()
     hold = torch.ops.mpsprobe_observer.hold
     if hasattr(os, "register_at_fork"):
         # A thread that counts while another one forks must not leave its lock closed in the child, which sees nothing.

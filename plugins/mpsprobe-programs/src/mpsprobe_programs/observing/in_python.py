@@ -36,7 +36,7 @@ class ObserverInPython:
     """
 
     def __init__(self, why: str) -> None:
-        self.limits = (f"observed in Python: {why}", *LIMITS)
+        self.limits: tuple[str, ...] = (f"observed in Python: {why}", *LIMITS)
         self._calls: Counter[Kind] = Counter()
         self._moved: dict[Kind, tuple[int, int]] = {}
         self._attribution: Attribution | None = None

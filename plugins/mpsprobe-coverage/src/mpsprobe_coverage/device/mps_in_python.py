@@ -1,0 +1,244 @@
+"""What torch answers in Python about MPS where it is: ``torch.backends.mps``, ``torch.mps``, ``torch.accelerator``.
+
+On a build without MPS all of these end in functions of ``torch._C`` that say there is none. They are replaced below
+the Python code where that is possible, so that PyTorch's own checks of arguments stay. Nothing here knows what tensors
+of the device are. Events and streams are those of a device that has done everything when a call returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
+
+NAME, CORES = "Apple M1", 8
+# What Metal says on an M1 with 16 GiB: https://developer.apple.com/documentation/metal/mtldevice (10,922.67 MiB).
+RECOMMENDED_MEMORY = 11_453_251_584
+_Event, _Stream = torch.Event, torch.Stream
+
+
+class _EventType(type):
+    """``isinstance(event, torch.Event)`` holds for those of every device, and for ``torch.mps.Event``."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Event) or type.__instancecheck__(cls, instance)
+
+
+class Event(metaclass=_EventType):
+    """``torch.Event`` while the device is open; one of another device is PyTorch's own."""
+
+    accelerator: torch.device = torch.device("mps", 0)
+
+    def __new__(cls, device: Any = None, **options: Any) -> Any:
+        if device is not None and torch.device(device).type != cls.accelerator.type:
+            return _Event(device, **options)
+        return super().__new__(cls)
+
+    def __init__(
+        self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
+        del device, blocking, interprocess
+        self.device = self.accelerator
+        self.enable_timing = enable_timing
+        self.event_id = 0
+        self._recorded: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        del stream
+        self._recorded = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing is pending."""
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds between the records of two events on this machine.
+
+        Raises:
+            RuntimeError: one of them has no time.
+        """
+        if not (self.enable_timing and end_event.enable_timing):
+            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+        if self._recorded is None or end_event._recorded is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return float(end_event._recorded - self._recorded) * 1000
+
+
+class MpsEvent(Event):
+    """``torch.mps.Event``, whose arguments are others."""
+
+    def __new__(cls, enable_timing: bool = False) -> Any:
+        del enable_timing
+        return object.__new__(cls)
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        super().__init__(enable_timing=enable_timing)
+
+
+class _StreamType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Stream) or type.__instancecheck__(cls, instance)
+
+
+class Stream(metaclass=_StreamType):
+    """``torch.Stream`` while the device is open. MPS has one stream, whatever is asked for (``MPSGuardImpl.h``)."""
+
+    accelerator: torch.device = torch.device("mps", 0)
+    stream_id = device_index = 0
+
+    def __new__(cls, device: Any = None, *rest: Any, **options: Any) -> Any:
+        if isinstance(device, (str, torch.device)) and torch.device(device).type != cls.accelerator.type:
+            return _Stream(device, *rest, **options)
+        return super().__new__(cls)
+
+    def __init__(self, *_args: Any, **_options: Any) -> None:
+        self.device = self.accelerator
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        """Optimizers ask whether a graph is being captured: never."""
+        return False
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing is pending."""
+
+    def wait_stream(self, other: Any) -> None:
+        """Nothing is pending."""
+
+    def record_event(self, event: Any = None) -> Any:
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Stream
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """The stream that was current stays so: there is one."""
+
+
+def mps_in_python(
+    replace: Replace,
+    default_generator: torch.Generator,
+    allocated: Callable[[], int] = int,
+    macos: tuple[int, int] = (15, 0),
+) -> None:
+    """Make ``torch.backends.mps`` and ``torch.mps`` answer as on a Mac.
+
+    Args:
+        replace: sets an attribute, and puts it back when the device closes.
+        default_generator: the one of MPS that ``torch.mps.manual_seed`` and ``get_rng_state`` are about.
+        allocated: bytes that tensors on the device take now.
+        macos: the version that ``torch.backends.mps.is_macos_or_newer`` compares with.
+    """
+
+    def is_macos_or_newer(major: int, minor: int = 0) -> bool:
+        return (major, minor) <= macos
+
+    below: dict[str, Any] = {
+        "has_mps": True,
+        "mps_is_available": lambda: True,
+        "mps_deviceSynchronize": lambda: None,
+        "mps_emptyCache": lambda: None,
+        "mps_setMemoryFraction": lambda fraction: None,
+        "mps_currentAllocatedMemory": allocated,
+        "mps_driverAllocatedMemory": allocated,
+        "mps_recommendedMaxMemory": lambda: RECOMMENDED_MEMORY,
+        "mps_maxBufferLength": lambda: RECOMMENDED_MEMORY,
+        "mps_profilerStartTrace": lambda mode, wait: None,
+        "mps_profilerStopTrace": lambda: None,
+    }
+    for name, answer in below.items():
+        replace(torch._C, f"_{name}", answer)
+    cached: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_macos_or_newer": is_macos_or_newer,
+        "is_macos13_or_newer": lambda minor=0: is_macos_or_newer(13, minor),
+        "get_name": lambda: NAME,
+        "get_core_count": lambda: CORES,
+    }
+    for name, answer in cached.items():
+        if hasattr(torch.backends.mps, name):
+            replace(torch.backends.mps, name, answer)
+    replace(torch.mps, "_get_default_mps_generator", lambda: default_generator)
+    replace(torch.mps, "Event", MpsEvent)
+    replace(torch.mps.event, "Event", MpsEvent)
+
+
+def accelerator_in_python(
+    replace: Replace, device: torch.device, allocated: Callable[[], int] = int, pinned: bool = True
+) -> None:
+    """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, the only one of its kind.
+
+    ``pinned``: memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers.
+    """
+    below: dict[str, Any] = {
+        "getAccelerator": lambda: torch.device(device.type),
+        "getDeviceIndex": lambda: 0,
+        "setDeviceIndex": lambda index: None,
+        "exchangeDevice": lambda index: 0,
+        "maybeExchangeDevice": lambda index: 0,
+        "getStream": lambda index: Stream(),
+        "setStream": lambda stream: None,
+        "synchronizeDevice": lambda index: None,
+        "isAllocatorInitialized": lambda: True,
+        "emptyCache": lambda: None,
+        "emptyHostCache": lambda: None,
+        "resetAccumulatedStats": lambda index: None,
+        "resetPeakStats": lambda index: None,
+        "getDeviceStats": lambda index: _statistics(allocated()),
+        "getMemoryInfo": lambda index: (RECOMMENDED_MEMORY - allocated(), RECOMMENDED_MEMORY),
+    }
+    for name, answer in below.items():
+        replace(torch._C, f"_accelerator_{name}", answer)
+    for name, constant in (("is_available", True), ("device_count", 1)):  # releases ask different parts of C++
+        replace(torch.accelerator, name, lambda constant=constant: constant)
+    for kind in (Event, Stream):
+        replace(kind, "accelerator", device)
+        replace(torch, kind.__name__, kind)
+    if pinned:
+        _pinned_memory(replace)
+
+
+def _statistics(allocated: int) -> dict[str, Any]:
+    figures = {"current": allocated, "peak": allocated, "allocated": allocated, "freed": 0}
+    return {f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")}
+
+
+def _pinned_memory(replace: Replace) -> None:
+    pin, is_pinned = torch.Tensor.pin_memory, torch.Tensor.is_pinned
+
+    def pin_memory(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if self.device.type != "cpu":
+            return pin(self, *args, **kwargs)
+        if getattr(self, "_pinned", False):
+            return self
+        copied = self.clone()
+        copied._pinned = True  # type: ignore[attr-defined]
+        return copied
+
+    def asked(self: torch.Tensor, *args: Any, **kwargs: Any) -> bool:
+        return getattr(self, "_pinned", False) or is_pinned(self, *args, **kwargs)
+
+    replace(torch.Tensor, "pin_memory", pin_memory)
+    replace(torch.Tensor, "is_pinned", asked)
