@@ -5,8 +5,9 @@
 // that reach a backend: an operator that is made of others, or that autocast or a mode of Python calls again, is passed
 // over, and so is everything inside a kernel. Copies inside a kernel are added up: a fallback is a kernel that copies.
 
+#include "nodes.h"
 #include "operators.h"
-#include "tensors.h"
+#include "table.h"
 
 #include <ATen/SequenceNumber.h>
 #include <c10/core/TensorOptions.h>
@@ -25,13 +26,9 @@ namespace {
 
 using c10::DispatchKeySet;
 
-constexpr size_t kMostDistinct = 1 << 16; // from then on the tensors of new kinds of calls are left out
-constexpr uint64_t kNodes = 1 << 17;      // of one thread, the latest, whose places are known
-constexpr size_t kThreads = 64;           // likewise
-constexpr int64_t kLeftOut = -1;          // in place of a count of tensors
+constexpr size_t kThreads = 64; // the latest, whose nodes' places are known
 enum Phase : int64_t { kForward, kBackward, kOptimizer };
 enum Flag : int64_t { kFellBack = 1, kRegistered = 2, kRaised = 4, kThereAndBack = 8 };
-
 
 // Which key a call goes to is decided anew below these: it is called once more, and counted then.
 const DispatchKeySet kCalledAgain(
@@ -46,17 +43,6 @@ std::atomic<Place> place_of_call{nullptr};
 std::atomic<Interrupt> interrupt{nullptr};
 std::atomic<uint64_t> current{0}; // generation: it changes with each start
 std::mutex mutex; // nothing that waits for Python's lock holds it
-
-// Where the nodes of one thread were made, at their sequence numbers.
-struct Nodes {
-  std::array<std::atomic<int32_t>, kNodes> places;
-  std::atomic<uint64_t> first{0}, end{0};
-
-  int64_t place(uint64_t number) const {
-    auto known = number >= first && number < end && end - number <= kNodes;
-    return known ? places[number % kNodes].load(std::memory_order_relaxed) : 0;
-  }
-};
 
 struct Frame;
 
@@ -80,14 +66,8 @@ struct Thread {
 };
 thread_local Thread thread;
 
-struct Counted {
-  std::vector<int64_t> words;
-  int64_t calls = 0, to_cpu = 0, from_cpu = 0;
-};
-
 // All below are guarded by `mutex`; they are never destroyed, since threads may outlive the end of `main`.
-auto& known = *new ska::flat_hash_map<Key, size_t, KeyHash>;
-auto& counts = *new std::vector<Counted>;
+auto& table = *new Table;
 auto& operators = *new std::deque<Operator>;
 auto& by_name = *new std::unordered_map<std::string, Operator*>;
 auto& nodes_of_threads = *new std::deque<std::pair<uint64_t, std::shared_ptr<Nodes>>>;
@@ -137,24 +117,8 @@ struct Call : Frame {
     words[2] = phase;
     words[3] |= flags << 8;
     add(words, last(call.outputs(), op->returns));
-    auto key = hash_of(words);
     std::lock_guard<std::mutex> lock(mutex);
-    auto found = known.find(key);
-    if (found == known.end()) {
-      if (counts.size() >= kMostDistinct) {
-        words.resize(tensors);
-        words.append({kLeftOut, kLeftOut});
-        key = hash_of(words);
-      }
-      found = known.emplace(key, counts.size()).first;
-      if (found->second == counts.size()) {
-        counts.push_back({std::vector<int64_t>(words.begin(), words.end())});
-      }
-    }
-    auto& counted = counts[found->second];
-    ++counted.calls;
-    counted.to_cpu += to_cpu;
-    counted.from_cpu += from_cpu;
+    table.count(words, tensors, to_cpu, from_cpu);
   }
 
   // The nodes of autograd that this thread has made since the last call are from this place.
@@ -382,8 +346,7 @@ void start(int64_t place, int64_t interrupting) {
   interrupt = reinterpret_cast<Interrupt>(interrupting);
   {
     std::lock_guard<std::mutex> lock(mutex);
-    known.clear();
-    counts.clear();
+    table.take();
     nodes_of_threads.clear();
     for (auto& op : operators) { // kernels may have been registered meanwhile
       for (auto& one : op.kernels) {
@@ -398,21 +361,9 @@ void start(int64_t place, int64_t interrupting) {
                                        .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
 }
 
-// For each kind of call: how many words follow; calls, bytes to and from the CPU; operator, place, phase, device and
-// flags, tensors of arguments and of results.
 std::vector<int64_t> take() {
-  std::vector<Counted> taken;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    taken.swap(counts);
-    known.clear();
-  }
-  std::vector<int64_t> flat;
-  for (const auto& one : taken) {
-    flat.insert(flat.end(), {static_cast<int64_t>(one.words.size()) + 3, one.calls, one.to_cpu, one.from_cpu});
-    flat.insert(flat.end(), one.words.begin(), one.words.end());
-  }
-  return flat;
+  std::lock_guard<std::mutex> lock(mutex);
+  return table.take();
 }
 
 std::vector<std::string> names() {

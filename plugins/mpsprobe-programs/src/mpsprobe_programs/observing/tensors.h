@@ -1,4 +1,4 @@
-// A call as words: what makes it distinct, and what is read back of its tensors.
+// The tensors of a call as words, which Python reads back.
 
 #pragma once
 
@@ -11,24 +11,6 @@ namespace mpsprobe::observing {
 
 using c10::IValue;
 using Words = c10::SmallVector<int64_t, 96>;
-
-struct Key {
-  uint64_t first, second;
-  bool operator==(const Key& other) const { return first == other.first && second == other.second; }
-};
-struct KeyHash {
-  size_t operator()(const Key& key) const { return key.first; }
-};
-inline Key hash_of(const Words& words) {
-  Key key{words.size(), ~words.size()};
-  for (auto word : words) {
-    key.first = (key.first ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15ULL;
-    key.first ^= key.first >> 29;
-    key.second = (key.second + static_cast<uint64_t>(word)) * 0xC2B2AE3D27D4EB4FULL;
-    key.second ^= key.second >> 31;
-  }
-  return key;
-}
 
 // Numbers of the program that PyTorch wraps are none of its tensors.
 template <typename Visit>
