@@ -121,7 +121,7 @@ class OperatorFinding(Record):
         operator: ``namespace::name.overload``, without ``.default``.
         verdict: what becomes of it.
         calls: over the whole run.
-        phases: calls in each phase (``forward``, ``backward``, ``optimizer``).
+        phases: calls in each phase (``forward``, ``backward``, ``optimizer``; ``prefill``, ``decode``, ``sampling``).
         dtypes: of its tensors.
         shapes: of the tensor arguments, as the distinct combinations that occurred, most frequent first.
         modules: where in the model it is called, as paths of modules.
