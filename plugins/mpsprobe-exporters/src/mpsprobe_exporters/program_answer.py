@@ -66,7 +66,7 @@ def notes(report: AnyReport) -> list[str]:
         return []
     started = plural(program.processes, "process", "processes")
     be = "is" if program.processes == 1 else "are"
-    others = [f"What {started} did that the program started {be} not in the report"] if program.processes else []
+    others = [f"{started} that the program started {be} not in the report"] if program.processes else []
     return [*others, *program.notes]
 
 

@@ -12,8 +12,9 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
-from mpsprobe_coverage.device import underived
+from mpsprobe_coverage.device import registered_elsewhere, underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -25,6 +26,7 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
 from mpsprobe_coverage.device.tensor import MPS, VirtualTensor, stands_for
+from mpsprobe_coverage.device.threads import followed_into_threads
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -112,11 +114,13 @@ class VirtualDevice:
             above |= underived.kernels(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
+            above |= registered_elsewhere.kernels(self.table, above, self._interception.plan_of)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
             exits.enter_context(self._interception)
+            exits.enter_context(followed_into_threads(self._interception))
             if self._interception.passed_over:
                 exits.enter_context(PassingOver(self._interception))
             self._exits = exits.pop_all()
@@ -157,6 +161,10 @@ class VirtualDevice:
         moved = self._wrapper.nested(value)
         self._record_refused((None, leaf) for leaf in tree_leaves(moved) if isinstance(leaf, torch.Tensor))
         return moved
+
+    def calls(self) -> Calls:
+        """The calls that were judged native, one of each kind; what is made of others is there without any."""
+        return {(plan.func, plan.key): plan.calls for plan in self._interception.plans.values()}
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
         """Tensors whose copy is refused (a dtype, a sparse layout): on a Mac it is the move that raises."""

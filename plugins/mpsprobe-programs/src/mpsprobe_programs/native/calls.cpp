@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 namespace mpsprobe {
 namespace {
@@ -144,7 +145,8 @@ IValue kept(const IValue& value) {
     return value;
   }
   const auto& tensor = value.toTensor();
-  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+  auto version = tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED) : c10::VariableVersion(0);
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(version, false));
 }
 
 void raise(const Refusal& refusal) {
@@ -314,6 +316,8 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
     std::lock_guard<std::mutex> lock(mutex);
     refused[slot] = {std::move(type), std::move(message)};
   });
+  // Whether nothing is recorded in this thread; what it was before.
+  m.def("mute(bool muted) -> bool", [](bool now) { return std::exchange(muted, now); });
   m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
   // How many calls there were in each slot since it was last asked; the slots are free again.
   m.def("take_counts() -> int[]", &take_counts);

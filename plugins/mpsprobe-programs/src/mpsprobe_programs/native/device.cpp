@@ -157,6 +157,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}
+#ifdef MPSPROBE_STATISTICS
+  // What torch 2.13's own answers: no double, no complex of doubles, no quantized and no 8-bit floats.
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    c10::DeviceCapability known;
+    known.capability_data.capability_bits = 0x38008b7f;
+    return known;
+  }
+#endif
 };
 
 // Draws what the generator of the CPU with the same seed would draw, so that a program prints the same as on the CPU.

@@ -12,7 +12,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.native.build import load
+from mpsprobe_programs.compiling import DEVICE
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
 from mpsprobe_programs.surface.opening import mps_surface
@@ -40,7 +40,7 @@ class NativeDevice:
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
-        load()
+        DEVICE.load()
         if not torch.ops.mpsprobe.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
@@ -55,12 +55,10 @@ class NativeDevice:
 
     def __enter__(self) -> Self:
         with ExitStack() as exits:
-            operators = exits.enter_context(registered(self.chain))
+            found = exits.enter_context(registered(self.chain, self.attribution))
             exits.enter_context(mps_surface())
             exits.enter_context(self.attribution)
-            self._recording = Recording(
-                self.chain, operators, self.attribution, lines=self._lines, keep_going=self._keep_going
-            )
+            self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
             enter = self._recording.enter

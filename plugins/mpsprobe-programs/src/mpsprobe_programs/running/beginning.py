@@ -24,6 +24,8 @@ from mpsprobe_programs.running.settings import Settings
 if TYPE_CHECKING:
     from mpsprobe_programs.running.session import Session
 
+_kept: list[Process] = []  # the device lives as long as the process
+
 
 def begin(value: str) -> None:
     """Called before the program begins, in its process and in those that it starts.
@@ -39,10 +41,10 @@ def begin(value: str) -> None:
     except OSError:  # the command that ran the program has ended
         return
     process = Process(settings, itself)
-    if itself:
-        atexit.register(process.end)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=process.forked)
+    _kept.append(process)
+    atexit.register(process.end)
+    if itself and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=process.forked)
     sys.meta_path.insert(0, AfterImport("torch", process.open))
 
 
@@ -83,8 +85,10 @@ class Process:
             self.settings.note_process()
 
     def end(self) -> None:
-        """Write the report."""
+        """Close the device and write the report, which is about the program itself alone."""
         if not self.itself:
+            if self.session is not None:
+                self.session.close()
             return
         seconds = time.monotonic() - self.started
         try:

@@ -30,8 +30,8 @@ def compiled_eagerly(replace: Replace) -> None:
             return compiled(self, model_, inputs_, **options)
         if not said:
             _log.warning(
-                "torch.compile: what inductor would make Metal shaders of runs operator by operator on the virtual device; "
-                "the report has those operators."
+                "torch.compile makes Metal shaders on a Mac. The virtual device runs the same operators one by one, "
+                "and the report has those."
             )
             said = True
         return model_.forward if isinstance(model_, torch.nn.Module) else model_

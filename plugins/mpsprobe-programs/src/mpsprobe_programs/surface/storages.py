@@ -15,7 +15,7 @@ def storages_on_mps(replace: Replace) -> None:
     It knows the devices that its build of torch has (``THPStorage_pynew`` in ``torch/csrc/Storage.cpp``), or takes the
     address of an allocator.
     """
-    new = torch.UntypedStorage.__new__
+    new: Any = torch.UntypedStorage.__new__
     address = torch.ops.mpsprobe.allocator()
 
     def made(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:

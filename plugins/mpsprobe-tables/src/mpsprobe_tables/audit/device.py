@@ -82,7 +82,7 @@ class ShortRecorder(Recorder):
         flags = self.flags_of_judged[1] if self.flags_of_judged[0] == operator else ()
         self._seen.setdefault((operator, sources, self.phase, *dtypes, flags), (judgement, beside))
 
-    def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
+    def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """Nothing of it is shown: a call without a verdict is recorded as ``unknown`` too."""
 
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
