@@ -155,7 +155,6 @@ class UserWorkload:
     def _run(self, made: Any, options: RunOptions, arguments: Mapping[str, Any]) -> TorchRun:
         """What the function returned as a ``TorchRun``; one that it made itself is left as it is."""
         if isinstance(made, TorchRun):
-            made.architecture = made.architecture or type(made.model).__name__
             return made
         if not (isinstance(made, tuple) and len(made) == 2 and _is_module(made[0])):
             raise WorkloadError(f"'{printable(self.name)}' returned {_shape_of(made)}", RETURNS)
@@ -172,7 +171,6 @@ class UserWorkload:
             model=model,
             args=args,
             kwargs=kwargs,
-            architecture=type(model).__name__,
             batch_size=arguments.get("batch_size"),
             seq_len=arguments.get("seq_len"),
         )

@@ -122,7 +122,7 @@ def test_unknown_function_names_the_nearest(file: Path) -> None:
 
 def test_positional_inputs_and_mode(file: Path) -> None:
     run = build(file, "plain", phase="training")
-    assert (run.args, run.kwargs, run.architecture) == ((1, 2), {}, "Model")
+    assert (run.args, run.kwargs) == ((1, 2), {})
     assert run.model.training is True
     assert build(file, "plain").model.training is False
 
@@ -225,7 +225,7 @@ def test_torch_run_is_left_alone(tmp_path: Path) -> None:
         "from mpsprobe.protocols import TorchRun\ndef make():\n    return TorchRun(model=3, notes=('mine',))\n", "utf-8"
     )
     run = build(path, "make", phase="training")
-    assert (run.model, run.notes, run.architecture) == (3, ("mine",), "int")
+    assert (run.model, run.notes) == (3, ("mine",))
 
 
 def test_describe_does_not_run_the_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.workload import WorkloadInfo
 
@@ -92,55 +93,40 @@ AnyTarget = Annotated[
 
 
 class CoverageSummary(Record):
-    """Counts. Composite operators are not in them: what they are made of is.
+    """Counts. Composite operators are not in them: what they are made of is."""
 
-    Attributes:
-        calls: of all operators.
-        operators: distinct ones.
-        calls_by_verdict: a verdict that does not occur has no entry.
-        operators_by_verdict: likewise.
-        native_since: the first release from which on, without a gap up to the newest, all of the workload is native.
-        parameters_bytes: memory of the parameters.
-    """
-
-    calls: int = Field(ge=0)
-    operators: int = Field(ge=0)
-    calls_by_verdict: dict[Verdict, int]
-    operators_by_verdict: dict[Verdict, int]
-    native_since: str | None = None
-    parameters_bytes: int | None = None
+    calls: int = Field(ge=0, description="Of all operators.")
+    operators: int = Field(ge=0, description="Distinct ones.")
+    calls_by_verdict: dict[Verdict, int] = Field(description="A verdict that does not occur has no entry.")
+    operators_by_verdict: dict[Verdict, int] = Field(description="Likewise.")
+    native_since: str | None = Field(
+        default=None,
+        description="The first release from which on, without a gap up to the newest, all of the workload is native.",
+    )
+    parameters_bytes: int | None = Field(default=None, description="Memory of the parameters.")
     advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
     calls_registered_only: int = Field(default=0, ge=0, description="Native calls whose dtypes no test shows to work.")
 
 
 class OperatorFinding(Record):
-    """One operator under one verdict.
+    """One operator under one verdict."""
 
-    Attributes:
-        operator: ``namespace::name.overload``, without ``.default``.
-        verdict: what becomes of it.
-        calls: over the whole run.
-        phases: calls in each phase (``forward``, ``backward``, ``optimizer``).
-        dtypes: of its tensors.
-        shapes: of the tensor arguments, as the distinct combinations that occurred, most frequent first.
-        modules: where in the model it is called, as paths of modules.
-        call_sites: where in the source, as ``file:line``.
-        native_since: the first release from which on, without a gap up to the newest, it is native.
-        input_bytes: what its tensor arguments hold, over the whole run.
-        output_bytes: what its results hold, over the whole run.
-    """
-
-    operator: str
-    verdict: Verdict
-    calls: int = Field(ge=1)
-    phases: dict[str, int]
-    dtypes: list[str]
-    shapes: list[str] = []
-    modules: list[str] = []
-    call_sites: list[str] = []
-    native_since: str | None = None
-    input_bytes: int = Field(default=0, ge=0)
-    output_bytes: int = Field(default=0, ge=0)
+    operator: str = Field(description="`namespace::name.overload`, without `.default`.")
+    verdict: Verdict = Field(description="What becomes of it.")
+    calls: int = Field(ge=1, description="Over the whole run.")
+    phases: dict[str, int] = Field(description="Calls in each phase (`forward`, `backward`, `optimizer`).")
+    dtypes: list[str] = Field(description="Of its tensors.")
+    shapes: list[str] = Field(
+        default=[],
+        description="Of the tensor arguments, as the distinct combinations that occurred, most frequent first.",
+    )
+    modules: list[str] = Field(default=[], description="Where in the model it is called, as paths of modules.")
+    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
+    native_since: str | None = Field(
+        default=None, description="The first release from which on, without a gap up to the newest, it is native."
+    )
+    input_bytes: int = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
+    output_bytes: int = Field(default=0, ge=0, description="What its results hold, over the whole run.")
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
@@ -154,67 +140,39 @@ class OperatorFinding(Record):
 
 
 class Unjudged(Record):
-    """An operator that no table covers, or something that could not be followed.
+    """An operator that no table covers, or something that could not be followed."""
 
-    Attributes:
-        operator: its name, or what could not be followed.
-        reason: why, in words.
-        calls: over the whole run.
-        call_sites: where in the source, as ``file:line``.
-    """
-
-    operator: str
-    reason: str
-    calls: int = 1
-    call_sites: list[str] = []
+    operator: str = Field(description="Its name, or what could not be followed.")
+    reason: str = Field(description="Why, in words.")
+    calls: int = Field(default=1, description="Over the whole run.")
+    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
 
 
 class DataDependence(Record):
-    """A place where the model's control flow read a value that a prediction cannot know.
+    """A place where the model's control flow read a value that a prediction cannot know."""
 
-    Attributes:
-        operator: what read the value.
-        assumed: the value that was taken instead.
-        calls: over the whole run.
-        call_sites: where in the source, as ``file:line``.
-    """
-
-    operator: str
-    assumed: str
-    calls: int = 1
-    call_sites: list[str] = []
+    operator: str = Field(description="What read the value.")
+    assumed: str = Field(description="The value that was taken instead.")
+    calls: int = Field(default=1, description="Over the whole run.")
+    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
 
 
 class RefusedTensor(Record):
-    """The first tensor of a dtype that MPS does not have: where it is made, a Mac raises.
+    """The first tensor of a dtype that MPS does not have: where it is made, a Mac raises."""
 
-    Attributes:
-        dtype: the one that MPS does not have.
-        operator: what makes the tensor.
-        phase: of the step.
-        module: of the model, as a path.
-        call_site: in the source, as ``file:line``.
-    """
-
-    dtype: str
-    operator: str
-    phase: str
-    module: str | None = None
-    call_site: str | None = None
+    dtype: str = Field(description="The one that MPS does not have.")
+    operator: str = Field(description="What makes the tensor.")
+    phase: str = Field(description="Of the step.")
+    module: str | None = Field(default=None, description="Of the model, as a path.")
+    call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
 class MacosCondition(Record):
-    """Something that the release serves from ``macos`` on, while it runs on older systems too.
+    """Something that the release serves from ``macos`` on, while it runs on older systems too."""
 
-    Attributes:
-        macos: the first version that serves it.
-        what: that it serves, in words.
-        operators: those that it concerns.
-    """
-
-    macos: str
-    what: str
-    operators: list[str]
+    macos: str = Field(description="The first version that serves it.")
+    what: str = Field(description="That it serves, in words.")
+    operators: list[str] = Field(description="Those that it concerns.")
 
 
 class AffectedRange(Record):
@@ -243,92 +201,65 @@ class AdvisoryMatch(Record):
     """A known wrong result of an operator, and where the workload makes such a call.
 
     ``condition``, ``symptom`` and ``workaround`` are about the operator, not about this workload.
-
-    Attributes:
-        id: as ``mpsprobe advisories show`` takes it.
-        title: the same in a line.
-        condition: which calls it concerns.
-        symptom: what happens.
-        workaround: what to do instead.
-        hardware: the chips that have it, where it is not all of them.
-        torch: the releases that have it.
-        macos: the systems that have it.
-        sources: addresses of what establishes it.
-        operators: those of this workload that match.
-        calls: of this workload that match.
-        phases: these calls by phase.
-        modules: where in the model they are, as paths of modules.
-        call_sites: where in the source, as ``file:line``.
     """
 
-    id: str
-    title: str
-    condition: str
-    symptom: str
-    workaround: str
-    hardware: str | None = None
-    torch: AffectedRange
-    macos: AffectedSystems
-    sources: list[str]
-    operators: list[str]
-    calls: int = Field(ge=1)
-    phases: dict[str, int]
-    modules: list[str] = []
-    call_sites: list[str] = []
+    id: str = Field(description="As `mpsprobe advisories show` takes it.")
+    title: str = Field(description="The same in a line.")
+    condition: str = Field(description="Which calls it concerns.")
+    symptom: str = Field(description="What happens.")
+    workaround: str = Field(description="What to do instead.")
+    hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
+    torch: AffectedRange = Field(description="The releases that have it.")
+    macos: AffectedSystems = Field(description="The systems that have it.")
+    sources: list[str] = Field(description="Addresses of what establishes it.")
+    operators: list[str] = Field(description="Those of this workload that match.")
+    calls: int = Field(ge=1, description="Of this workload that match.")
+    phases: dict[str, int] = Field(description="These calls by phase.")
+    modules: list[str] = Field(default=[], description="Where in the model they are, as paths of modules.")
+    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
 
 
 class RunFailure(Record):
-    """The exception that ended the run; the operators before it are in the report.
+    """The exception that ended the run; the operators before it are in the report."""
 
-    Attributes:
-        phase: in which it was raised.
-        error: the exception's class.
-        message: what it says.
-        module: of the model, as a path.
-        call_site: in the source, as ``file:line``.
-    """
-
-    phase: str
-    error: str
-    message: str
-    module: str | None = None
-    call_site: str | None = None
+    phase: str = Field(description="In which it was raised.")
+    error: str = Field(description="The exception's class.")
+    message: str = Field(description="What it says.")
+    module: str | None = Field(default=None, description="Of the model, as a path.")
+    call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
 class CoverageReport(Record):
-    """What one torch release does with one workload.
-
-    Attributes:
-        method: how the verdicts were found.
-        workload: what was run.
-        target: what was judged.
-        environment: where it was traced.
-        summary: counts.
-        operators: every operator, by verdict.
-        not_judged: what has no verdict.
-        data_dependence: where the model looked at values that a prediction does not have.
-        first_refused_tensor: where the first tensor of a dtype that the backend does not have (float64) is made.
-        macos_conditions: what needs a newer macOS than the release itself; empty when --macos settles it.
-        advisories: calls whose results are known to be wrong on this release, under some condition.
-        explained: whether --explain asked for the evidence to be shown.
-        failure: set if the run ended with an exception; the report ends there.
-    """
+    """What one torch release does with one workload."""
 
     kind: Literal["coverage"] = "coverage"
     schema_version: Literal[1] = 1
-    method: Method
-    workload: WorkloadInfo
-    target: AnyTarget
-    environment: Environment
-    summary: CoverageSummary
-    operators: list[OperatorFinding]
-    not_judged: list[Unjudged] = []
-    data_dependence: list[DataDependence] = []
-    first_refused_tensor: RefusedTensor | None = None
-    macos_conditions: list[MacosCondition] = []
-    advisories: list[AdvisoryMatch] = []
-    explained: bool = False
-    failure: RunFailure | None = None
+    method: Method = Field(description="How the verdicts were found.")
+    workload: WorkloadInfo = Field(description="What was run.")
+    target: AnyTarget = Field(description="What was judged.")
+    environment: Environment = Field(description="Where it was traced.")
+    summary: CoverageSummary = Field(description="Counts.")
+    operators: list[OperatorFinding] = Field(description="Every operator, by verdict.")
+    not_judged: list[Unjudged] = Field(default=[], description="What has no verdict.")
+    data_dependence: list[DataDependence] = Field(
+        default=[], description="Where the model looked at values that a prediction does not have."
+    )
+    first_refused_tensor: RefusedTensor | None = Field(
+        default=None, description="Where the first tensor of a dtype that the backend does not have (float64) is made."
+    )
+    macos_conditions: list[MacosCondition] = Field(
+        default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
+    )
+    advisories: list[AdvisoryMatch] = Field(
+        default=[], description="Calls whose results are known to be wrong on this release, under some condition."
+    )
+    explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
+    failure: RunFailure | None = Field(
+        default=None, description="Set if the run ended with an exception; the report ends there."
+    )
+    program: ProgramInfo | None = Field(
+        default=None, description="Of a whole program, what is said of it beside its operators."
+    )
 
 
 class MatrixCell(Record):

@@ -29,7 +29,7 @@ class WorkloadInfo(Record):
 
     name: str
     architecture: str
-    phase: Literal["inference", "training"]
+    phase: Literal["inference", "training", "generate", "program"]
     dtype: str
     parameters: int = Field(ge=0)
     batch_size: int | None = None

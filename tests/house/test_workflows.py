@@ -95,10 +95,17 @@ def test_a_tag_publishes_what_passed() -> None:
     jobs = RELEASE["jobs"]
     assert jobs["checks"]["uses"] == "./.github/workflows/ci.yml" and "workflow_call" in CI[True]
     assert ".ci/build dist" in _runs(jobs["build"])
-    assert jobs["publish"]["needs"] == ["checks", "build"]
+    assert jobs["publish"]["needs"] == ["checks", "build", "device"]
     assert jobs["publish"]["environment"] == "release"
     used = [step["uses"].partition("@")[0] for step in jobs["publish"]["steps"]]
     assert used[1:] == ["actions/attest-build-provenance", "pypa/gh-action-pypi-publish"]
+
+
+def test_the_device_is_compiled_for_every_supported_torch() -> None:
+    [script] = [run for run in _runs(RELEASE["jobs"]["device"]) if "mpsprobe_programs.compiling" in run]
+    found = re.findall(r"2\.(\d+)", script.partition("; do")[0])
+    ends = [int(SUPPORTED["torch"][end].split(".")[1]) for end in ("oldest", "newest")]
+    assert [int(minor) for minor in found] == list(range(ends[0], ends[1] + 1))
 
 
 @pytest.mark.parametrize(("tag", "code"), [("v0.1.0", 0), ("v0.1.1", 1), ("v0.1", 1)])

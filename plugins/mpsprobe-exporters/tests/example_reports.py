@@ -236,6 +236,38 @@ def mixed() -> CoverageReport:
     )
 
 
+def program() -> CoverageReport:
+    """A script of two models, one of which was never moved, with what is for CUDA in it, ended by an exception."""
+    stayed = {"module": "Teacher", "calls": 60, "parameters_bytes": 437_929_000, "call_site": "src/distil.py:88"}
+    scaler = {"what": 'GradScaler("cuda")', "instead": 'torch.amp.GradScaler("mps")', "calls": 1}
+    loader = {"what": "pin_memory=True", "instead": "pin_memory=False", "calls": 2}
+    return coverage(
+        "2.6.0",
+        FINDINGS[:1] + NATIVE[:2],
+        workload={
+            "name": "src/distil.py",
+            "architecture": "Student, Teacher",
+            "phase": "program",
+            "dtype": "float32",
+            "parameters": 176_000_000,
+        },
+        failure={"phase": "backward", "error": "RuntimeError", "message": "no", "call_site": "src/distil.py:93"},
+        program={
+            "arguments": ["--epochs", "1", "--name", "first try"],
+            "exit_code": 1,
+            "device": "virtual",
+            "values": "real",
+            "seconds": 1234.5,
+            "processes": 4,
+            "stayed_on_cpu": [stayed],
+            "cuda": [
+                {**scaler, "call_sites": ["src/distil.py:41"]},
+                {**loader, "call_sites": ["src/distil.py:52", "src/distil.py:53"]},
+            ],
+        },
+    )
+
+
 def matrix() -> MatrixReport:
     """Eleven releases: operators that become native, one that stays a fallback, one run that stops."""
     total = len(NATIVE) + 3
@@ -319,6 +351,7 @@ def examples() -> dict[str, Report]:
         "failed": failed(),
         "explained": explained(),
         "profiled": profiled(),
+        "program": program(),
         "matrix": matrix(),
         "advised": advised(),
         "advised-matrix": advised_matrix(),

@@ -30,6 +30,7 @@ PAIRS = [
 ]
 WIDTHS = {
     "mixed": (80, 160),
+    "program": (80, 120),
     "matrix": (80, 160),
     "advised": (80, 160),
     "measured": (40, 80, 120),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import backends
+from mpsprobe_exporters import backends, program_answer
 from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity, shortened
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ def judged_release(report: AnyReport) -> str:
 
 
 # -- the short answer ----------------------------------------------------------------------------
+
+
+def headline(report: AnyReport) -> str:
+    """The short answer as it begins a page, without a full stop; of a program after its name."""
+    if program_answer.of(report) is None:
+        return sentence(short_answer(report))
+    return f"{one_line(report.workload.name)}: {short_answer(report)}"
 
 
 def short_answer(report: AnyReport) -> str:
@@ -297,7 +304,12 @@ def workload_line(report: AnyReport) -> str:
     size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
     sizes = [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
     calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
-    return ", ".join([*setting(workload, sizes), *calls])
+    program = program_answer.of(report)
+    if program is None:
+        return ", ".join([*setting(workload, sizes), *calls])
+    whole = workload.model_copy(update={"name": workload.name + program_answer.command(program)})
+    counted = bool(workload.architecture)
+    return ", ".join([*setting(whole, counted=counted), *calls, *program_answer.run(program)])
 
 
 def setting(
@@ -314,7 +326,8 @@ def setting(
     made += [f"{quantity(workload.parameters)} parameters"] if counted else []
     yield one_line(workload.name) + (f" ({', '.join(made)})" if made else "")
     yield workload.phase
-    yield one_line(workload.dtype)
+    if workload.dtype:
+        yield one_line(workload.dtype)
     if workload.autocast:
         yield f"autocast {one_line(workload.autocast)}"
     yield from sizes
@@ -332,7 +345,9 @@ def method_line(report: AnyReport) -> str:
     macos = report.target.macos if report.kind == "coverage" else None
     judged = backends.other(backends.target(report)) or (f"macOS {one_line(macos)}" if macos else "")
     target = f" for {judged}" if judged else ""
-    how = "Observed" if report.method == "observed" else f"Predicted{target}: traced"
+    program = program_answer.of(report)
+    ran = "traced" if program is None else f"run {program_answer.method(program)}"
+    how = "Observed" if report.method == "observed" else f"Predicted{target}: {ran}"
     return f"{how} with {made_with(report.environment)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import program_answer
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def notes(report: AnyReport) -> list[str]:
     """What a reader should know: of the workload, and of a backend other than MPS."""
     judged = _other(target(report))
     of_backend = [] if judged is None else [TABLE.format(one_line(judged.source, 400)), *judged.notes]
-    return [one_line(note, 400) for note in (*report.workload.notes, *of_backend)]
+    return [one_line(note, 400) for note in (*program_answer.notes(report), *report.workload.notes, *of_backend)]
 
 
 def _other(judged: Target | None) -> BackendTarget | None:

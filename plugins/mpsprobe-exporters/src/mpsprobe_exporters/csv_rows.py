@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, comparison_csv, profile_rows, release_grid
+from mpsprobe_exporters import answer, comparison_csv, profile_rows, program_answer, release_grid
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.supported import supported_report
@@ -39,8 +39,8 @@ class CsvExporter:
     """The columns of ``COLUMNS``; lists are joined by ``; ``.
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
-    ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``. A matrix
-    has one column for each release instead.
+    ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``; of a program
+    ``stayed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead.
     """
 
     def render(self, report: Report) -> str:
@@ -75,6 +75,11 @@ def _coverage_rows(report: CoverageReport) -> Iterable[tuple[object, ...]]:
         yield _row(name, "composed_otherwise", calls, [], text)
     for advisory in report.advisories:
         yield _advisory_row(advisory)
+    program = report.program
+    for stayed in program.stayed_on_cpu if program else ():
+        yield _row(stayed.module, "stayed_on_cpu", stayed.calls, [stayed.call_site or ""], program_answer.STAYED)
+    for hint in program.cuda if program else ():
+        yield _row(hint.what, "written_for_cuda", hint.calls, hint.call_sites, f"write {hint.instead}")
     if report.failure:
         yield _row("", "failure", 1, [], answer.failure_sentence(report.failure))
 

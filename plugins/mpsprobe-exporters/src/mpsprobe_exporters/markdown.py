@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, backends, comparison_markdown, profile_markdown, release_grid
+from mpsprobe_exporters import (
+    advisories,
+    answer,
+    backends,
+    comparison_markdown,
+    profile_markdown,
+    program_answer,
+    release_grid,
+)
 from mpsprobe_exporters.markdown_text import code, prose, section, table
 from mpsprobe_exporters.places import places
 from mpsprobe_exporters.plain_text import byte_size, number
@@ -37,6 +45,9 @@ class MarkdownExporter:
             return "\n\n".join(comparison_markdown.blocks(read)) + "\n"
         blocks = [*_opening(read)]
         blocks += _coverage(read) if read.kind == "coverage" else _matrix(read)
+        for_cuda = [f"- {code(what)} at {prose(instead)}" for what, instead in program_answer.cuda(read)]
+        if for_cuda:
+            blocks += [f"### {program_answer.CUDA}", "\n".join(for_cuda)]
         blocks += section(answer.MACOS, answer.macos_notes(read))
         blocks += _advised(read)
         explained = answer.explanations(read)
@@ -49,9 +60,9 @@ class MarkdownExporter:
 
 
 def _opening(report: AnyReport) -> Iterator[str]:
-    for failure in answer.failures(report):
-        yield f"**{prose(failure)}**"
-    yield f"**{prose(answer.sentence(answer.short_answer(report)))}.**"
+    for line in (*program_answer.stayed_on_cpu(report), *answer.failures(report)):
+        yield f"**{prose(line)}**"
+    yield f"**{prose(answer.headline(report))}.**"
     first = answer.first_refused(report)
     if first:
         yield f"**{prose(first)}.**"

@@ -8,4 +8,10 @@ from mpsprobe.declarations import CommandDeclaration
 
 @hookimpl
 def mpsprobe_commands() -> list[CommandDeclaration]:
-    return []
+    return [
+        CommandDeclaration(
+            name="run",
+            target="mpsprobe_programs.commands.run:run",
+            summary="What MPS does with each operator that a whole program calls, unchanged.",
+        )
+    ]

@@ -4,12 +4,18 @@ In the forward pass the innermost module whose ``__call__`` is running owns the 
 the innermost one outside torch and mpsprobe. In the backward pass no module runs: there the call
 belongs to the module and line whose forward made the autograd node, found by the node's sequence
 number (``torch.autograd._get_sequence_nr`` before, ``Node._sequence_nr()`` after).
+
+Threads have their own modules and, in PyTorch, their own sequence numbers: two threads number their nodes alike, and a
+node does not say whose it is. Where two of them have nodes of one number from different places, the place is unknown.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+import weakref
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
@@ -37,6 +43,40 @@ class Origin(NamedTuple):
 
 
 NOWHERE = Origin(None, None, 0)
+NODES_KEPT = 2**17
+"""Autograd nodes of one thread, the latest, whose origins are known; a large model's step makes some ten thousand."""
+THREADS_KEPT = 16
+
+
+class _Thread(threading.local):
+    """What one thread runs: ``stack`` has the names of the modules around it, ``origins`` those of its latest nodes."""
+
+    def __init__(self, threads: deque[_Nodes]) -> None:
+        self.stack: list[str | None] = []
+        self.nodes = _Nodes()
+        threads.append(self.nodes)
+
+
+class _Nodes:
+    """The origins of one thread's autograd nodes, from the sequence number ``first`` on."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.origins: list[Origin] = []
+
+    def made(self, count: int, origin: Origin) -> None:
+        """The thread has made ``count`` nodes up to now, those that are new from ``origin``."""
+        new = count - self.first - len(self.origins)
+        if new > NODES_KEPT:
+            self.first, self.origins, new = count - NODES_KEPT, [], NODES_KEPT
+        self.origins.extend([origin] * new)
+        if len(self.origins) > 2 * NODES_KEPT:
+            del self.origins[:NODES_KEPT]
+            self.first += NODES_KEPT
+
+    def origin(self, number: int) -> Origin | None:
+        position = number - self.first
+        return self.origins[position] if 0 <= position < len(self.origins) else None
 
 
 class Attribution:
@@ -44,11 +84,13 @@ class Attribution:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._stack: list[str | None] = []
-        self._origins: list[Origin] = []
-        self._first_sequence_nr = 0
+        self._threads: deque[_Nodes] = deque(maxlen=THREADS_KEPT)
+        self._thread = _Thread(self._threads)
+        self._places: dict[Origin, Origin] = {}
         self._internal: dict[str, bool] = {}
-        self.in_backward = False
+        self._alive: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._ours: tuple[str, ...] = (*_INTERNAL, "<")
+        self._root_called: Callable[[torch.nn.Module], None] | None = None
         self.deepest_module: str | None = None  # where the first exception to leave a module was raised
 
     def name_modules(self, model: torch.nn.Module) -> None:
@@ -56,12 +98,31 @@ class Attribution:
         self._model = model  # keeps the ids alive
         self._names = {id(module): name for name, module in model.named_modules()}
 
+    def follow_program(self, root_called: Callable[[torch.nn.Module], None], ours: str) -> None:
+        """From now on modules are named as they are called: a root by its class, those inside it by class and path.
+
+        Args:
+            root_called: gets each module that is called outside of all others, at each of its calls.
+            ours: a folder whose files are none of the program's.
+        """
+        self._root_called = root_called
+        self._ours = (*self._ours, ours)
+
+    def name_of(self, module: torch.nn.Module) -> str | None:
+        """The name that calls of ``module`` have, if it has one."""
+        return self._names.get(id(module))
+
     def __enter__(self) -> Attribution:
-        stack = self._stack
+        thread = self._thread
         original: Any = torch.nn.Module.__call__
 
         def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            stack.append(self._names.get(id(module)) if id(module) in self._names else (stack[-1] if stack else None))
+            stack = thread.stack
+            if not stack and self._root_called is not None:
+                if id(module) not in self._names:
+                    self._name_inside(module)
+                self._root_called(module)
+            stack.append(self._names.get(id(module), stack[-1] if stack else None))
             try:
                 return original(module, *args, **kwargs)
             except Exception:
@@ -80,18 +141,35 @@ class Attribution:
 
     def current(self) -> Origin:
         """The origin of the operator call that is being dispatched now."""
-        if self._stack or not self.in_backward:
-            file, line = self._line(sys._getframe(1))
-            origin = Origin(self._stack[-1] if self._stack else None, file, line)
-            nodes = _get_sequence_nr() - self._first_sequence_nr
-            if nodes > len(self._origins):
-                self._origins.extend([origin] * (nodes - len(self._origins)))
-            return origin
-        node = _current_node()
-        if node is None:
-            return NOWHERE
-        position = node._sequence_nr() - self._first_sequence_nr
-        return self._origins[position] if 0 <= position < len(self._origins) else NOWHERE
+        thread = self._thread
+        stack = thread.stack
+        if not stack:
+            node = _current_node()
+            if node is not None:
+                return self._of_node(node._sequence_nr())
+        file, line = self._line(sys._getframe(1))
+        origin = Origin(stack[-1] if stack else None, file, line)
+        nodes, count = thread.nodes, _get_sequence_nr()
+        if count > nodes.first + len(nodes.origins):
+            nodes.made(count, self._places.setdefault(origin, origin))
+        return origin
+
+    def _name_inside(self, root: torch.nn.Module) -> None:
+        """Name the modules of ``root`` that have no name; they lose it when they die, as another may get their ids."""
+        kind = type(root).__name__
+        for path, module in root.named_modules():
+            key = id(module)
+            if key not in self._names:
+                self._names[key] = f"{kind}.{path}" if path else kind
+                self._alive[key] = weakref.ref(module, lambda _, key=key: self._forget(key))  # type: ignore[misc]
+
+    def _forget(self, key: int) -> None:
+        del self._names[key], self._alive[key]
+
+    def _of_node(self, number: int) -> Origin:
+        own = {nodes.origin(number) for nodes in self._threads} - {None}
+        [origin] = own if len(own) == 1 else [NOWHERE]
+        return origin or NOWHERE
 
     def mark(self, tensor: Any) -> None:
         """Write the line that runs now into ``tensor``, as the one that made it, if nothing else did."""
@@ -104,7 +182,7 @@ class Attribution:
         """Whether ``file`` is torch's or mpsprobe's own (or generated code without a file)."""
         known = self._internal.get(file)
         if known is None:
-            known = self._internal[file] = file.startswith(_INTERNAL) or file.startswith("<")
+            known = self._internal[file] = file.startswith(self._ours)
         return known
 
     def _line(self, frame: FrameType | None) -> tuple[str | None, int]:

@@ -8,7 +8,7 @@ where no dispatch mode sees them: those that differ get a Python kernel there, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -26,6 +26,7 @@ _current_node: Callable[[], Any] = torch._C._current_autograd_node
 # Made by autograd's engine while a node is still the current one: of a tensor that is used twice, or was broadcast.
 SUMS_OF_GRADIENTS = frozenset({"aten::add.Tensor", "aten::sum.dim_IntList"})
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
+_EXPLICIT = (DispatchKey.CompositeExplicitAutogradNonFunctional, DispatchKey.CompositeExplicitAutograd)
 
 
 class Composing:
@@ -57,6 +58,16 @@ class Composing:
         finally:
             self._inside = around
 
+    @property
+    def differ(self) -> bool:
+        """Whether the release composes anything otherwise than the installed torch."""
+        return self._differ
+
+    def current(self) -> str | None:
+        """What calls operators at this moment, if the release composes that otherwise."""
+        around = self._around()
+        return None if around is None else around.name
+
     def mark(self, operator: str) -> str | None:
         """What calls ``operator`` at this moment, if the target release does not do so there, or does more."""
         if not self._differ:
@@ -82,9 +93,22 @@ class Composing:
                 found[operator] = partial(self._run, overload_named(operator), composition)
         return found
 
-    def _run(self, func: Any, composition: Composition, *args: Any, **kwargs: Any) -> Any:
+    def below_autograd(self, taken: Container[str]) -> dict[str, Callable[..., Any]]:
+        """The same for the backend's key: composite operators with a derivative that differ, or that it does not have.
+
+        ``taken``: operators with another kernel there.
+        """
+        found: dict[str, Callable[..., Any]] = {}
+        for operator in sorted(torch._C._dispatch_get_all_op_names()) if self._differ else ():
+            key = next((key for key in _EXPLICIT if has_kernel(operator, key.name)), None)
+            composition = None if key is None or operator in taken else self.difference(operator)
+            if composition is not None and not (func := overload_named(operator)).is_view:
+                found[operator] = partial(self._run, func, composition, key=key)
+        return found
+
+    def _run(self, func: Any, composition: Composition, *args: Any, key: Any = _IMPLICIT, **kwargs: Any) -> Any:
         with self.inside(composition):
-            return func._op_dk(_IMPLICIT, *args, **kwargs)
+            return func._op_dk(key, *args, **kwargs)
 
 
 @cache

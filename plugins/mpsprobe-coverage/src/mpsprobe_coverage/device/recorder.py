@@ -53,13 +53,19 @@ class Advised:
     calls: int = 0
 
 
+class NotNative(BaseException):
+    """A call is not native, and nothing else was asked. No ``Exception``: programs catch those."""
+
+
 @dataclass(slots=True)
 class Recorder:
     """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
 
+    With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
     ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
     """
 
+    only_native: bool = False
     phase: str | None = None
     last_phase: str | None = None
     gradients_end: dict[str, Origin] = field(default_factory=dict)
@@ -76,31 +82,34 @@ class Recorder:
         inputs: Specs,
         outputs: Specs,
         composed_by: str | None = None,
+        calls: int = 1,
     ) -> None:
-        """Count a call; those that differ in their judgement are different records."""
+        """Count a call, or several; those that differ in their judgement are different records."""
         key = (operator, judgement, self.phase, origin, inputs, outputs, composed_by)
         record = self._calls.get(key)
         if record is None:
             phase = self.phase
             assert phase is not None
             record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
-        record.calls += 1
+        record.calls += calls
+        if self.only_native and judgement.verdict != "native":
+            raise NotNative
 
-    def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
+    def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""
-        _count(self._unjudged, operator, reason, origin)
+        _count(self._unjudged, operator, reason, origin, calls)
 
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
         """The program read a value that is not known here and went on with ``value``."""
         _count(self._assumed, operator, value, origin)
 
-    def advised(self, advisory: str, operator: str, origin: Origin) -> None:
+    def advised(self, advisory: str, operator: str, origin: Origin, calls: int = 1) -> None:
         """A call that an advisory is about: its result is known to be wrong on this release."""
         phase = self.phase
         assert phase is not None
         key = (advisory, operator, phase, origin)
         record = self._advised.setdefault(key, Advised(*key))
-        record.calls += 1
+        record.calls += calls
 
     def advisories(self) -> Iterator[Advised]:
         return iter(self._advised.values())
@@ -115,6 +124,6 @@ class Recorder:
         return iter(self._assumed.values())
 
 
-def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin) -> None:
+def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin, calls: int = 1) -> None:
     note = notes.setdefault((operator, text, origin), Note(operator, text, origin))
-    note.calls += 1
+    note.calls += calls

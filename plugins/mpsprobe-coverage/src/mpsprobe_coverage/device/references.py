@@ -1,4 +1,6 @@
-"""References for operators that only MPS or another backend has: run on meta for shapes, on the CPU for values.
+"""References for operators that only MPS or another backend has, or that meta refuses where MPS does not.
+
+They are run on meta for shapes, on the CPU for values.
 
 Each takes the operator's own arguments (as ``native_functions.yaml`` has them) and returns what it
 returns, made of generic operators.
@@ -53,7 +55,7 @@ def linear_backward(x: Any, grad: Any, weight: Any, mask: Any) -> Any:
     """Gradients of input (…, in), weight (out, in) and bias (out)."""
     flat = grad.reshape(-1, grad.shape[-1])
     return (
-        torch.matmul(grad, weight) if mask[0] else None,
+        flat.mm(weight).view(x.shape) if mask[0] else None,
         flat.t().mm(x.reshape(-1, x.shape[-1])) if mask[1] else None,
         flat.sum(0) if mask[2] else None,
     )
@@ -63,7 +65,7 @@ def _lstm_mps(
     x: Any, hx: Any, params: Any, biases: bool, layers: int, dropout: float, train: bool, both: bool, batch_first: bool
 ) -> Any:
     """Output, hidden and cell state as ``torch.nn.LSTM``; the last three are the kernel's own workspace."""
-    out, hidden, cell = _generic_lstm(x, hx, params, biases, layers, 0.0, False, both, batch_first)
+    out, hidden, cell = _generic_lstm(x, hx, params, biases, layers, dropout, train, both, batch_first)
     steps, batch = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
     size, directions = cell.shape[-1], 2 if both else 1
     workspace = x.new_empty((layers * directions, steps, batch, size))
@@ -88,11 +90,19 @@ def lstm_mps_backward(
 
 def attention_for_mps(query: Any, key: Any, value: Any, mask: Any = None, *rest: Any, **options: Any) -> Any:
     """Output (…, L, Ev) and attention weights (…, L, S)."""
-    dropout, causal = [*rest, 0.0, False][:2] if len(rest) >= 2 else (0.0, False)
+    dropout, causal = (*rest, *(0.0, False)[len(rest) :])[:2]
     if query.device.type == "cpu":
         return _aten._scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, None, **options)
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
     return out, query.new_empty((*query.shape[:-1], key.shape[-2]))
+
+
+def grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Shapes as ``create_grouped_gemm_output_tensor`` (GroupedMMUtils.h) has them; meta takes bfloat16 alone."""
+    if a.device.type == "cpu":
+        return _aten._grouped_mm(a, b, offs, bias, out_dtype)
+    groups = offs.shape if a.dim() == b.dim() == 2 else a.shape[:1] if a.dim() == b.dim() else ()
+    return a.new_empty((*groups, a.shape[-2], b.shape[-1]), dtype=out_dtype)
 
 
 def max_pool2d_backward(
@@ -117,4 +127,5 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::lstm_mps_backward": lstm_mps_backward,
     "aten::_scaled_dot_product_attention_math_for_mps": attention_for_mps,
     "aten::max_pool2d_backward": max_pool2d_backward,
+    "aten::_grouped_mm": grouped_mm,
 }

@@ -8,12 +8,15 @@ from mpsprobe.schemas import (
     AffectedSystems,
     CoverageReport,
     CoverageSummary,
+    CudaHint,
     DataDependence,
     Environment,
     MacosCondition,
     MatrixCell,
     MatrixReport,
+    OnTheCpu,
     OperatorFinding,
+    ProgramInfo,
     RefusedTensor,
     RunFailure,
     TableProvenance,
@@ -127,6 +130,18 @@ FAILURE = RunFailure(
     phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"
 )
 
+PROGRAM = ProgramInfo(
+    arguments=["--epochs", "1"],
+    exit_code=1,
+    device="virtual",
+    values="real",
+    seconds=12.5,
+    processes=2,
+    stayed_on_cpu=[OnTheCpu(module="Teacher", calls=3, parameters_bytes=4096, call_site="train.py:31")],
+    cuda=[CudaHint(what="pin_memory=True", instead="pin_memory=False", calls=1, call_sites=["train.py:12"])],
+    notes=["what else to know"],
+)
+
 
 def _target(torch: str) -> Target:
     wheel = f"torch-{torch}-cp311-none-macosx_11_0_arm64.whl"
@@ -149,6 +164,7 @@ def sample_coverage_report() -> CoverageReport:
         advisories=[ADVISORY],
         explained=True,
         failure=FAILURE,
+        program=PROGRAM,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, backends, release_grid
+from mpsprobe_exporters import advisories, answer, backends, program_answer, release_grid
 from mpsprobe_exporters.html import figures, tables
 from mpsprobe_exporters.html.figures import Part
 from mpsprobe_exporters.html.markup import Child, Markup, block, element, joined, name, plain_list, text
@@ -53,13 +53,13 @@ def coverage_page(report: AnyReport) -> str:
     if report.advisories:
         views.append(View("wrong", "Known wrong results", list(_advised(report))))
     title = one_line(report.workload.name, 60)
-    said = f"{answer.sentence(answer.short_answer(report))}."
+    said = f"{answer.headline(report)}."
     return page(title, said, [f"{answer.workload_line(report)}.", f"{answer.method_line(report)}."], views)
 
 
 def _overview(report: AnyReport) -> Iterator[Markup]:
-    for failure in answer.failures(report):
-        yield element("p", failure, class_="alert")
+    for line in (*program_answer.stayed_on_cpu(report), *answer.failures(report)):
+        yield element("p", line, class_="alert")
     first = answer.first_refused(report)
     if first:
         yield element("p", f"{first}.", class_="alert")
@@ -80,6 +80,7 @@ def _overview(report: AnyReport) -> Iterator[Markup]:
 
 
 def _texts(report: AnyReport) -> Iterator[tuple[str, Sequence[Child]]]:
+    yield program_answer.CUDA, [joined([name(what), f" at {said}"]) for what, said in program_answer.cuda(report)]
     yield answer.MACOS, answer.macos_notes(report)
     for title, found in answer.open_questions(report):
         yield title, [joined([name(operator), f": {said}"]) for operator, said in found]

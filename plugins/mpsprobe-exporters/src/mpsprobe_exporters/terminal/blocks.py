@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe_exporters import advisories, answer, backends
+from mpsprobe_exporters import advisories, answer, backends, program_answer
 from mpsprobe_exporters.places import where
 from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
 from mpsprobe_exporters.terminal.matrix_table import matrix_table
@@ -41,6 +41,9 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
         yield BLANK
         yield from matrix_table(report, width)
     yield from _to_do(found, release, with_places, backends.target(report))
+    written = program_answer.cuda(report)
+    if written:
+        yield from section(program_answer.CUDA, [_labelled(written, "")])
     notes = answer.macos_notes(report)
     if notes:
         yield from section(answer.MACOS, notes)
@@ -51,9 +54,9 @@ def body(report: AnyReport, width: int) -> Iterator[RenderableType]:
 
 
 def _opening(report: AnyReport) -> Iterator[RenderableType]:
-    for failure in answer.failures(report):
-        yield Text(failure, style="bold red")
-    yield Text(answer.sentence(answer.short_answer(report)), style="bold")
+    for line in (*program_answer.stayed_on_cpu(report), *answer.failures(report)):
+        yield Text(line, style="bold red")
+    yield Text(answer.headline(report), style="bold")
     first = answer.first_refused(report)
     if first:
         yield Text(first, style="bold red")
@@ -85,13 +88,13 @@ def _advised(report: AnyReport) -> Iterator[RenderableType]:
         yield _labelled(advisories.facts(report, one))
 
 
-def _labelled(lines: Iterable[tuple[str, str]]) -> RenderableType:
-    """Labels on the left, texts folded beside them."""
+def _labelled(lines: Iterable[tuple[str, str]], before: str = "  ") -> RenderableType:
+    """Labels on the left, ``before`` in front of them, texts folded beside them."""
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for label, text in lines:
-        grid.add_row(f"  {label}", Text(text))
+        grid.add_row(f"{before}{label}", Text(text))
     return grid
 
 

@@ -106,8 +106,8 @@ class Entry:
         return ("inference",) if self.training is None else ("inference", "training")
 
     def architecture(self, phase: str) -> Architecture:
-        """The architecture of ``phase``, which must be one of ``phases``."""
-        chosen = self.inference if phase == "inference" else self.training
+        """The architecture of ``phase``, which must be one of ``phases``; generation has that of inference."""
+        chosen = self.training if phase == "training" else self.inference
         if chosen is None:
             raise KeyError(phase)
         return chosen

@@ -73,6 +73,7 @@ class ShortRecorder(Recorder):
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         composed_by: str | None = None,
+        calls: int = 1,
     ) -> None:
         # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
         beside = judgement.beside if isinstance(judgement, TwoOpinions) else judgement
@@ -81,7 +82,7 @@ class ShortRecorder(Recorder):
         flags = self.flags_of_judged[1] if self.flags_of_judged[0] == operator else ()
         self._seen.setdefault((operator, sources, self.phase, *dtypes, flags), (judgement, beside))
 
-    def unjudged(self, operator: str, reason: str, origin: Origin) -> None:
+    def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """Nothing of it is shown: a call without a verdict is recorded as ``unknown`` too."""
 
     def assumed(self, operator: str, value: str, origin: Origin) -> None:

@@ -1,0 +1,164 @@
+"""Whether the device in Python records what the native one does, where autograd and C++ are PyTorch's own.
+
+    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release 2.13.0] [-o FILE]
+    python benchmarks/two_devices.py show FILE [--groups 40]
+
+``samples`` runs every sample of the OpInfo database on both, forward and backward, and compares the calls of each, with
+verdicts, dtypes and sizes; views and what only makes memory are left out. ``show`` prints a file again.
+The exit code is 1 if there is a difference that is not explained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from two_devices_records import NATIVE, PYTHON, record_samples
+
+CHUNK = 40  # entries for which a process is started
+Found = dict[str, dict[str, Any]]
+
+
+def main() -> int:
+    """Record, compare, print."""
+    arguments = _arguments()
+    if arguments.what == "show":
+        pairs = json.loads(arguments.file.read_text(encoding="utf-8"))
+    else:
+        pairs = _samples(arguments)
+        if arguments.output:
+            arguments.output.write_text(json.dumps(pairs), encoding="utf-8")
+    return show(pairs, arguments.groups)
+
+
+def _samples(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    from mpsprobe_tables.audit.entries import entries
+
+    work = [(name, dtype) for dtype in arguments.dtypes for name in arguments.entries or entries()]
+    chunks = [work[start : start + CHUNK] for start in range(0, len(work), CHUNK)]
+    pairs: dict[str, dict[str, Any]] = {}
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        jobs = [
+            (kind, pool.submit(_in_processes, record_samples, kind, arguments.release, chunk))
+            for chunk in chunks
+            for kind in (PYTHON, NATIVE)
+        ]
+        for number, (kind, job) in enumerate(jobs):
+            for name, found in job.result().items():
+                pairs.setdefault(name, {})[kind] = found
+            tell(f"{number + 1} of {len(jobs)}")
+    return pairs
+
+
+def _in_processes(run: Callable[..., None], kind: str, release: str, work: Sequence[Any]) -> Found:
+    """Run ``work`` in a process; where it ends, the next goes on after the one that ended it."""
+    found: Found = {}
+    rest = list(work)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "lines")
+        while rest:
+            path.write_text("", encoding="utf-8")
+            process = get_context("spawn").Process(target=run, args=(kind, release, rest, path))
+            process.start()
+            process.join()
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            found |= dict(lines)
+            if len(lines) < len(rest):
+                died = rest[len(lines)]
+                found[" ".join(died)] = {"process": {"raised": f"the process ended with {process.exitcode}"}}
+            rest = rest[len(lines) + 1 :]
+    return found
+
+
+def differences(pair: dict[str, Any]) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
+    """Sample and phase; what only the device in Python records, and what only the native one does."""
+    sides = [pair.get(kind, {}) for kind in (PYTHON, NATIVE)]
+    for sample in sorted({*sides[0], *sides[1]}):
+        phases = [side.get(sample, {}) for side in sides]
+        for phase in sorted({*phases[0], *phases[1]}):
+            python, native = (_counts(one.get(phase, [])) for one in phases)
+            if python != native:
+                yield sample, phase, python - native, native - python
+
+
+def _counts(calls: Any) -> Counter[str]:
+    if isinstance(calls, str):
+        return Counter([f"raised {calls}"])
+    return Counter({_said(*key): count for key, count in calls})
+
+
+def _said(operator: str, verdict: str, reason: str | None, inputs: str, outputs: str, composed_by: str | None) -> str:
+    why = f" ({reason})" if reason else ""
+    by = f" in {composed_by}" if composed_by else ""
+    return f"{operator} {verdict}{why}{by} {inputs} -> {outputs}"
+
+
+def show(pairs: dict[str, dict[str, Any]], groups: int) -> int:
+    """Print the differences, those that concern the same operators together."""
+    samples = same = 0
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[str, list[str]]]] = defaultdict(list)
+    for name, pair in pairs.items():
+        for sample in {*pair.get(PYTHON, {}), *pair.get(NATIVE, {})}:
+            samples += 1
+            same += not any(where == sample for where, *_ in differences(pair))
+        for sample, phase, python, native in differences(pair):
+            key = _operators(python), _operators(native)
+            lines = [f"- {line}" for line in _times(python)] + [f"+ {line}" for line in _times(native)]
+            found[key].append((f"{name} sample {sample} {phase}", lines))
+    say(f"{len(pairs)} entries, {samples} samples, {same} of them alike; - only in Python, + only native")
+    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+    for (python, native), places in ordered[:groups]:
+        names = sorted({place.partition(" sample")[0] for place, _ in places})
+        say(f"\n{len(places)} times, in {', '.join(names[:8])}{' …' if len(names) > 8 else ''}")
+        say(f"  - {' '.join(python)}\n  + {' '.join(native)}")
+        place, lines = min(places, key=lambda one: len(one[1]))
+        say("\n".join(f"      {line[:230]}" for line in [place, *lines[:8]]))
+    if len(ordered) > groups:
+        say(f"\n{len(ordered) - groups} more groups")
+    return 1 if found else 0
+
+
+def _operators(calls: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({" ".join(call.split(" ", 2)[:2]) for call in calls}))
+
+
+def _times(calls: Counter[str]) -> list[str]:
+    return [f"{count} x {call}" for call, count in sorted(calls.items())]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True)
+    samples = commands.add_parser("samples")
+    samples.add_argument("--entries", nargs="+", metavar="NAME")
+    samples.add_argument("--dtypes", nargs="+", default=["float32"])
+    samples.add_argument("--release", default="2.13.0")
+    samples.add_argument("--processes", type=int, default=2)
+    samples.add_argument("-o", "--output", type=Path)
+    shown = commands.add_parser("show")
+    shown.add_argument("file", type=Path)
+    for command in (samples, shown):
+        command.add_argument("--groups", type=int, default=40)
+    return parser.parse_args()
+
+
+def say(text: str) -> None:
+    """A line on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def tell(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

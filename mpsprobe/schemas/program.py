@@ -1,0 +1,39 @@
+"""What is said of a whole program, beside the operators that it called."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from mpsprobe.schemas.record import Record
+
+
+class CudaHint(Record):
+    """Something in a program that is written for CUDA, and that a Mac does not have."""
+
+    what: str = Field(description="As the program writes it.")
+    instead: str = Field(description="What to write.")
+    calls: int = Field(ge=1, description="How often the program came there.")
+    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
+
+
+class OnTheCpu(Record):
+    """A model that a program called and never moved to the device."""
+
+    module: str = Field(description="Its class.")
+    calls: int = Field(ge=1, description="Of the model, all of them on the CPU.")
+    parameters_bytes: int = Field(ge=0, description="Memory of its parameters.")
+    call_site: str | None = Field(default=None, description="Where it was called first, as `file:line`.")
+
+
+class ProgramInfo(Record):
+    """A program as it was run."""
+
+    arguments: list[str] = Field(default=[], description="Its own, after the script.")
+    exit_code: int = Field(default=0, description="Its own; the negative number of the signal that ended it.")
+    device: str = Field(description="What it ran on.")
+    values: str = Field(description="`real`: each tensor had its values; `none`: shapes only.")
+    seconds: float = Field(ge=0, description="From its start to its end, without what opening the device took.")
+    processes: int = Field(default=0, ge=0, description="That it started; what they did is not in the report.")
+    stayed_on_cpu: list[OnTheCpu] = Field(default=[], description="Models that were never moved to the device.")
+    cuda: list[CudaHint] = Field(default=[], description="What is written for CUDA, in the order in which it ran.")
+    notes: list[str] = Field(default=[], description="What else to know of the run.")

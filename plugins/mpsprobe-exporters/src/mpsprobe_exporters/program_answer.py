@@ -1,0 +1,81 @@
+"""What a report says of a whole program beside its operators: where it ran, what stayed on the CPU or is for CUDA."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters.plain_text import byte_size, call_site, listed, one_line, plural, shortened
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, CudaHint, MatrixReport, OnTheCpu, ProgramInfo
+
+    AnyReport = CoverageReport | MatrixReport
+
+CUDA = "Written for CUDA, which no Mac has"
+STAYED = "On the CPU all along, while MPS was there"
+MOST = 3
+
+
+def of(report: AnyReport) -> ProgramInfo | None:
+    """The program, where the report is about one."""
+    return report.program if report.kind == "coverage" else None
+
+
+def stayed_on_cpu(report: AnyReport) -> list[str]:
+    """What comes before all else: work that the CPU did all along while MPS was there."""
+    program = of(report)
+    if program is None:
+        return []
+    stayed = [_stayed(one) for one in program.stayed_on_cpu]
+    lines = [f"{STAYED}: {listed(shortened(stayed, MOST))}"] if stayed else []
+    return lines if report.operators else [*lines, "Nothing ran on MPS: no tensor of the program was there"]
+
+
+def _stayed(one: OnTheCpu) -> str:
+    where = f", at {call_site(one.call_site)}" if one.call_site else ""
+    calls, size = plural(one.calls, "call"), byte_size(one.parameters_bytes)
+    return f"{one_line(one.module)} ({calls}{where}; {size} of parameters)"
+
+
+def command(program: ProgramInfo) -> str:
+    """The program's own arguments, with a space before them."""
+    return f" {one_line(shlex.join(program.arguments), 80)}" if program.arguments else ""
+
+
+def run(program: ProgramInfo) -> list[str]:
+    """How it went, as the line about the workload has it."""
+    ended = [f"exit code {program.exit_code}"] if program.exit_code > 0 else []
+    ended += [f"ended by signal {-program.exit_code}"] if program.exit_code < 0 else []
+    return [f"{program.seconds:,.1f} s", *ended]
+
+
+def method(program: ProgramInfo) -> str:
+    """Where it ran: ``on the virtual MPS device``."""
+    kind, _, how = one_line(program.device).partition(", ")
+    if kind != "virtual":
+        return f"on {kind}"
+    shapes = " without values" if program.values == "none" else ""
+    return f"on a virtual MPS device{f' {how}' if how else ''}{shapes}"
+
+
+def notes(report: AnyReport) -> list[str]:
+    """What else to know of the run."""
+    program = of(report)
+    if program is None:
+        return []
+    started = plural(program.processes, "process", "processes")
+    be = "is" if program.processes == 1 else "are"
+    others = [f"{started} that the program started {be} not in the report"] if program.processes else []
+    return [*others, *program.notes]
+
+
+def cuda(report: AnyReport) -> list[tuple[str, str]]:
+    """What is written for CUDA, and for each what to write instead, with the lines."""
+    program = of(report)
+    written = program.cuda if program is not None else []
+    return [(one_line(one.what), f"{_sites(one)}; instead: {one_line(one.instead)}") for one in written]
+
+
+def _sites(one: CudaHint) -> str:
+    return ", ".join(shortened([call_site(place) for place in one.call_sites], MOST))

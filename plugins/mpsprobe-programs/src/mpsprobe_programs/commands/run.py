@@ -1,0 +1,134 @@
+"""``mpsprobe run SCRIPT``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mpsprobe import exporting
+from mpsprobe.environment import check_version
+from mpsprobe.errors import UsageError
+from mpsprobe.options import Named
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands.coverage import exit_code
+from mpsprobe_coverage.commands.options import MacosVersion, VerdictList, releases
+
+DEVICES = ("virtual", "mps")
+VALUES = ("real", "none")
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--device", type=Named("device", DEVICES), default="virtual", show_default=True, help="Where it runs.")
+@click.option(
+    "--values",
+    type=Named("choice", VALUES),
+    default="real",
+    show_default=True,
+    help="Of tensors; 'none' runs with shapes only, for what does not fit this machine.",
+)
+@click.option("--torch", "torch_release", metavar="VERSION", default="installed", show_default=True, help="To judge.")
+@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
+@click.option(
+    "--keep-going/--no-keep-going",
+    default=True,
+    show_default=True,
+    help="Go on where a Mac refuses, so that the report has everything; or raise there, as on a Mac.",
+)
+@click.option("--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
+@click.option("--build", is_flag=True, help="Build the native device now, not at the first program.")
+@click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE [default: standard error].")
+@click.option(
+    "--fail-on",
+    type=VerdictList(),
+    metavar="VERDICT,…",
+    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
+)
+@click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]…")
+def run(
+    program: tuple[str, ...],
+    as_module: bool,
+    build: bool,
+    torch_release: str,
+    format_name: str | None,
+    output: str | None,
+    explain: bool,
+    fail_on: tuple[str, ...] | None,
+    no_lines: bool,
+    **settings: Any,
+) -> None:
+    """Run the program SCRIPT, unchanged, and report what MPS does with each operator that it calls.
+
+    Everything after SCRIPT belongs to the program, and so do standard output and the exit code; the report
+    goes to standard error, or to FILE. No Mac is needed: there is a virtual MPS device, which computes on the CPU.
+
+    \b
+    mpsprobe run train.py --epochs 1
+    mpsprobe run -m pytest tests/
+    mpsprobe run --torch 2.6.0 -o report.html train.py
+    mpsprobe run --fail-on missing,unsupported train.py
+    """
+    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_programs.running import parent
+
+    check_version("torch", "mpsprobe-programs", "run")
+    registry = get_registry()
+    if build:
+        _build()
+        if not program:
+            return
+    check_program(program, as_module)
+    targets = releases(torch_release, MPS_FAMILY)
+    if len(targets) != 1:
+        raise UsageError("a program is run on one torch release", "Name one with --torch.")
+    name = exporting.choose(registry, format_name, output)
+    shown = f"-m {program[0]}" if as_module else program[0]
+    registry.announce("mpsprobe_before_run", workload=shown, phase="program")
+    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **settings)
+    if ended.report is None:
+        click.echo(f"mpsprobe: no report: {ended.why}", err=True)
+        ended.leave()
+    report = ended.report.model_copy(update={"explained": explain})
+    registry.announce("mpsprobe_after_run", workload=shown, phase="program", report=report.model_dump(mode="json"))
+    with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
+        exporting.write(registry, name, report, output)
+    if ended.code == 0:
+        sys.exit(exit_code(report, fail_on or ()))
+    ended.leave()
+
+
+def check_program(program: tuple[str, ...], as_module: bool) -> None:
+    """Whether there is such a program.
+
+    Raises:
+        UsageError: there is none, or it is named as a workload.
+    """
+    if not program:
+        raise UsageError("what should be run?", "Name a script, or a module after -m: mpsprobe run train.py --epochs 1")
+    name = program[0]
+    shown, path = printable(name), Path(name)
+    if as_module or path.is_file() or path.joinpath("__main__.py").is_file():
+        return
+    file, colon, _ = name.rpartition(":")
+    if colon and file.endswith(".py"):
+        raise UsageError(
+            f"'{shown}' names a function, and a program is run whole",
+            f"For the model that it returns: mpsprobe coverage {shown}. For the script: mpsprobe run {printable(file)}",
+        )
+    if path.is_dir():
+        raise UsageError(f"'{shown}' is a folder without a __main__.py", "Name a script in it.")
+    module = f" To run a module: mpsprobe run -m {shown}" if name.replace(".", "_").isidentifier() else ""
+    raise UsageError(f"there is no script '{shown}'", f"Check the path.{module}")
+
+
+def _build() -> None:
+    from mpsprobe_programs.compiling import DEVICE
+
+    click.echo(f"the native device is built: {DEVICE.compile()}", err=True)

@@ -1,0 +1,325 @@
+// Every call is counted under what makes it distinct. One like none before is shown to Python, which judges it.
+//
+// Distinct are the operator, the specs of tensors, the other arguments and the place in the program. Numbers that a
+// program computes (a learning rate) would make every call a new one, so of those only the size counts.
+
+#include "device.h"
+
+#include <ATen/native/SparseTensorUtils.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+namespace mpsprobe {
+namespace {
+
+using c10::IValue;
+using torch::jit::Stack;
+
+constexpr size_t kMostDistinct = 1 << 16; // then they are handed over, and forgotten
+
+// Judges the call that is shown, which is counted in `slot` from now on; 1: it raises. For slot -1: takes all counts.
+using Judge = int64_t (*)(int64_t operator_id, int64_t place, int64_t slot);
+using Place = int64_t (*)();
+
+struct Key {
+  uint64_t first, second;
+  bool operator==(const Key& other) const { return first == other.first && second == other.second; }
+};
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.first; }
+};
+
+std::atomic<Judge> judge{nullptr};
+std::atomic<Place> place{nullptr};
+std::atomic<int64_t> phase{0};
+std::atomic<bool> raising{false};
+std::mutex mutex;
+ska::flat_hash_map<Key, int64_t, KeyHash> known;
+std::vector<int64_t> counts;
+struct Refusal {
+  std::string type, message;
+};
+std::unordered_map<int64_t, Refusal> refused; // slot → what a Mac raises
+uint64_t generation = 0; // of the slots
+thread_local bool muted = false;
+thread_local at::ArrayRef<IValue> shown_arguments, shown_results;
+thread_local const char* shown_message = nullptr;
+
+struct Hash {
+  uint64_t &first, &second;
+
+  void add(uint64_t value) {
+    first = (first ^ value) * 0x9E3779B97F4A7C15ULL;
+    first ^= first >> 29;
+    second = (second + value) * 0xC2B2AE3D27D4EB4FULL;
+    second ^= second >> 31;
+  }
+
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      return add(1);
+    }
+    add(2 | static_cast<uint64_t>(tensor.scalar_type()) << 8 | static_cast<uint64_t>(tensor.layout()) << 16 |
+        static_cast<uint64_t>(tensor.device().type()) << 24 | static_cast<uint64_t>(tensor.dim()) << 32);
+    for (auto size : tensor.sizes()) {
+      add(static_cast<uint64_t>(size));
+    }
+    if (tensor.layout() == c10::kStrided) {
+      for (auto stride : tensor.strides()) {
+        add(static_cast<uint64_t>(stride));
+      }
+    } else if (tensor.layout() == c10::kSparse) {
+      auto* impl = at::sparse::get_sparse_impl(tensor);
+      add(static_cast<uint64_t>(impl->nnz()) << 8 | static_cast<uint64_t>(impl->sparse_dim()));
+    }
+  }
+
+  // Small whole numbers as they are (an exponent, a norm's order), others by their size.
+  void add_number(double value) {
+    if (std::abs(value) <= 16 && value == std::floor(value)) {
+      return add(3 | static_cast<uint64_t>(static_cast<int64_t>(value)) << 8);
+    }
+    add(std::isnan(value) ? 4 : 5 | static_cast<uint64_t>(std::ilogb(value)) << 8 | static_cast<uint64_t>(value < 0) << 7);
+  }
+
+  void add(const IValue& value) {
+    if (value.isTensor()) {
+      return add(value.toTensor());
+    }
+    if (value.isInt()) {
+      return add(6 | static_cast<uint64_t>(value.toInt()) << 8);
+    }
+    if (value.isBool()) {
+      return add(7 | static_cast<uint64_t>(value.toBool()) << 8);
+    }
+    if (value.isDouble()) {
+      return add_number(value.toDouble());
+    }
+    if (value.isNone()) {
+      return add(8);
+    }
+    if (value.isIntList()) {
+      auto list = value.toIntVector();
+      add(9 | list.size() << 8);
+      for (auto one : list) {
+        add(static_cast<uint64_t>(one));
+      }
+      return;
+    }
+    if (value.isList()) {
+      auto list = value.toListRef();
+      add(10 | list.size() << 8);
+      for (const auto& one : list) {
+        add(one);
+      }
+      return;
+    }
+    if (value.isString()) {
+      return add(std::hash<std::string>()(value.toStringRef()));
+    }
+    if (value.isDevice()) {
+      return add(11 | static_cast<uint64_t>(value.toDevice().type()) << 8);
+    }
+    if (value.isGenerator()) {
+      return add(12 | static_cast<uint64_t>(value.toGenerator().device().type()) << 8);
+    }
+    add(13);
+  }
+};
+
+struct Muted {
+  bool before = muted;
+  Muted() { muted = true; }
+  ~Muted() { muted = before; }
+};
+
+// A tensor that keeps its sizes when the operator resizes the argument.
+IValue kept(const IValue& value) {
+  if (!value.isTensor() || !value.toTensor().defined()) {
+    return value;
+  }
+  const auto& tensor = value.toTensor();
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+}
+
+void raise(const Refusal& refusal) {
+  TORCH_CHECK_TYPE(refusal.type != "TypeError", refusal.message);
+  TORCH_CHECK_NOT_IMPLEMENTED(refusal.type != "NotImplementedError", refusal.message);
+  TORCH_CHECK(false, refusal.message);
+}
+
+} // namespace
+
+int64_t place_of_now() {
+  if (auto ask = place.load()) {
+    Muted quiet;
+    return ask();
+  }
+  return torch::autograd::get_current_node() ? 1 : phase.load();
+}
+
+Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t arguments, int64_t place)
+    : operator_(operator_id), muted_before_(muted), varying_(varying) {
+  if (muted || judge.load() == nullptr || copies_for_derivative()) {
+    return;
+  }
+  place_ = place < 0 ? place_of_now() : place;
+  Hash hash{first_, second_};
+  hash.add(static_cast<uint64_t>(operator_id) << 32 | static_cast<uint64_t>(place_));
+  for (auto value = stack.end() - arguments; value != stack.end(); ++value) {
+    hash.add(*value);
+  }
+  if (!varying) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = known.find(Key{first_, second_});
+    if (found != known.end()) {
+      slot_ = found->second;
+      generation_ = generation;
+      auto refusal = refused.find(slot_);
+      if (refusal != refused.end()) {
+        ++counts[slot_];
+        raise(refusal->second);
+      }
+    }
+  }
+  if (slot_ < 0) {
+    arguments_.reserve(arguments);
+    for (auto value = stack.end() - arguments; value != stack.end(); ++value) {
+      arguments_.push_back(kept(*value));
+    }
+  }
+  muted = true; // what it calls in turn is no call of the program's
+}
+
+bool Recorded::may_raise() const {
+  return raising && slot_ < 0 && muted && !muted_before_;
+}
+
+Recorded::~Recorded() {
+  muted = muted_before_;
+}
+
+void Recorded::returned(const Stack& stack, size_t results) {
+  if (muted && !muted_before_) {
+    count(at::ArrayRef<IValue>(stack).slice(stack.size() - results), nullptr);
+  }
+}
+
+void Recorded::raised(const char* message) {
+  if (muted && !muted_before_) {
+    count({}, message);
+  }
+}
+
+void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
+  if (slot_ >= 0) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (generation_ == generation) {
+      ++counts[slot_];
+      return;
+    }
+    return; // all were taken while it ran, and its arguments are gone: the next one like it is shown again
+  }
+  if (varying_) {
+    Hash hash{first_, second_};
+    for (const auto& one : results) {
+      hash.add(one);
+    }
+  }
+  Key key{first_, second_};
+  size_t slot;
+  uint64_t of;
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    auto found = varying_ ? known.find(key) : known.end();
+    if (found != known.end()) {
+      ++counts[found->second];
+      return;
+    }
+    if (counts.size() >= kMostDistinct) {
+      lock.unlock();
+      judge.load()(0, 0, -1);
+      lock.lock();
+    }
+    slot = counts.size();
+    of = generation;
+    counts.push_back(1);
+  }
+  shown_arguments = arguments_;
+  shown_results = results;
+  shown_message = message;
+  auto raises = judge.load()(operator_, place_, static_cast<int64_t>(slot));
+  shown_arguments = shown_results = {};
+  Refusal refusal;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (of == generation) {
+      known[key] = static_cast<int64_t>(slot);
+    }
+    if (raises != 0) {
+      refusal = refused[static_cast<int64_t>(slot)];
+    }
+  }
+  if (raises != 0) {
+    raise(refusal);
+  }
+}
+
+namespace {
+
+IValue as_list(at::ArrayRef<IValue> values) {
+  c10::impl::GenericList list(c10::AnyType::get());
+  list.reserve(values.size());
+  for (const auto& one : values) {
+    list.push_back(one);
+  }
+  return list;
+}
+
+void shown(const c10::OperatorHandle&, Stack* stack) {
+  stack->emplace_back(as_list(shown_arguments));
+  stack->emplace_back(as_list(shown_results));
+  stack->emplace_back(std::string(shown_message == nullptr ? "" : shown_message));
+}
+
+std::vector<int64_t> take_counts() {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::vector<int64_t> taken;
+  taken.swap(counts);
+  known.clear();
+  refused.clear();
+  ++generation;
+  return taken;
+}
+
+} // namespace
+} // namespace mpsprobe
+
+TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
+  using namespace mpsprobe;
+  // Addresses of functions of C: what judges, and what says where the program is (0: nothing does).
+  m.def("record(int judge, int place) -> ()", [](int64_t judging, int64_t placing) {
+    place = reinterpret_cast<Place>(placing);
+    judge = reinterpret_cast<Judge>(judging);
+  });
+  // Arguments and results of the call that is being judged, and what it raised.
+  m.def("shown() -> (Any[], Any[], str)", torch::CppFunction::makeFromBoxedFunction<&shown>());
+  // Calls of this slot raise; `type` is that of Python's exception.
+  m.def("refuse(int slot, str type, str message) -> ()", [](int64_t slot, std::string type, std::string message) {
+    std::lock_guard<std::mutex> lock(mutex);
+    refused[slot] = {std::move(type), std::move(message)};
+  });
+  // Whether nothing is recorded in this thread; what it was before.
+  m.def("mute(bool muted) -> bool", [](bool now) { return std::exchange(muted, now); });
+  m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
+  // How many calls there were in each slot since it was last asked; the slots are free again.
+  m.def("take_counts() -> int[]", &take_counts);
+  // What calls belong to where nothing says it: 0 forward, 2 optimizer. Those of an autograd node are 1, backward.
+  m.def("set_phase(int phase) -> ()", [](int64_t now) { phase = now; });
+}

@@ -1,0 +1,81 @@
+"""The native device of one release, open."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Self
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from mpsprobe.errors import UsageError
+from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_programs.compiling import DEVICE
+from mpsprobe_programs.native.recording import Recording
+from mpsprobe_programs.native.registering import registered
+from mpsprobe_programs.surface.opening import mps_surface
+
+
+class NativeDevice:
+    """Tensors on ``mps:0`` in C++ too, with values, computed by the CPU; every call is judged.
+
+    C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
+    for what is recorded.
+
+    Args:
+        chain: judges the calls; its table says which kernels there are.
+        keep_going: what a Mac refuses is computed all the same.
+        lines: record the module and the line of every call.
+
+    Raises:
+        UsageError: it cannot be built, or comes too late: torch has looked for MPS in this process before.
+    """
+
+    name = "virtual"
+
+    def __init__(self, chain: Chain, *, keep_going: bool = True, lines: bool = True) -> None:
+        self.chain, self._keep_going, self._lines = chain, keep_going, lines
+        self.attribution = Attribution()
+        self._exits = ExitStack()
+        self._recording: Recording | None = None
+        DEVICE.load()
+        if not torch.ops.mpsprobe.is_found():
+            raise UsageError(
+                "torch has looked for MPS in this process before, and looks only once",
+                "Open the device before anything else is done with torch.",
+            )
+
+    @property
+    def recorder(self) -> Recorder:
+        """What was called, after ``finish``."""
+        assert self._recording is not None, "the device was never open"
+        return self._recording.recorder
+
+    def __enter__(self) -> Self:
+        with ExitStack() as exits:
+            found = exits.enter_context(registered(self.chain, self.attribution))
+            exits.enter_context(mps_surface())
+            exits.enter_context(self.attribution)
+            self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
+            exits.callback(self._recording.stop)
+            self._recording.start()
+            enter = self._recording.enter
+            exits.callback(register_optimizer_step_pre_hook(lambda *_: enter("optimizer")).remove)
+            exits.callback(register_optimizer_step_post_hook(lambda *_: enter("forward")).remove)
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._exits.__exit__(*error)
+
+    def finish(self) -> None:
+        """Bring what was counted into ``recorder``; the device may stay open."""
+        assert self._recording is not None
+        self._recording.take()
+
+    def taken(self) -> Recorder:
+        """What was called since this was last asked; it is not in ``recorder`` then."""
+        assert self._recording is not None
+        return self._recording.taken()

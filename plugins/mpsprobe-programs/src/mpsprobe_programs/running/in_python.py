@@ -1,0 +1,47 @@
+"""The virtual device in Python, for programs: without a compiler, and for models that do not fit this machine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Self
+
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.judging.chain import Chain
+from mpsprobe_programs.running.phases import FORWARD, ProgramRecorder, optimizers_followed
+
+
+class DeviceInPython:
+    """Satisfies ``ProgramDevice``.
+
+    Args:
+        chain: the judges of the release.
+        values: whether every tensor has its values; else shapes only, and what the program reads is assumed.
+    """
+
+    name = "virtual, in Python"
+
+    def __init__(self, chain: Chain, values: bool) -> None:
+        self._device = VirtualDevice(chain, keep_weights=values, recorder=ProgramRecorder())
+        self._recording = ExitStack()
+
+    @property
+    def recorder(self) -> Recorder:
+        return self._device.recorder
+
+    @property
+    def attribution(self) -> Attribution:
+        return self._device.attribution
+
+    def __enter__(self) -> Self:
+        self._device.__enter__()
+        self._recording.enter_context(optimizers_followed())
+        self._recording.enter_context(self._device.recording(FORWARD))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._device.__exit__(*error)
+
+    def finish(self) -> None:
+        self._recording.close()

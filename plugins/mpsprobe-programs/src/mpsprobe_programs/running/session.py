@@ -1,0 +1,130 @@
+"""A program on a device, from the import of torch to the report."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+
+from mpsprobe.environment import collect_environment
+from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.suggestions import first_line
+from mpsprobe_coverage import device as virtual
+from mpsprobe_coverage.scanner.advisories import advisory_matches
+from mpsprobe_coverage.scanner.findings import (
+    data_dependence,
+    findings,
+    first_refused_tensor,
+    gradients,
+    not_judged,
+    site,
+    summarise,
+)
+from mpsprobe_coverage.scanner.macos import conditions
+from mpsprobe_programs.running.cuda import CudaHints
+from mpsprobe_programs.running.opening import chain_for, open_program_device
+from mpsprobe_programs.running.phases import phase_now
+from mpsprobe_programs.running.roots import Roots
+from mpsprobe_programs.running.settings import Settings
+from mpsprobe_programs.running.tracebacks import without_our_frames
+
+OURS = str(Path(__file__).parents[1])
+_FOLDERS = (OURS, str(Path(virtual.__file__).parents[1]))
+MOST_CLASSES = 3
+_CALL = torch.nn.Module._call_impl.__code__
+
+
+class Session:
+    """Opens the device that ``settings`` asks for; it stays open until ``end``.
+
+    Raises:
+        MpsprobeError: it cannot be opened here.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._chain = chain_for(settings)
+        self._device, self._notes = open_program_device(settings, self._chain)
+        attribution = self._device.attribution
+        self._roots = Roots(attribution)
+        attribution.follow_program(self._roots.called, OURS)
+        self._cuda = CudaHints(attribution.is_internal, absent=settings.device == "virtual")
+        self._open = ExitStack()
+        self._open.enter_context(without_our_frames(lambda file: file.startswith(_FOLDERS)))
+        self._open.enter_context(self._cuda())
+        self._open.enter_context(self._device)
+
+    def end(self, seconds: float) -> str:
+        """Close the device; the report as JSON.
+
+        Args:
+            seconds: that the program took.
+        """
+        self._device.finish()
+        self.close()
+        return self._report(seconds).model_dump_json()
+
+    def close(self) -> None:
+        """Close the device without a report."""
+        self._open.close()
+
+    def _report(self, seconds: float) -> CoverageReport:
+        settings, table, recorder = self._settings, self._chain.table, self._device.recorder
+        operators = findings(recorder, table)
+        advised = advisory_matches(recorder, table, settings.macos)
+        native = [one.operator for one in operators if one.verdict == "native"]
+        roots = [*self._roots]
+        notes = [*gradients(recorder, table, ""), *table.family.notes(table, native)]
+        return CoverageReport(
+            method="observed" if settings.device == "mps" else "predicted",
+            workload=WorkloadInfo(
+                name=settings.name,
+                architecture=", ".join(list(dict.fromkeys(root.kind for root in roots))[:MOST_CLASSES]),
+                phase="program",
+                dtype=", ".join(dict.fromkeys(root.dtype for root in roots)),
+                parameters=sum(root.parameters for root in roots),
+                notes=notes,
+            ),
+            target=table.family.report_target(table, settings.macos),
+            environment=collect_environment(),
+            summary=summarise(operators, sum(root.parameters_bytes for root in roots), advisories=len(advised)),
+            operators=operators,
+            not_judged=not_judged(recorder),
+            data_dependence=data_dependence(recorder),
+            first_refused_tensor=first_refused_tensor(recorder),
+            macos_conditions=[] if settings.macos else conditions(recorder, table),
+            advisories=advised,
+            failure=self._failure(),
+            program=self._program(seconds, bool(operators)),
+        )
+
+    def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
+        stayed = self._roots.stayed()
+        return ProgramInfo(
+            arguments=list(self._settings.arguments),
+            device=self._device.name,
+            values=self._settings.values,
+            seconds=round(seconds, 3),
+            stayed_on_cpu=stayed,
+            notes=self._notes,
+            cuda=self._cuda.found(on_the_cpu=bool(stayed) or not on_the_device),
+        )
+
+    def _failure(self) -> RunFailure | None:
+        """The exception that Python printed last: it ended the program, if that did not end with 0."""
+        error: BaseException | None = getattr(sys, "last_value", None)
+        if error is None:
+            return None
+        attribution = self._device.attribution
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(one.filename)]
+        called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
+        return RunFailure(
+            phase=self._device.recorder.last_phase or phase_now(),
+            error=type(error).__name__,
+            message=first_line(error),
+            module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
+            call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
+        )

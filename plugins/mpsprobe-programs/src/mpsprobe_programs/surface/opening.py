@@ -1,0 +1,39 @@
+"""Opens what Python asks torch about MPS, for as long as the device is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from mpsprobe_coverage.device.mps_in_python import mps_in_python
+from mpsprobe_programs.surface.compiling import compiled_eagerly
+from mpsprobe_programs.surface.shaders import without_metal
+from mpsprobe_programs.surface.storages import storages_on_mps
+
+_MISSING = object()
+
+
+@contextmanager
+def mps_surface() -> Iterator[None]:
+    """Make Python's side of torch answer as on a Mac; C++ answers for itself (``native/device.cpp``)."""
+    before: list[tuple[Any, str, Any]] = []
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        before.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+
+    try:
+        mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory)
+        without_metal(replace)
+        storages_on_mps(replace)
+        compiled_eagerly(replace)
+        yield
+    finally:
+        for owner, name, value in reversed(before):
+            if value is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
