@@ -284,7 +284,7 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     return virtual
 
 
-@functools.cache
+@functools.lru_cache(2**14)
 def _bare(spec: TensorSpec) -> VirtualTensor:
     with undispatched():
         return virtual_tensor(spec)
