@@ -18,7 +18,6 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.compositions import Composition
 from mpsprobe_coverage.kernels.table import KernelTable
 
-
 CALLS_KEPT = 2**10  # of one overload: a long program makes ever new ones
 
 
