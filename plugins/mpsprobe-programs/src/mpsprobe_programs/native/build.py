@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -93,9 +94,9 @@ def cached() -> Path:
 
 
 def _reason(output: str) -> str:
-    """The first line that says what is wrong; compilers and Python both write ``error``."""
+    """The first line that says what is wrong, which every compiler begins with ``error:``, or ``error C1234:``."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return printable(next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no reason"))
+    return printable(next((line for line in lines if re.search(r"\berror( \w+)?:", line)), lines[-1] if lines else "no reason"))
 
 
 def _compiler() -> str:

@@ -13,6 +13,7 @@
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/mm.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
@@ -48,15 +49,21 @@ class Crossing {
  public:
   explicit Crossing(bool copied) : copied_(copied) {}
 
-  void run(const c10::OperatorHandle& op, Stack* stack) {
+  // `linear`: the operator is that.
+  void run(const c10::OperatorHandle& op, Stack* stack, bool linear) {
     auto first = stack->size() - op.schema().arguments().size();
+    auto folded = linear && is_folded((*stack)[first].toTensor(), (*stack)[first + 1].toTensor());
     for (size_t i = first; i < stack->size(); ++i) {
       to_cpu((*stack)[i]);
     }
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
-      op.callBoxed(stack);
+      if (folded) {
+        run_folded(stack);
+      } else {
+        op.callBoxed(stack);
+      }
     }
     results_ = at::ArrayRef<IValue>(*stack).slice(first);
     c10::SmallVector<IValue, 4> back(results_.begin(), results_.end());
@@ -289,8 +296,8 @@ class Crossing {
 enum class Kind { Native, Fallback };
 
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying)
-      : id(id), derivative_id(derivative_id), kind(kind), varying(varying) {}
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying, bool linear)
+      : id(id), derivative_id(derivative_id), kind(kind), varying(varying), linear(linear) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
@@ -305,7 +312,7 @@ struct Kernel final : c10::OperatorKernel {
           watch_derivative(derivative_id, at::ArrayRef<IValue>(*stack).slice(stack->size() - results), first_node);
         }
       } else {
-        crossing.run(op, stack);
+        crossing.run(op, stack, linear);
       }
     } catch (const std::exception& error) {
       call.raised(error.what());
@@ -321,7 +328,7 @@ struct Kernel final : c10::OperatorKernel {
 
   int64_t id, derivative_id;
   Kind kind;
-  bool varying;
+  bool varying, linear;
 };
 
 std::vector<std::unique_ptr<torch::Library>>& libraries() {
@@ -348,7 +355,8 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
         first_id,
         first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
-        op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output));
+        op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output),
+        name == "aten::linear");
     ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }

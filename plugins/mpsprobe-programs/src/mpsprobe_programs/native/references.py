@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route
 from mpsprobe_coverage.device import references
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route
 
 _aten = torch.ops.aten
 _BACKWARD = "aten::convolution_backward"
