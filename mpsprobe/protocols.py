@@ -17,7 +17,7 @@ class RunOptions:
     """What the user asked of a run. ``None`` means: as the workload is used in practice.
 
     Attributes:
-        phase: ``inference`` or ``training``.
+        phase: ``inference``, ``training`` or ``generate``.
         dtype: of parameters and floating-point inputs: ``float32``, ``float16`` or ``bfloat16``.
         batch_size: samples in one step.
         seq_len: tokens, frames or whatever the workload's sequences are made of.
@@ -28,6 +28,7 @@ class RunOptions:
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
         macos: version of macOS to judge for; ``None`` for a new one.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
+        new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
     """
 
     phase: str = "inference"
@@ -41,6 +42,10 @@ class RunOptions:
     clip_norm: float = 1.0
     macos: str | None = None
     backend: str = "mps"
+    new_tokens: int = 8
+    decoding: str = "greedy"
+    cache: str = "dynamic"
+    word_timestamps: bool = False
 
 
 @dataclass(slots=True)

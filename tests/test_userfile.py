@@ -122,7 +122,7 @@ def test_unknown_function_names_the_nearest(file: Path) -> None:
 
 def test_positional_inputs_and_mode(file: Path) -> None:
     run = build(file, "plain", phase="training")
-    assert (run.args, run.kwargs, run.architecture) == ((1, 2), {}, "Model")
+    assert (run.args, run.kwargs) == ((1, 2), {})
     assert run.model.training is True
     assert build(file, "plain").model.training is False
 
@@ -185,8 +185,18 @@ def test_packages_inside_the_folder_are_not_the_users_lines(file: Path) -> None:
 
 
 def test_exit_is_an_error(file: Path) -> None:
-    with pytest.raises(WorkloadError, match="raised SystemExit: 3"):
+    with pytest.raises(WorkloadError, match="raised SystemExit: 3") as caught:
         build(file, "leaves")
+    assert f"mpsprobe run {file}" in str(caught.value.hint)
+
+
+def test_a_program_gets_no_arguments_of_ours_and_is_sent_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mpsprobe", "coverage", f"{file}:main"])
+    file.write_text("import sys\ndef main():\n    assert sys.argv == [__file__]\n", encoding="utf-8")
+    with pytest.raises(WorkloadError, match="returned nothing") as caught:
+        build(file, "main")
+    assert f"mpsprobe run {file}" in str(caught.value.hint)
+    assert sys.argv[0] == "mpsprobe"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +235,7 @@ def test_torch_run_is_left_alone(tmp_path: Path) -> None:
         "from mpsprobe.protocols import TorchRun\ndef make():\n    return TorchRun(model=3, notes=('mine',))\n", "utf-8"
     )
     run = build(path, "make", phase="training")
-    assert (run.model, run.notes, run.architecture) == (3, ("mine",), "int")
+    assert (run.model, run.notes) == (3, ("mine",))
 
 
 def test_describe_does_not_run_the_file(tmp_path: Path) -> None:

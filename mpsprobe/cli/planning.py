@@ -48,9 +48,8 @@ def make_plan(registry: Registry, request: ProfileRequest) -> Plan:
     for one in preset.workloads:
         seq_lens, batch_sizes = request.seq_lens or (one.seq_len,), request.batch_sizes or (one.batch_size,)
         for phase, device, seq_len, batch_size in product(phases, devices, seq_lens, batch_sizes):
-            options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len)
-            if phase != "training":
-                options = replace(options, grad_accum=1)
+            accum = request.options.grad_accum if phase == "training" else 1
+            options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len, grad_accum=accum)
             runs.append(Run(workloads[one.name], options, device, runner))
     return Plan(request, runs, probes, notes)
 

@@ -44,6 +44,23 @@ def test_strides_follow_from_those_of_smaller_tensors(device: VirtualDevice) -> 
     assert spec_of(x.cumsum(1)).stride == (LARGE, 1)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "shape"),
+    [
+        ((4, 8), (2, 8, 2**24), (4, 2**24)),
+        ((2, 4, 8), (8, 2**24), (4, 2**24)),
+        ((4, 8), (8, 2**24), (2, 4, 2**24)),
+        ((2, 4, 8), (2, 8, 2**24), (2, 4, 2**24)),
+    ],
+)
+def test_products_of_groups(a: tuple[int, ...], b: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    with VirtualDevice(load_table("2.15.0")) as device, device.recording("forward"):
+        offsets = torch.tensor([2, 8], dtype=torch.int32, device="mps")
+        made = torch._grouped_mm(torch.ones(a, device="mps"), torch.ones(b, device="mps"), offsets)
+    assert (tuple(made.shape), made.dtype) == (shape, torch.float32)
+    assert called(device.recorder, "forward")["native:aten::_grouped_mm"] == 1
+
+
 @pytest.mark.parametrize(("release", "verdict"), [("2.14.0", "unsupported"), ("2.14.1", "native")])
 def test_a_composite_kernel_that_needs_a_stub_itself(release: str, verdict: str) -> None:
     """``conj_physical_`` asks for the kernel of the device, and on meta there is none either."""

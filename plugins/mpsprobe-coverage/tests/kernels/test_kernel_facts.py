@@ -55,7 +55,7 @@ def _signed(document: Any) -> bytes:
         {},
         {"base": None, "release": "2.13.0", "sha256": "", "kernels": [], "operators": {}},
         {"base": None, "release": "2.13.0", "sha256": "", "kernels": {"float": 1}, "operators": {}},
-        {"base": None, "release": "2.13.0", "sha256": "", "kernels": {}, "operators": {"unary:exp": "exp"}},
+        {"base": None, "release": "2.13.0", "sha256": "", "kernels": {}, "operators": {"unary:exp": {"aten": "exp"}}},
     ],
 )
 def test_a_file_of_another_form_is_an_error(document: Any) -> None:

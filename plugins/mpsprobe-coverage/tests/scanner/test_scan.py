@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,22 @@ def test_long_work_shows_progress_and_ends_it() -> None:
     with pytest.raises(KeyError):
         CoverageScanner().scan(Made(lambda: {}["x"]), RunOptions(), ["2.4.1", "2.13.0"], progress)
     assert progress.steps[-1] == ("stop",)
+
+
+def test_the_search_for_garbage_and_threads_are_as_before() -> None:
+    threads = torch.get_num_threads()
+    scan(calling(), "2.13.0")
+    assert torch.get_num_threads() == threads
+    with pytest.raises(KeyError):
+        scan(Made(lambda: {}["x"]), "2.13.0")
+    assert gc.isenabled() and not gc.get_freeze_count()
+    gc.disable()
+    try:
+        scan(Made(lambda: gc.freeze() or calling().build(RunOptions())), "2.13.0")
+        assert not gc.isenabled() and gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 def _fail(y: torch.Tensor) -> Any:

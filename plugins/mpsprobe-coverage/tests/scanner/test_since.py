@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from made_workloads import calling, scan, scan_many
 
+from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 
 
@@ -18,8 +23,12 @@ def _run(release: str) -> NativeRun:
     return NativeRun(Chain(replace(load_table("2.13.0"), release=release)), {})
 
 
-def _called(release: str, dtype: torch.dtype, *operators: str) -> NativeRun:
-    return NativeRun(Chain(load_table(release)), dict.fromkeys(operators, frozenset({dtype})))
+def _called(function: Callable[[torch.Tensor], Any], dtype: torch.dtype, release: str) -> NativeRun:
+    with VirtualDevice(load_table(release)) as device:
+        moved = device.move(torch.ones(3, 3, dtype=dtype))
+        with device.recording("forward"):
+            function(moved)
+    return NativeRun(device.chain, device.calls())
 
 
 def _by_trying_all(native: list[bool]) -> str | None:
@@ -64,27 +73,77 @@ def test_one_run_is_enough_where_it_speaks_for_all() -> None:
     assert (found, traced) == ("a", [])
 
 
+def _conv3d(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.conv3d(x[None, None, None], x[None, None, None])
+
+
+def _nll_loss(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.nll_loss(x, x.new_zeros(len(x), dtype=torch.int64))
+
+
 @pytest.mark.parametrize(
-    ("operators", "release", "expected"),
+    ("function", "dtype", "release", "expected"),
     [
-        ({"aten::cumsum"}, "2.0.0", True),
-        ({"aten::cumsum"}, "1.13.1", False),
-        ({"aten::copy_"}, "1.12.0", True),
-        ({"aten::mul.Tensor", "aten::linalg_svd"}, "2.13.0", False),
+        (lambda x: x.cumsum(0), torch.float32, "2.0.0", True),
+        (lambda x: x.cumsum(0), torch.float32, "1.13.1", False),
+        (lambda x: x.clone().copy_(x), torch.float32, "1.12.0", True),
         # Registered, but refused up to 2.2: "Conv3D is not supported on MPS".
-        ({"aten::_mps_convolution"}, "2.2.2", False),
-        ({"aten::_mps_convolution"}, "2.9.0", True),
-        ({"torchvision::nms_of_tomorrow"}, "2.13.0", False),
+        (_conv3d, torch.float32, "2.2.2", False),
+        (_conv3d, torch.float32, "2.9.0", True),
+        # Whole numbers are refused there as the input, not as the labels.
+        (_nll_loss, torch.float32, "2.15.0", True),
+        # Made of others above autograd, where a call is not seen; it falls back there.
+        (lambda x: x.repeat_interleave(2, 0), torch.float32, "1.13.1", False),
+        # It has a kernel, and is made of others there.
+        (lambda x: x.isneginf(), torch.float32, "2.5.1", False),
+        (lambda x: x * x, torch.bfloat16, "2.3.0", True),
+        (lambda x: x * x, torch.bfloat16, "2.2.2", False),
     ],
 )
-def test_for_which_releases_a_run_speaks(operators: set[str], release: str, expected: bool) -> None:
-    run = _called("2.13.0", torch.float32, *operators)
-    assert applies_to(run, Chain(load_table(release))) is expected
+def test_for_which_releases_a_run_speaks(
+    function: Callable[[torch.Tensor], Any], dtype: torch.dtype, release: str, expected: bool
+) -> None:
+    assert applies_to(_called(function, dtype, "2.13.0"), Chain(load_table(release))) is expected
 
 
-def test_dtypes_and_autocast_count_too() -> None:
-    bfloat16 = _called("2.13.0", torch.bfloat16, "aten::mul.Tensor")
-    autocast = replace(_called("2.13.0", torch.float16, "aten::mul.Tensor"), autocast=True)
-    assert [applies_to(bfloat16, Chain(load_table(release))) for release in ("2.2.2", "2.3.0")] == [False, True]
+def test_autocast_counts_too() -> None:
+    autocast = replace(_called(lambda x: x * x, torch.float16, "2.13.0"), autocast=True)
     assert [applies_to(autocast, Chain(load_table(release))) for release in ("2.4.1", "2.5.0")] == [False, True]
     assert not load_table("2.4.1").with_label("AutocastMPS")
+
+
+def _attends(y: torch.Tensor) -> torch.Tensor:
+    heads = y.expand(1, 2, 2, 3)
+    return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, torch.ones(2, 2, device=y.device) > 0)
+
+
+@pytest.mark.parametrize("function", [_attends, _nll_loss, lambda y: y.isneginf() * y])
+def test_it_finds_what_runs_on_every_release_find(function: Callable[[torch.Tensor], Any]) -> None:
+    workload = calling(function, loss=lambda result: result.sum())
+    every = scan_many(workload, [*torch_releases()], phase="training")
+    assert scan(workload, "2.13.0", phase="training").summary.native_since == every.native_since
+
+
+def test_calls_are_kept_without_what_their_tensors_hold() -> None:
+    with VirtualDevice(load_table("2.13.0")) as device:
+        moved = device.move(torch.arange(6)).requires_grad_(False)
+        with device.recording("forward"):
+            (moved + moved).sum()
+    tensors = [tensor for calls in device.calls().values() for call in calls for tensor in call.args]
+    assert tensors and all(tensor.shadow is None for tensor in tensors if isinstance(tensor, torch.Tensor))
+
+
+def test_a_run_of_the_search_ends_at_the_first_call_that_is_not_native() -> None:
+    releases: list[bool] = []
+
+    def function(y: torch.Tensor) -> torch.Tensor:
+        releases.append(False)
+        try:
+            summed = y.cumsum(0)
+        except Exception:  # noqa: BLE001 - a program that catches what it can
+            summed = y
+        releases[-1] = True
+        return summed
+
+    assert scan(calling(function), "2.13.0").summary.native_since == "2.0.0"
+    assert releases == [True, False]

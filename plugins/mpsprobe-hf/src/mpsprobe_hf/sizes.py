@@ -30,24 +30,32 @@ class Limits(Protocol):
     def seq_unit(self) -> str: ...
 
 
-def choose_sizes(limits: Limits, options: RunOptions) -> dict[str, int]:
+def choose_sizes(limits: Limits, options: RunOptions, room: int = 0) -> dict[str, int]:
     """``{"batch": …}``, with ``"seq"`` for a workload that has sequences.
+
+    Args:
+        limits: of the workload.
+        options: what the user asked for.
+        room: tokens that are added to the sequences, and that the model must have positions for too.
 
     Raises:
         UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence
             length for a workload without sequences.
     """
-    batch = limits.batch_size[options.phase] if options.batch_size is None else options.batch_size
+    phase = "training" if options.phase == "training" else "inference"
+    batch = limits.batch_size[phase] if options.batch_size is None else options.batch_size
     check_positive("batch size", batch)
     sizes = {"batch": batch}
     if limits.seq_len is None:
         if options.seq_len is not None:
             raise UsageError(f"the workload '{limits.name}' has no sequences", "Leave out --seq-len.")
         return sizes
-    length = limits.seq_len if options.seq_len is None else options.seq_len
+    longest = max(limits.longest - room, 1) if limits.longest else 0
+    default = min(limits.seq_len, longest) if longest else limits.seq_len
+    length = default if options.seq_len is None else options.seq_len
     check_positive("sequence length", length)
-    if length < limits.shortest or (limits.longest and length > limits.longest):
-        upper = f" to {limits.longest}" if limits.longest else " or more"
+    if length < limits.shortest or (longest and length > longest):
+        upper = f" to {longest}" if longest else " or more"
         raise UsageError(
             f"sequence length {length} is outside what '{limits.name}' takes",
             f"Choose {limits.shortest}{upper} {limits.seq_unit}.",

@@ -101,6 +101,11 @@ def constant(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     return field.settings["value"]
 
 
+def rows(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """``settings["row"]`` for each sample, int64: the height and width of its image."""
+    return torch.tensor([field.settings["row"]] * shape[0])
+
+
 def columns(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """TAPAS's token types ``(batch, seq, columns)``: ``settings["highs"]`` has one limit for each column."""
     parts = [integers(Field(field.name, "integers", shape[:-1], high), shape[:-1], dtype) for high in _highs(field)]
@@ -148,6 +153,7 @@ KINDS: dict[str, Maker] = {
     "observed": observed,
     "flags": flags,
     "constant": constant,
+    "rows": rows,
     "columns": columns,
     "series": series,
     "boxes": boxes,

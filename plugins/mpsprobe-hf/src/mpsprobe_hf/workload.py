@@ -11,6 +11,7 @@ from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadErr
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Architecture, Entry
+from mpsprobe_hf.generation import check_generates, generating, note, prompt
 from mpsprobe_hf.sizes import choose_sizes, shape_of
 
 
@@ -31,14 +32,19 @@ class NamedWorkload:
             if entry.library == "transformers":
                 own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
             raise UsageError(f"the workload '{entry.name}' is made with random weights", own)
-        if options.phase not in entry.phases:
+        generates = options.phase == "generate"
+        if not generates and options.phase not in entry.phases:
             raise UsageError(
                 f"the workload '{entry.name}' has no {options.phase} phase", "Leave out --phase, or choose inference."
             )
         architecture = entry.architecture(options.phase)
-        sizes = choose_sizes(entry, options)
+        grows = generates and not any(field.name.startswith("decoder_") for field in architecture.inputs)
+        sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
         check_installed(entry, architecture)
         model = make_model(entry, architecture, options)
+        inputs = architecture.inputs
+        if generates:
+            inputs = prompt(entry.prompt or inputs, timed=options.word_timestamps)
 
         import torch
 
@@ -50,13 +56,13 @@ class NamedWorkload:
         dtype: torch.dtype = getattr(torch, options.dtype)
         return TorchRun(
             model=model,
-            kwargs={field.name: make(field, sizes, dtype) for field in architecture.inputs},
+            kwargs={field.name: make(field, sizes, dtype) for field in inputs},
             architecture=architecture.model_class,
-            call=quietly(CALLS[architecture.call] if architecture.call else None),
+            call=quietly(generating(model, options) if generates else CALLS.get(architecture.call)),
             loss=LOSSES[architecture.loss] if options.phase == "training" else None,
             batch_size=sizes["batch"],
-            seq_len=sizes.get("seq"),
-            notes=architecture.notes,
+            seq_len=sizes.get("seq") if any("seq" in field.shape for field in inputs) else None,
+            notes=(note(options),) if generates else architecture.notes,
         )
 
     def describe(self) -> Mapping[str, Any]:
@@ -123,6 +129,8 @@ def make_model(entry: Entry, architecture: Architecture, options: RunOptions) ->
         return make_torchvision_model(architecture.model_class, options.dtype, training=training)
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     config_class, model_class = load_classes(entry, architecture)
+    if options.phase == "generate":
+        check_generates(entry.name, model_class, entry.model_type)
     from mpsprobe_hf.construct import construct, quiet
 
     with quiet():

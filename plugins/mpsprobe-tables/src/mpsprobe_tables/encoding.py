@@ -55,8 +55,9 @@ def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
         "release": facts.release,
         "sha256": facts.sha256,
         "kernels": changed(_joined(facts.kernels), {} if base is None else _joined(base.kernels)),
-        "operators": _operators_changed(_joined(facts.operators), {} if base is None else _joined(base.operators)),
-        "refusals": _operators_changed(_refusals(facts), {} if base is None else _refusals(base)),
+        "operators": _folded(_joined(facts.operators), {} if base is None else _joined(base.operators)),
+        "refusals": _folded(_refusals(facts), {} if base is None else _refusals(base)),
+        "graphs": _folded(_joined(facts.graphs), {} if base is None else _joined(base.graphs)),
     }
     return seal(kernel_facts.MAGIC, document)
 
@@ -92,6 +93,20 @@ def encode_lists(known: Iterable[lists.Learned], provenance: Mapping[str, Any]) 
 
 def _refusals(facts: KernelFacts) -> dict[str, str]:
     return {name: kernel_facts.PARTED.join(sorted(map(str, known))) for name, known in facts.refusals.items()}
+
+
+def _folded(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """As ``changed``, the names of operators as ``kernel_facts`` shortens them."""
+    folded = {}
+    for known, names in changed(now, before).items():
+        there = frozenset(operators := names.split(" "))
+        pairs = {name for name in there if "." not in name and f"{name}{kernel_facts.OUT}" in there}
+        folded[known] = " ".join(
+            name.removeprefix(kernel_facts.ATEN) + (kernel_facts.WITH_OUT if name in pairs else "")
+            for name in operators
+            if name.removesuffix(kernel_facts.OUT) not in pairs or not name.endswith(kernel_facts.OUT)
+        )
+    return folded
 
 
 def _operators_changed(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, dict[str, str]]:

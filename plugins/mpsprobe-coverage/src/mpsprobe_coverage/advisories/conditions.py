@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.advisories.model import SUBJECT, Advisory, Condition, Word
+from mpsprobe_coverage.advisories.model import PHASES, SUBJECT, Advisory, Condition, Word
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.spec import TensorSpec, spec_of
 
@@ -76,7 +76,7 @@ def _resolve(subject: str, call: Call, phase: str) -> Any:
     parts = SUBJECT.fullmatch(subject)
     assert parts is not None, subject
     if subject == "phase":
-        return phase
+        return phase if phase in PHASES else "forward"  # prefill, decode and sampling are forward passes
     value = _named(parts["name"], call)
     if parts["dim"] is None and parts["fact"] is None:
         return value

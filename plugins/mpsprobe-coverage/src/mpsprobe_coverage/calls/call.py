@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,3 +45,7 @@ class Call:
         """The spec of the tensor argument ``name``; None where the call has none."""
         value = self.argument(name)
         return spec_of(value) if isinstance(value, torch.Tensor) else None
+
+
+Calls = Mapping[tuple[Any, str | None], Sequence[Call]]
+"""Overload, and the dispatch key of its arguments where those are sparse → calls of it."""

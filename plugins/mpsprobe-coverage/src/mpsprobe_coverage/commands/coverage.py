@@ -27,11 +27,18 @@ from mpsprobe_coverage.commands.options import (
 )
 
 METHODS = ("auto", "predicted", "observed")
+GENERATE = "generate"
+DECODINGS = ("greedy", "sampling", "beams")
+CACHES = ("dynamic", "static")
+OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
+"""The options that ``--phase generate`` alone has."""
 
 
 @click.command()
 @click.argument("workload")
-@click.option("--phase", type=Named("phase", PHASES), default="inference", show_default=True, help="What to run.")
+@click.option(
+    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
+)
 @torch_option("installed", "The torch release to judge; several with commas, or every one that is known.")
 @BACKEND_OPTION
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
@@ -47,6 +54,12 @@ METHODS = ("auto", "predicted", "observed")
 )
 @click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
 @click.option("--method", type=Named("method", METHODS), default="auto", show_default=True, help="How to find out.")
+@click.option("--new-tokens", type=Positive(), default=8, show_default=True, help="What --phase generate makes.")
+@click.option(
+    "--decoding", type=Named("decoding", DECODINGS), default="greedy", show_default=True, help="How generate() chooses."
+)
+@click.option("--cache", type=Named("cache", CACHES), default="dynamic", show_default=True, help="What it keeps.")
+@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is said.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
@@ -77,6 +90,7 @@ def coverage(
     mpsprobe coverage bert-base
     mpsprobe coverage llama-3-8b --phase training --torch 2.6.0
     mpsprobe coverage whisper-tiny --torch all
+    mpsprobe coverage llama-3-8b --phase generate --decoding beams
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
@@ -87,8 +101,11 @@ def coverage(
         )
     if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
-    if options.phase == "inference" and options.grad_accum != 1:
+    if options.phase != "training" and options.grad_accum != 1:
         raise UsageError("--grad-accum makes sense with --phase training only")
+    for field in OF_GENERATE if options.phase != GENERATE else ():
+        if getattr(options, field) != getattr(RunOptions(), field):
+            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")
     registry = get_registry()
     name = exporting.choose(registry, format_name, output)
 

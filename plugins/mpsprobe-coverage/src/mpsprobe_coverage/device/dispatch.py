@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from mpsprobe_coverage.advisories.model import Advisory
+from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.judging.chain import Judges
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -49,6 +50,8 @@ class Plan:
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
     composition: Composition | None = None  # set where it is taken apart in another way than the target release does
     watchers: tuple[Advisory, ...] = ()  # known wrong results of it in the target release
+    key: str | None = None  # the dispatch key of its arguments where those are sparse
+    calls: list[Call] = field(default_factory=list)  # the kinds of call that were judged native, their tensors bare
     name: str = field(init=False)  # as the target release calls the operator; looked up at every call
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from mpsprobe_coverage.device.tensor import (
     reshape_in_place,
     virtual_tensor,
 )
-from mpsprobe_coverage.device.without_data import left_behind
+from mpsprobe_coverage.device.without_data import accepting_numbers, left_behind
 
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 
@@ -118,7 +118,7 @@ class Execution:
             return None
         real_args, real_kwargs = mapped(_real, (args, kwargs))
         try:
-            result = plan.run(*real_args, **real_kwargs)
+            result = accepting_numbers(plan.run, plan, real_args, real_kwargs)
         except Exception:  # noqa: BLE001 - any refusal of the CPU kernel (a dtype) only costs the known value
             _forget_written(plan, args, kwargs)
             return None

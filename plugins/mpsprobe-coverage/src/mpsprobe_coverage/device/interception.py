@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,15 @@ from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, reshape_in_place, takes_apart
+from mpsprobe_coverage.device.tensor import (
+    VirtualTensor,
+    bare,
+    has_meta,
+    layouts_seen,
+    mapped,
+    reshape_in_place,
+    takes_apart,
+)
 from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.device.without_data import accepting_numbers
 from mpsprobe_coverage.judging.chain import Chain
@@ -53,6 +62,7 @@ class Interception(TorchDispatchMode):
     Attributes:
         passed_over: messages of PyTorch's own refusals at which a program does not end.
         refusals: those that operators raised, and that are findings.
+        plans: those that were made, by overload; for sparse arguments by overload and dispatch key.
     """
 
     supports_higher_order_operators = True
@@ -83,8 +93,7 @@ class Interception(TorchDispatchMode):
         self._routes = routes
         self.compositions = Composing(chain.table)
         self._watching = Watching(chain.table)
-        self._plans: dict[Any, Plan] = {}
-        self._sparse_plans: dict[tuple[Any, str], Plan] = {}
+        self.plans: dict[Any, Plan] = {}
         self._judged: dict[Outcome, Judgement] = {}
         self._decomposing: set[Plan] = set()
         self._factory_dtypes: Mapping[Any, Any] | None = None
@@ -121,7 +130,7 @@ class Interception(TorchDispatchMode):
         virtual = VirtualTensor in types
         if len(types) != virtual and any(takes_apart(kind) for kind in types):
             return NotImplemented
-        plan = self._plans.get(func)
+        plan = self.plans.get(func)
         if plan is None:
             if not isinstance(func, torch._ops.OpOverload):
                 return self._higher_order(func, args, kwargs)
@@ -142,14 +151,14 @@ class Interception(TorchDispatchMode):
                         made = self.on_the_cpu.leaving(args[0], kwargs)
                         if made is not None:
                             return made
-                elif virtual or _has_meta(args, kwargs):
+                elif virtual or has_meta(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:
                     return self._elsewhere(func, args, kwargs)
             elif not virtual:
                 return self._elsewhere(func, args, kwargs)
         elif not virtual:
-            if func is _PRIM_DEVICE or not _has_meta(args, kwargs):
+            if func is _PRIM_DEVICE or not has_meta(args, kwargs):
                 return self._elsewhere(func, args, kwargs)
         elif func is _PRIM_DEVICE:
             return args[0].device
@@ -293,7 +302,11 @@ class Interception(TorchDispatchMode):
         generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
         given = [is_of_mps(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
-        return plan.judges.judge(call)
+        judgement = plan.judges.judge(call)
+        if judgement.verdict == "native":
+            bare_args, bare_kwargs = mapped(bare, (args, kwargs))
+            plan.calls.append(replace(call, args=bare_args, kwargs=bare_kwargs))
+        return judgement
 
     def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:
         """Note the advisories that a call is one for, where a kernel computes it."""
@@ -304,17 +317,15 @@ class Interception(TorchDispatchMode):
 
     def plan_of(self, func: Any, key: str | None = None) -> Plan:
         """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes."""
-        if key is not None:
-            sparse_plan = self._sparse_plans.get((func, key))
-            if sparse_plan is None:
-                sparse_plan = self._sparse_plans[func, key] = make_plan(func, self.chain, {}, key)
-            return sparse_plan
-        plan = self._plans.get(func)
+        met = func if key is None else (func, key)
+        plan = self.plans.get(met)
         if plan is None:
-            plan = self._plans[func] = make_plan(func, self.chain, self._routes)
-            plan.watchers = self._watching.of(plan.name)
-            if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
-                plan.composition = self.compositions.difference(operator_name(func))
+            plan = self.plans[met] = make_plan(func, self.chain, {} if key else self._routes, key)
+            plan.key = key
+            if key is None:
+                plan.watchers = self._watching.of(plan.name)
+                if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
+                    plan.composition = self.compositions.difference(operator_name(func))
         return plan
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
@@ -385,16 +396,3 @@ class Interception(TorchDispatchMode):
         key = torch._C.DispatchKey.CompositeExplicitAutograd
         with self:
             return func.dispatch(key, *args, **kwargs)
-
-
-def _has_meta(args: Any, kwargs: Any) -> bool:
-    """Whether a plain meta tensor is among the arguments: made by C++ that asked a virtual tensor for its device."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor):
-            if value.is_meta:
-                return True
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor) and item.is_meta:
-                    return True
-    return False

@@ -26,7 +26,15 @@ from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import default_generator
 from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
 from mpsprobe_coverage.device.on_the_cpu import keep_real
-from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, parse_to, stands_for, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import (
+    VirtualTensor,
+    known_places,
+    mapped,
+    parse_to,
+    stands_for,
+    undispatched,
+    virtual_tensor,
+)
 
 _original_to: Any = torch._C.TensorBase.to
 _original_holder: Any = torch._C.TensorBase._make_wrapper_subclass
@@ -116,7 +124,7 @@ def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
     places = index if isinstance(index, tuple) else (index,)
     if isinstance(value, (int, float, complex)) and any(isinstance(place, (torch.Tensor, list)) for place in places):
         value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
-    torch.Tensor.__setitem__(self, index, value)
+    torch.Tensor.__setitem__(self, known_places(index), value)
 
 
 def _composed(original: Any, composing: Any) -> Any:

@@ -53,13 +53,19 @@ class Advised:
     calls: int = 0
 
 
+class NotNative(BaseException):
+    """A call is not native, and nothing else was asked. No ``Exception``: programs catch those."""
+
+
 @dataclass(slots=True)
 class Recorder:
     """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
 
+    With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
     ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
     """
 
+    only_native: bool = False
     phase: str | None = None
     last_phase: str | None = None
     gradients_end: dict[str, Origin] = field(default_factory=dict)
@@ -86,6 +92,8 @@ class Recorder:
             assert phase is not None
             record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
         record.calls += calls
+        if self.only_native and judgement.verdict != "native":
+            raise NotNative
 
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""

@@ -1,4 +1,6 @@
-"""References for operators that only MPS or another backend has: run on meta for shapes, on the CPU for values.
+"""References for operators that only MPS or another backend has, or that meta refuses where MPS does not.
+
+They are run on meta for shapes, on the CPU for values.
 
 Each takes the operator's own arguments (as ``native_functions.yaml`` has them) and returns what it
 returns, made of generic operators.
@@ -95,6 +97,14 @@ def attention_for_mps(query: Any, key: Any, value: Any, mask: Any = None, *rest:
     return out, query.new_empty((*query.shape[:-1], key.shape[-2]))
 
 
+def grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Shapes as ``create_grouped_gemm_output_tensor`` (GroupedMMUtils.h) has them; meta takes bfloat16 alone."""
+    if a.device.type == "cpu":
+        return _aten._grouped_mm(a, b, offs, bias, out_dtype)
+    groups = offs.shape if a.dim() == b.dim() == 2 else a.shape[:1] if a.dim() == b.dim() else ()
+    return a.new_empty((*groups, a.shape[-2], b.shape[-1]), dtype=out_dtype)
+
+
 def max_pool2d_backward(
     grad: Any, x: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
@@ -117,4 +127,5 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::lstm_mps_backward": lstm_mps_backward,
     "aten::_scaled_dot_product_attention_math_for_mps": attention_for_mps,
     "aten::max_pool2d_backward": max_pool2d_backward,
+    "aten::_grouped_mm": grouped_mm,
 }

@@ -16,6 +16,7 @@ what a truth value of unknown data is taken for when the program asks: see ``dat
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -106,6 +107,12 @@ class VirtualTensor(torch.Tensor):
     def mps(self, *_args: Any, **_kwargs: Any) -> Any:
         return self
 
+    def __getitem__(self, index: Any) -> Any:
+        return torch.Tensor.__getitem__(self, known_places(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        torch.Tensor.__setitem__(self, known_places(index), value)
+
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
@@ -147,6 +154,9 @@ class VirtualTensor(torch.Tensor):
             copied._is_param = True
         memo[id(self)] = copied
         return copied
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if not self.dim() else super().__format__(spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = "…" if self.shadow is None else repr(self.shadow)
@@ -205,11 +215,33 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     return virtual
 
 
+@functools.cache
+def _bare(spec: TensorSpec) -> VirtualTensor:
+    with undispatched():
+        return virtual_tensor(spec)
+
+
+def bare(value: Any) -> Any:
+    """In place of a virtual tensor one of the same spec, which is kept: without values, and without a graph."""
+    return _bare(value.spec) if type(value) is VirtualTensor else value
+
+
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
     """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
     virtual = virtual_tensor(spec, shadow, requires_grad)
     virtual._is_param = True
     return virtual
+
+
+def known_places(index: Any) -> Any:
+    """``index`` with tensors for its lists of numbers: C++ would make them on meta, and their values were lost."""
+    if type(index) is tuple and list in map(type, index):
+        return tuple(known_places(place) if type(place) is list else place for place in index)
+    if type(index) is not list or not index or not all(isinstance(place, int) for place in index):
+        return index
+    with undispatched():
+        places = torch.tensor(index, device=CPU)
+        return virtual_tensor(spec_of(places), places)
 
 
 def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
@@ -240,3 +272,16 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devic
     if options.get("dtype", ...) is None:
         del options["dtype"]
     return (None if device is None else torch.device(device)), options
+
+
+def has_meta(args: Any, kwargs: Any) -> bool:
+    """Whether a plain meta tensor is among the arguments: made by C++ that asked a virtual tensor for its device."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            if value.is_meta:
+                return True
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, torch.Tensor) and item.is_meta:
+                    return True
+    return False

@@ -8,7 +8,7 @@ PyTorch warns of that in the backward pass, where it says nothing of MPS; here t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.table import IMPLICIT, KernelTable
 
 
+@cache
 def is_composite(name: str) -> bool:
     """Whether autograd goes through the operator in the installed torch by what it is made of."""
     return has_kernel(name, IMPLICIT) and not has_kernel(name, "Autograd")

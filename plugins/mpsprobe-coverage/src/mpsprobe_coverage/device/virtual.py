@@ -12,8 +12,9 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
-from mpsprobe_coverage.device import underived
+from mpsprobe_coverage.device import registered_elsewhere, underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -31,6 +32,12 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SHADOW_LIMIT = 2**20
+_SHADOW_LIMITS = {
+    # Real moments of real biases would cost more than all the rest; a program reads single numbers here.
+    "optimizer": FLOAT_SHADOW_COST,
+    # Scores of a vocabulary decide how generation goes on; there is one row of them for each sequence.
+    "sampling": 2**62,
+}
 MOVE = "move"  # the phase of what is put on the device before anything runs
 _open: list[VirtualDevice] = []
 
@@ -106,6 +113,7 @@ class VirtualDevice:
             above |= underived.kernels(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
+            above |= registered_elsewhere.kernels(self.table, above, self._interception.plan_of)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
@@ -121,20 +129,23 @@ class VirtualDevice:
 
     @contextmanager
     def recording(self, phase: str) -> Iterator[None]:
-        """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``)."""
+        """Record the calls made inside under ``phase`` (``forward``, ``backward``, ``optimizer``, those of generation).
+
+        Phases may be nested: ``prefill`` and ``decode`` lie in ``sampling``.
+        """
+        before = self.recorder.phase
         self.recorder.phase = self.recorder.last_phase = phase
         execution = self._interception.execution
         limit = execution.shadow_limit
-        if phase == "optimizer" and not self.keep_weights:
-            # Real moments of real biases would cost more than all the rest; a program reads single numbers here.
-            execution.shadow_limit = FLOAT_SHADOW_COST
+        if not self.keep_weights:
+            execution.shadow_limit = _SHADOW_LIMITS.get(phase, self._shadow_limit)
         try:
             yield
         finally:
             self._interception.on_the_cpu.record_gradients()
-            self.recorder.phase = None
+            self.recorder.phase = before
             execution.shadow_limit = limit
-            if phase == "forward":
+            if before is None:
                 self.casts.forget()
 
     def move(self, value: Any) -> Any:
@@ -148,6 +159,10 @@ class VirtualDevice:
         moved = self._wrapper.nested(value)
         self._record_refused((None, leaf) for leaf in tree_leaves(moved) if isinstance(leaf, torch.Tensor))
         return moved
+
+    def calls(self) -> Calls:
+        """The calls that were judged native, one of each kind; what is made of others is there without any."""
+        return {(plan.func, plan.key): plan.calls for plan in self._interception.plans.values()}
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
         """Tensors whose copy is refused (a dtype, a sparse layout): on a Mac it is the move that raises."""

@@ -9,8 +9,9 @@
 - ``switches``: a dtype with which the code of the kernel can only raise;
 - ``metal``: a dtype that the Metal library has no kernel for;
 - ``stub``: a DispatchStub that nothing sets;
+- ``graphs``: a tensor that no MPSGraph takes, where the kernel always makes one;
 - ``lists``: what PyTorch's own tests expect to fail;
-- ``ranks``: shapes with which the kernel fails inside Apple's frameworks, as users report;
+- ``frameworks``: ranks, dtypes and sizes with which the kernel fails inside Apple's frameworks, as users report;
 - ``macos``: what a release refuses on an older macOS, where one was named;
 - ``left_to_cpu``: what the kernel itself leaves to the CPU;
 - ``fallback``: what the fallback to the CPU cannot do;
@@ -36,12 +37,13 @@ from mpsprobe_coverage.judging import (
     dtype,
     factors,
     fallback,
+    frameworks,
+    graphs,
     guard,
     left_to_cpu,
     lists,
     macos,
     metal,
-    ranks,
     registration,
     route,
     size,
@@ -54,7 +56,7 @@ from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.table import MISSING, MPS, NATIVE, KernelTable
 
 # Whose kernels are known beyond their registrations, by the dispatch key of the backend.
-_ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, switches, metal, stub)}
+_ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, switches, metal, stub, graphs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def _later(operator: str, registered: Judgement, table: KernelTable) -> tuple[Ru
     if registered.verdict not in ("missing", "fallback") or since is None or table.backend.key not in _ABOUT_KERNELS:
         return ()
     first = table.family.load(since)
-    return (*ranks.rules_of(operator, first, None), *left_to_cpu.rules_of(operator, first))
+    return (*frameworks.rules_of(operator, first), *left_to_cpu.rules_of(operator, first))
 
 
 class Chain:
@@ -168,7 +170,7 @@ class Chain:
         elif judges is not None and registration.is_native(operator, table):  # copy_
             rules += switches.rules_of(operator, self.table)
         if judges is not None and registration.is_native(operator, table):
-            rules += ranks.rules_of(operator, self.table, self._macos)
+            rules += frameworks.rules_of(operator, self.table, self._macos)
             rules += macos.rules_of(operator, self.table, self._macos)
             rules += left_to_cpu.rules_of(operator, self.table)
         return tuple(rules)

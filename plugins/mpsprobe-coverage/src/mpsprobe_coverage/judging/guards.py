@@ -64,10 +64,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Something about sizes or arguments that holds for any dtype; ``large`` where it asks for 2**31 - 1 elements."""
+    """Something about sizes or arguments that holds for any dtype."""
 
     refuses: Callable[[Call], bool]
-    large: bool = False
     dtypes: None = None
 
     def __call__(self, call: Call) -> bool:
@@ -136,11 +135,6 @@ class Message:
     @property
     def dtypes(self) -> frozenset[torch.dtype] | None:
         return self.guard.refuses.dtypes
-
-    @property
-    def large(self) -> bool:
-        """Whether it passes every call without a large tensor."""
-        return isinstance(self.guard.refuses, Shape) and self.guard.refuses.large
 
     @property
     def only_dtypes(self) -> bool:

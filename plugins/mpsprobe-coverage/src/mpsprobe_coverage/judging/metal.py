@@ -1,7 +1,9 @@
 """Dtypes that an operator has no Metal kernel for: "Failed to create function state object for: hypot_dense_int_int".
 
 Only operators whose kernel can compute in no other way are judged (``kernels/kernel_facts.py``), and of these only
-calls where it is certain which dtype the name of the kernel is made from.
+calls where it is certain which dtype the name of the kernel is made from. The type of the result stands in the name,
+too: in every release whole numbers have kernels by element for float32 (``div_true_dense_float_long``), and for no
+other floating-point result, such as the default dtype may ask for. From 2.13 on those of one operand convert it.
 """
 
 from __future__ import annotations
@@ -12,14 +14,17 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from packaging.version import Version
 
 from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.judging.guards import BOOL, FLOATING, INTEGRAL
 from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
 from mpsprobe_coverage.kernels.releases import since_without_gap
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _TYPE_OF = {getattr(torch, dtype): metal for metal, dtype in METAL_TYPES.items()}
+_CONVERTING_RESULT = "2.13.0"
 _OPERANDS = {NAMED: 0, "unary": 1, "binary": 2, "ternary": 3}
 
 
@@ -58,13 +63,28 @@ class MetalKernels:
         dtypes = self._dtypes(call)
         wanted = _wanted(dtypes, call)
         if not wanted or not self.types.isdisjoint(wanted):
-            return None
+            return self._of_result(dtypes, call)
         said = " and ".join(dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in dtypes))
         return refused(
             f"no Metal kernel '{' or '.join(self.names)}' for {said}",
             _taken_since(self.operator, self.operands, wanted),
             source="metal",
             evidence=f"torch {self.release} has it for {self._listed()}",
+        )
+
+    def _of_result(self, dtypes: tuple[torch.dtype, ...], call: Call) -> Judgement | None:
+        converts = self.operands == 1 and Version(self.release) >= Version(_CONVERTING_RESULT)
+        if not self.operands or converts or len(set(dtypes)) != 1 or len(call.outputs) != 1:
+            return None
+        read, made = dtypes[0], call.outputs[0].dtype
+        if read not in INTEGRAL | BOOL or made not in FLOATING or made is torch.float32:
+            return None
+        said = f"{_TYPE_OF[made]}_{_TYPE_OF[read]}"
+        return refused(
+            f"no Metal kernel '{' or '.join(self.names)}' for a result of {str(made).removeprefix('torch.')}",
+            _CONVERTING_RESULT if self.operands == 1 else None,
+            source="metal",
+            evidence=f"torch {self.release} has none that ends in {said}",
         )
 
     def _dtypes(self, call: Call) -> tuple[torch.dtype, ...]:

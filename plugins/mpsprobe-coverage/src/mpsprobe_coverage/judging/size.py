@@ -129,26 +129,26 @@ GUARDS: tuple[Guard, ...] = (
         before="2.6",
     ),
     # LinearAlgebra.mm, bmm_out_mps
-    Guard("matmul_2_to_32_refused", ("bmm",), Shape(_has_large_product, large=True)),
+    Guard("matmul_2_to_32_refused", ("bmm",), Shape(_has_large_product)),
     # EmptyTensor.cpp, empty_mps
     Guard("dimensions_16", ("empty.memory_format",), Shape(_has_many_dimensions)),
     # Sort.mm: topk_out_mps, where k is not 0, and kthvalue_out_mps_impl
     Guard("topk_rank", ("topk",), Shape(lambda call: call.argument("k") != 0 and _is_far_from_the_last(call))),
     Guard("topk_rank", ("kthvalue",), Shape(_is_far_from_the_last)),
     # Indexing.mm: nonzero_impl_mps, masked_fill__mps
-    Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32), large=True)),
-    Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX), large=True)),
+    Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
+    Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),
     # Embedding.mm, embedding_dense_backward_mps
     Guard("embedding_backward_int_max", ("embedding_dense_backward",), Shape(_is_large_embedding)),
     # ReduceOps.mm, Pooling.mm and LinearAlgebra.mm (geqrf) ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for
     # as many elements; offsets count as well, but the tensor that is asked about may be a contiguous copy. Read in
     # 2.14.0, 2.14.1 and 2.15.0. Other kernels that ask it choose between two Metal kernels, and raise in neither case.
-    Guard("reduction_2_to_32", _REDUCTIONS, Shape(Elements(_2_TO_32), large=True)),
-    Guard("reduction_2_to_32", _REDUCTIONS_2_15, Shape(Elements(_2_TO_32), large=True), since="2.15"),
-    Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX), large=True)),
-    Guard("pool_2_to_31", ("max_pool2d",), Shape(_is_pooled_in_steps, large=True)),
-    Guard("pool_2_to_31_other", _OTHER_POOLS, Shape(Elements(_INT_MAX), large=True)),
-    Guard("geqrf_2_to_31", ("geqrf",), Shape(Elements(_INT_MAX), large=True)),
+    Guard("reduction_2_to_32", _REDUCTIONS, Shape(Elements(_2_TO_32))),
+    Guard("reduction_2_to_32", _REDUCTIONS_2_15, Shape(Elements(_2_TO_32)), since="2.15"),
+    Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX))),
+    Guard("pool_2_to_31", ("max_pool2d",), Shape(_is_pooled_in_steps)),
+    Guard("pool_2_to_31_other", _OTHER_POOLS, Shape(Elements(_INT_MAX))),
+    Guard("geqrf_2_to_31", ("geqrf",), Shape(Elements(_INT_MAX))),
 )
 
 

@@ -7,7 +7,7 @@ elements, as kernels return early without any.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -41,17 +41,6 @@ class Switches:
         """Every dtype of which something is refused."""
         names = frozenset[str]().union(*(refusal.dtypes for refusal in self.refusals))
         return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
-
-    def among(self, dtypes: frozenset[torch.dtype]) -> Switches:
-        """The rule for calls whose tensors have these dtypes alone, without what it says."""
-        names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
-        left = {(refusal.argument, refusal.dtypes & names) for refusal in self.refusals}
-        refusals = tuple(
-            Refusal(argument, refused, "")
-            for argument, refused in sorted(left, key=lambda pair: (pair[0], sorted(pair[1])))
-            if refused
-        )
-        return replace(self, refusals=refusals)
 
     def __call__(self, call: Call) -> Judgement | None:
         if _has_nothing(call):

@@ -1,16 +1,18 @@
 """What the library of a release shows about the kernels of single operators: Metal kernels by dtype, unset stubs.
 
 Beside each kernel table of torch lies a file ``torch-VERSION.kernels``. Its first line is
-``mpsprobe-kernel-facts 1 SHA256``, the digest of all that follows; then one JSON document::
+``mpsprobe-kernel-facts 2 SHA256``, the digest of all that follows; then one JSON document::
 
     {"base": "2.12.1", "release": "2.13.0", "sha256": …,
      "kernels": {"bool char … float": "exp log …"},
-     "operators": {"unary:exp": {"aten": "exp exp_ exp.out"}, "stub:put_stub": {"aten": "put_"}, "": {"aten": "gone"}},
-     "refusals": {"self=complex: gather(): Yet not supported for complex": {"aten": "gather gather.out"}}}
+     "operators": {"unary:exp": "exp+ exp_", "stub:put_stub": "put_", "": "gone"},
+     "refusals": {"self=complex: gather(): Yet not supported for complex": "gather+"},
+     "graphs": {"empty graph": "mse_loss+"}}
 
 The groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
-operator how its kernel computes, and of an operator the dtypes with which the code of its kernel can only raise, by
-argument and message, parted by `` | ``. ``""`` is for what is no longer known. Readers ignore what they do not know.
+operator how its kernel computes, the dtypes with which the code of its kernel can only raise, by argument and message,
+parted by `` | ``, and whether it always runs an MPSGraph. ``""`` is for what is no longer known. ``aten::`` is left
+out, and ``exp+`` stands for ``exp exp.out``. Readers ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -25,14 +27,13 @@ from mpsprobe_coverage.kernels.format import (
     TableFile,
     apply,
     by_name,
-    by_operator,
     shipped_files,
     split,
     unseal,
 )
 from mpsprobe_coverage.kernels.releases import library_releases
 
-MAGIC = "mpsprobe-kernel-facts 1"
+MAGIC = "mpsprobe-kernel-facts 2"
 SUFFIX = ".kernels"
 CONVERTING = "cast:"
 METAL_TYPES: Mapping[str, str] = {
@@ -55,6 +56,8 @@ METAL_TYPES: Mapping[str, str] = {
 STUB, NAMED = "stub", "named"
 EVERY, SAME, CAST = "*", "**", "cast"
 PARTED = " | "
+GRAPH, EMPTY, EMPTY_INPUTS = "graph", "empty", "empty-inputs"
+ATEN, OUT, WITH_OUT = "aten::", ".out", "+"
 _COMPLEX, _INTEGRAL = ("complex32", "complex64"), ("uint8", "int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint16", "uint32", "uint64")
 _GROUPS: Mapping[str, frozenset[str]] = {
@@ -118,6 +121,8 @@ class KernelFacts:
         operators: operator → how it computes, when it computes in no other way: ``unary:exp``, ``binary:fmax`` (one of
             them, where there are several), or ``stub:put_stub`` when it needs a stub that has no kernel for MPS.
         refusals: operator → what the code of its kernel refuses.
+        graphs: operator → ``graph`` where every call makes an operand of an MPSGraph; with ``empty`` also one whose
+            inputs have no elements, with ``empty-inputs`` at least where its results have some.
     """
 
     release: str
@@ -125,6 +130,7 @@ class KernelFacts:
     kernels: Mapping[str, frozenset[str]] = field(repr=False)
     operators: Mapping[str, frozenset[str]] = field(repr=False)
     refusals: Mapping[str, frozenset[Refusal]] = field(repr=False, default_factory=dict)
+    graphs: Mapping[str, frozenset[str]] = field(repr=False, default_factory=dict)
 
     def unset_stubs(self, operator: str) -> frozenset[str]:
         """The stubs that ``operator`` calls, when it can compute through nothing else and none has a kernel for MPS."""
@@ -147,22 +153,33 @@ class FactsFile(TableFile):
 
     Attributes:
         kernels: Metal operation → the types of its input, in the same way.
-        refusals: operator → what it refuses, in the same way.
+        refusals, graphs: operator → what it refuses, and whether it runs a graph, in the same way.
     """
 
     kernels: Mapping[str, str]
     refusals: Mapping[str, str]
+    graphs: Mapping[str, str]
 
 
 def decode_facts(data: bytes, name: str) -> FactsFile:
     """A data file read back. Raises as ``unseal``."""
 
     def read(document: Any) -> FactsFile:
-        kernels, operators = by_name(document.pop("kernels")), by_operator(document.pop("operators"))
-        refusals = by_operator(document.pop("refusals", {}))
-        return FactsFile(document["release"], document["base"], document, operators, kernels, refusals)
+        kernels, operators = by_name(document.pop("kernels")), _by_operator(document.pop("operators"))
+        refusals, graphs = _by_operator(document.pop("refusals", {})), _by_operator(document.pop("graphs", {}))
+        return FactsFile(document["release"], document["base"], document, operators, kernels, refusals, graphs)
 
     return unseal(MAGIC, data, name, read)
+
+
+def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:
+    operators = {}
+    for short, known in by_name(groups).items():
+        name = short if "::" in short else f"{ATEN}{short}"
+        operators[name.removesuffix(WITH_OUT)] = known
+        if name.endswith(WITH_OUT):
+            operators[f"{name.removesuffix(WITH_OUT)}{OUT}"] = known
+    return operators
 
 
 def facts_releases() -> tuple[str, ...]:
@@ -185,12 +202,15 @@ def load_facts(release: str) -> KernelFacts:
     kernels: dict[str, str] = {}
     operators: dict[str, str] = {}
     refusals: dict[str, str] = {}
+    graphs: dict[str, str] = {}
     shipped = facts_releases() if release in facts_releases() else ()
     for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_facts):
         apply(file.kernels, kernels)
         apply(file.changes, operators)
         apply(file.refusals, refusals)
+        apply(file.graphs, graphs)
         if file.release == release:
             parsed = OnDemand(refusals, _refusals)
-            return KernelFacts(release, file.header["sha256"], split(kernels), split(operators), parsed)
+            known = split(kernels), split(operators), parsed, split(graphs)
+            return KernelFacts(release, file.header["sha256"], *known)
     return KernelFacts(release, "", {}, {})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -24,10 +25,11 @@ from mpsprobe.schemas import (
 )
 from mpsprobe.stepping import workload_info
 from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.lazy import initialised, uninitialised_afterwards
-from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.recorder import NotNative, Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.releases import since_without_gap
@@ -42,6 +44,7 @@ from mpsprobe_coverage.scanner.findings import (
     site,
     summarise,
 )
+from mpsprobe_coverage.scanner.garbage import collecting_only_new
 from mpsprobe_coverage.scanner.macos import check_macos, conditions
 from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import LARGE, NativeRun, applies_to, native_since
@@ -61,6 +64,7 @@ class Trace:
 
     table: KernelTable
     recorder: Recorder
+    calls: Calls
     failure: RunFailure | None
     parameters: int
     parameters_bytes: int
@@ -94,28 +98,31 @@ class CoverageScanner:
         if long:
             progress.start(len(tables) + 1, f"building {workload.name}")
         try:
-            device = VirtualDevice(tables[-1], keep_weights=options.weights)
-            with device.construction():
-                run = workload.build(options)
-            if not isinstance(run, TorchRun):
-                raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
-            optimizer = None
-            if options.phase == "training":
-                optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
-            info = workload_info(workload.name, run, options, optimizer)
-            traces = []
-            outcomes: Outcomes = {}
-            for table in tables:
-                if long:
-                    progress.advance(f"torch {table.release}")
-                traces.append(trace(run, options, table, outcomes))
+            with collecting_only_new() as begin_to_collect:
+                device = VirtualDevice(tables[-1], keep_weights=options.weights)
+                with device.construction():
+                    run = workload.build(options)
+                if not isinstance(run, TorchRun):
+                    raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+                optimizer = None
+                if options.phase == "training":
+                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
+                info = workload_info(workload.name, run, options, optimizer)
+                begin_to_collect()
+                traces: list[Trace] = []
+                outcomes: Outcomes = {}
+                for table in tables:
+                    if long:
+                        progress.advance(f"torch {table.release}")
+                    traces.append(trace(run, options, table, outcomes))
+                since = None if long else _first_native_release(run, options, outcomes, traces[0])
         finally:
             if long:
                 progress.stop()
         info = info.model_copy(update={"parameters": traces[0].parameters})  # of lazy modules only a run shows them
         if long:
             return _matrix(info, options, traces)
-        return _single(info, options, traces[0], _first_native_release(run, options, outcomes, traces[0]))
+        return _single(info, options, traces[0], since)
 
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
         """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
@@ -126,30 +133,41 @@ class CoverageScanner:
         return OpenDevice(family_named(backend).target(torch_release))
 
 
-def trace(run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes) -> Trace:
+def trace(
+    run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes, *, only_native: bool = False
+) -> Trace:
     """Run one step of ``run`` on the virtual device of one release.
 
     Where a refusal ends it, it is run again and passes over that, so that the refusal is a finding among others. A
     message that ends the next run too is none about a dtype: the workload cannot run.
+
+    Raises:
+        NotNative: a call was not native, and ``only_native`` asked for that.
     """
     passed_over: frozenset[str] = frozenset()
-    found = _trace(run, options, table, outcomes, passed_over)
+    found = _trace(run, options, table, outcomes, passed_over, only_native)
     while found.failure is not None and found.failure.message not in passed_over and len(passed_over) < REFUSALS:
         passed_over |= {found.failure.message}
         try:
-            found = _trace(run, options, table, outcomes, passed_over)
+            found = _trace(run, options, table, outcomes, passed_over, only_native)
         except MpsprobeError:  # the loss does not depend on parameters beyond the refusal
             break
     return found
 
 
 def _trace(
-    run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes, passed_over: frozenset[str]
+    run: TorchRun,
+    options: RunOptions,
+    table: KernelTable,
+    outcomes: Outcomes,
+    passed_over: frozenset[str],
+    only_native: bool,
 ) -> Trace:
     chain = _chain(table, options)
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
+    device.recorder.only_native = only_native
     failure, without_gradient = None, ""
-    with uninitialised_afterwards(run.model), device:
+    with uninitialised_afterwards(run.model), nullcontext() if options.weights else _one_thread(), device:
         device.move(run.model)
         try:
             without_gradient = run_step(run, options, device)
@@ -162,7 +180,18 @@ def _trace(
                 parameter.grad = None
         sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
     parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
-    return Trace(table, device.recorder, failure, parameters, size, without_gradient)
+    return Trace(table, device.recorder, device.calls(), failure, parameters, size, without_gradient)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The values that are known are few: to wake other threads for them takes longer than to compute them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
@@ -187,7 +216,10 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
     family = first.table.family
 
     def again(release: str) -> NativeRun | None:
-        return _native_run(trace(run, options, family.load(release), outcomes), options)
+        try:
+            return _native_run(trace(run, options, family.load(release), outcomes, only_native=True), options)
+        except NotNative:
+            return None
 
     def applies(native: NativeRun, release: str) -> bool:
         return applies_to(native, _chain(family.load(release), options))
@@ -196,20 +228,14 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
 
 
 def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
-    dtypes: dict[str, set[torch.dtype]] = {}
-    ranks: dict[str, int] = {}
     large = False
     for record in trace.recorder.calls():
         if record.judgement.verdict != "native":
             return None
-        specs = (*record.inputs, *record.outputs)
-        dtypes.setdefault(record.operator, set()).update(spec.dtype for spec in specs)
-        ranks[record.operator] = max([ranks.get(record.operator, 0), *(len(spec.shape) for spec in specs)])
-        large = large or any(spec.numel >= LARGE for spec in specs)
+        large = large or any(spec.numel >= LARGE for spec in (*record.inputs, *record.outputs))
     if trace.failure is not None:
         return None
-    met = {operator: frozenset(seen) for operator, seen in dtypes.items()}
-    return NativeRun(_chain(trace.table, options), met, bool(options.autocast), ranks, large)
+    return NativeRun(_chain(trace.table, options), trace.calls, bool(options.autocast), large)
 
 
 def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch.amp.grad_scaler import OptState
 
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import ADAMW, TorchStep, parameter_groups
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.scanner.generation import DECODE, Generation
 
 FUSED_BY_DEFAULT_SINCE = "2.8"
 
@@ -26,7 +27,7 @@ FUSED_BY_DEFAULT_SINCE = "2.8"
 def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
     """Run ``run`` once on ``device``, which is open and holds the model, recording by phase.
 
-    Returns what there is to say of parameters that got no gradient.
+    Returns what there is to say of parameters that got no gradient, or of a generation that ended early.
 
     Raises:
         Exception: whatever the model raises; what was recorded before stays recorded.
@@ -40,8 +41,29 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
         raise RuntimeError(f"torch {table.release} has no autocast on {label}: it came with {since}")
     moved = replace(run, args=device.move(run.args), kwargs=device.move(dict(run.kwargs)))
     step = ReleaseStep(moved, options, table)
+    if options.phase == "generate":
+        return generate(step, device)
     step.take(device.recording)
     return step.without_gradient or ""
+
+
+def generate(step: ReleaseStep, device: VirtualDevice) -> str:
+    """Run ``generate()``. Returns what there is to say of it where it ended early.
+
+    Raises:
+        WorkloadError: the workload calls the model once, whatever the phase is.
+    """
+    if step.run.call is None:
+        raise WorkloadError(
+            f"the workload does not say how {type(step.run.model).__name__} generates",
+            "Return a TorchRun with call=lambda model, args, kwargs: model.generate(**kwargs, max_new_tokens=8), or "
+            "leave out --phase generate.",
+        )
+    generation = Generation(device)
+    with generation.recording():
+        step.infer()
+    ended = step.options.new_tokens > 1 and DECODE not in generation.seen
+    return "generate() called the model once: nothing was decoded" if ended else ""
 
 
 class ReleaseStep(TorchStep):

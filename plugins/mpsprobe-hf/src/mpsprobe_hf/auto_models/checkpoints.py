@@ -14,6 +14,7 @@ from mpsprobe_hf.auto_models.checkpoint_files import CONFIG, check_weights, need
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
+from mpsprobe_hf.generation import generating_class_name
 
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
 
@@ -115,6 +116,8 @@ class CheckpointWorkload:
     def _class(self, config: Any, options: RunOptions) -> type[Any]:
         """The class that the checkpoint was saved from, else the one that ``AutoModel`` chooses."""
         wanted = next((one for one in getattr(config, "architectures", None) or () if isinstance(one, str)), "")
+        if options.phase == "generate":  # a base model was saved without the head that its users generate with
+            wanted = wanted if wanted and not wanted.endswith("Model") else generating_class_name(config.model_type)
         auto_map = getattr(config, "auto_map", None) or {}
         if options.trust_remote_code and config.model_type not in model_types():
             return self._own_class(auto_map)

@@ -9,6 +9,7 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe_hf.auto_models.labels import label_fields
 from mpsprobe_hf.auto_models.signature import Signature, first
 from mpsprobe_hf.catalog.entry import Dimension, Field
+from mpsprobe_hf.generation import prompt
 
 DEFAULT_LENGTH = 128
 SAMPLES = 16_000
@@ -66,6 +67,8 @@ def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION
             f"no inputs can be derived for {signature.name}: its forward needs {', '.join(sorted(missing))}",
             hint,
         )
+    if phase == "generate":
+        fields = list(prompt(fields))
     sequences = any("seq" in field.shape for field in (*fields, *labels))
     lead = signature.image_token if any(field.name == "pixel_values" for field in fields) else None
     shortest = 1 + lead[1] if lead else 1
@@ -142,7 +145,15 @@ def _image(signature: Signature) -> list[Field]:
         shape = ("batch", frames, signature.channels, height, width)
     if _takes(signature, "pixel_attention_mask") and not _takes(signature, "spatial_shapes"):
         shape = ("batch", 1, signature.channels, height, width)  # as many images as the text has; here one
-    fields = [Field("pixel_values", "floats", shape)]
+    fields = []
+    if signature.needs_image_sizes:
+        side, tiles = (height, width), first([signature.config], "image_grid_pinpoints")
+        if tiles:  # the image is cut into tiles, and once more as a whole
+            side = tuple(tiles[0])
+            count = (side[0] // height) * (side[1] // width) + 1
+            shape = ("batch", count, signature.channels, height, width)
+        fields.append(Field("image_sizes", "rows", ("batch", 2), settings={"row": side}))
+    fields.append(Field("pixel_values", "floats", shape))
     if "bool_masked_pos" in signature.required:
         patch = first(signature.vision, "patch_size")
         fields.append(Field("bool_masked_pos", "flags", ("batch", (height // patch) * (width // patch))))
@@ -153,11 +164,11 @@ def _sound(signature: Signature) -> list[Field]:
     mels = first(signature.audio, "num_mel_bins", "feature_size", "n_mels")
     if _takes(signature, "input_features") and signature.main == "input_features":
         frames = first(signature.audio, "max_source_positions")
-        if isinstance(frames, int) and "decoder_input_ids" in signature.parameters:
+        width = first(signature.audio, "feature_projection_input_dim", "input_feat_per_channel")
+        if width is None and isinstance(frames, int) and "decoder_input_ids" in signature.parameters:
             # Whisper's convolutions halve the frames; its features are (mels, frames).
             return [Field("input_features", "floats", ("batch", mels or 80, 2 * frames))]
-        width = first(signature.audio, "feature_projection_input_dim", "input_feat_per_channel") or mels or 80
-        return [Field("input_features", "floats", ("batch", 256, width))]
+        return [Field("input_features", "floats", ("batch", 256, width or mels or 80))]
     if _takes(signature, "input_values") and signature.main == "input_values":
         length = first(signature.audio, "max_length")
         if isinstance(mels, int) and isinstance(length, int):

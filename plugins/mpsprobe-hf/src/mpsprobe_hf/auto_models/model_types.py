@@ -11,11 +11,16 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import base_class_name, class_names, model_class_of, model_types
+from mpsprobe_hf.auto_models.images import with_image_token
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.run import make_run
+from mpsprobe_hf.generation import generating_class_name
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {"xmod": {"default_language": "en_XX"}}
+"""Model type → what its checkpoints say and its configuration class leaves open."""
 
 
 def load(name: str) -> Workload:
@@ -59,8 +64,8 @@ class ModelTypeWorkload:
         from mpsprobe_hf.construct import construct, quiet
 
         with quiet():
-            config = self._config()
-            model_class = self._class(config)
+            config = self._config(options.phase)
+            model_class = self._class(config, options.phase)
             return make_run(
                 self.name,
                 model_class,
@@ -90,7 +95,7 @@ class ModelTypeWorkload:
             else None
         )
 
-    def _config(self) -> Any:
+    def _config(self, phase: str) -> Any:
         from transformers import AutoConfig
 
         try:
@@ -103,10 +108,16 @@ class ModelTypeWorkload:
         if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
             # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
             config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
+        with_image_token(config)
+        for field, value in DEFAULTS.get(self.model_type, {}).items():
+            setattr(config, field, value)
+        if phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
+            config.is_decoder = True  # without it BERT and its like attend to what comes after
         return config
 
-    def _class(self, config: Any) -> type[Any]:
-        wanted = self.class_name or base_class_name(self.model_type)
+    def _class(self, config: Any, phase: str) -> type[Any]:
+        generating = generating_class_name(self.model_type) if phase == "generate" else ""
+        wanted = self.class_name or generating or base_class_name(self.model_type)
         if not wanted:
             known = class_names(self.model_type)
             raise WorkloadError(

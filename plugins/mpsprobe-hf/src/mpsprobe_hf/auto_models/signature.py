@@ -45,12 +45,14 @@ class Signature:
         config: its configuration.
         parameters: the arguments of ``forward`` that can be given by name.
         required: those of them without a default.
+        image_features: how many tokens stand for an image, where that is known of the model itself.
     """
 
     model_class: type[Any]
     config: Any
     parameters: frozenset[str]
     required: frozenset[str]
+    image_features: int | None = None
 
     @classmethod
     def of(cls, model_class: type[Any], config: Any) -> Signature:
@@ -122,11 +124,20 @@ class Signature:
         return value if isinstance(value, int) else 3
 
     @property
+    def needs_image_sizes(self) -> bool:
+        """Whether the model must be told the height and width of each image, since it cuts it or has no own size."""
+        own = getattr(self.model_class, "get_image_features", None)
+        size = inspect.signature(own).parameters.get("image_sizes") if own is not None else None
+        return size is not None and size.default is size.empty and "image_sizes" in self.parameters
+
+    @property
     def image_token(self) -> tuple[int, int] | None:
         """``(id, count)`` of the tokens that stand for an image; ``None`` where text has none."""
         token = first([self.config], "image_token_id", "image_token_index")
         if not isinstance(token, int):
             return None
+        if self.image_features is not None:
+            return token, self.image_features
         count = first([self.config], "image_seq_length", "mm_tokens_per_image", "num_query_tokens", "num_image_tokens")
         if isinstance(count, int):
             return token, count

@@ -13,10 +13,12 @@
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/mm.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
+
+#include <algorithm>
+#include <mutex>
 
 namespace mpsprobe {
 namespace {
@@ -29,11 +31,13 @@ using torch::jit::Stack;
 const c10::DispatchKeySet kAutocast = c10::autocast_dispatch_keyset;
 
 c10::DispatchKeySet with_backend(c10::DispatchKeySet keys, c10::BackendComponent from, c10::BackendComponent to) {
-  return keys.remove_backend(from) | c10::DispatchKeySet(to);
+  keys = keys - c10::getAutocastRelatedKeySetFromBackend(from);
+  return keys.remove_backend(from) | c10::DispatchKeySet(to) | c10::getAutocastRelatedKeySetFromBackend(to);
 }
 
 at::Tensor over(const c10::Storage& storage, const at::Tensor& like, c10::DispatchKeySet keys) {
-  auto made = at::detail::make_tensor<TensorImpl>(c10::Storage(storage), keys, like.dtype());
+  // As a view it has these keys and no others, also in inference mode.
+  auto made = at::detail::make_tensor<TensorImpl>(TensorImpl::VIEW, c10::Storage(storage), keys, like.dtype());
   auto* impl = made.unsafeGetTensorImpl();
   impl->set_storage_offset(like.storage_offset());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
@@ -49,7 +53,6 @@ class Crossing {
  public:
   explicit Crossing(bool copied) : copied_(copied) {}
 
-  // `linear`: the operator is that.
   void run(const c10::OperatorHandle& op, Stack* stack, bool linear) {
     auto first = stack->size() - op.schema().arguments().size();
     auto folded = linear && is_folded((*stack)[first].toTensor(), (*stack)[first + 1].toTensor());
@@ -295,8 +298,12 @@ class Crossing {
 
 enum class Kind { Native, Fallback };
 
+bool varies(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+}
+
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying, bool linear)
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying, bool linear = false)
       : id(id), derivative_id(derivative_id), kind(kind), varying(varying), linear(linear) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
@@ -331,6 +338,30 @@ struct Kernel final : c10::OperatorKernel {
   bool varying, linear;
 };
 
+std::mutex late_mutex;
+std::vector<std::string> late_operators;
+int64_t first_late = 0;
+
+// The kernel of what no release knows: operators of libraries that are imported later, or of the program. As on a Mac it is the
+// fallback of the key.
+struct LateKernel final : c10::OperatorKernel {
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    Kernel(id_of(op), 0, Kind::Native, varies(op))(op, keys, stack);
+  }
+
+ private:
+  static int64_t id_of(const c10::OperatorHandle& op) {
+    auto name = c10::toString(op.operator_name());
+    std::lock_guard<std::mutex> lock(late_mutex);
+    auto found = std::find(late_operators.begin(), late_operators.end(), name);
+    auto position = found - late_operators.begin();
+    if (found == late_operators.end()) {
+      late_operators.push_back(name);
+    }
+    return first_late + position;
+  }
+};
+
 std::vector<std::unique_ptr<torch::Library>>& libraries() {
   static auto* all = new std::vector<std::unique_ptr<torch::Library>>;
   return *all;
@@ -355,7 +386,7 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
         first_id,
         first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
-        op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output),
+        varies(op),
         name == "aten::linear");
     ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
@@ -377,6 +408,19 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   m.def(
       "register_kernels(str[] names, str key, int first_id, bool fallback) -> ()",
       torch::CppFunction::makeFromBoxedFunction<&mpsprobe::register_boxed>());
+  // For operators without a kernel under the key; the ids of their calls count from `first_id`.
+  m.def("register_late(str key, int first_id) -> ()", [](const std::string& key, int64_t first_id) {
+    using namespace mpsprobe;
+    first_late = first_id;
+    late_operators.clear();
+    libraries().push_back(std::make_unique<torch::Library>(
+        torch::Library::IMPL, "_", c10::parseDispatchKey(key), __FILE__, __LINE__));
+    libraries().back()->fallback(torch::CppFunction::makeFromBoxedFunctor(std::make_unique<LateKernel>()));
+  });
+  m.def("late_operators() -> str[]", []() {
+    std::lock_guard<std::mutex> lock(mpsprobe::late_mutex);
+    return mpsprobe::late_operators;
+  });
   // Other values, of the same type and size, in the memory of a tensor of the device; nothing is recorded.
   m.def("overwrite(Tensor(a!) tensor, Tensor values) -> ()", [](const at::Tensor& tensor, const at::Tensor& values) {
     TORCH_CHECK(tensor.nbytes() == values.nbytes() && tensor.scalar_type() == values.scalar_type());

@@ -9,7 +9,7 @@ is taken apart by PyTorch's decompositions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ from mpsprobe_programs.native.routed import LEAVES, Routed
 KEYS = {MPS: "CPU", "SparseMPS": "SparseCPU", "SparseCsrMPS": "SparseCsrCPU"}
 DERIVATIVE = "derivative of "  # in the names of operators: that of a registered fallback, which runs on the CPU too
 _COPY = "aten::copy_"  # `copy_impl` in native/Copy.cpp asks for the device type, inside `#ifdef USE_MPS`
-_IFDEF = (attention, convolution, normalisation, recurrent)
+_IFDEF = (attention, convolution, recurrent, normalisation)
 _OF_OTHER_RELEASES = (hidden, older)
 
 
@@ -93,8 +93,7 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         above |= autograd_routes(routes, dispatch)
         in_python(f"Autograd{MPS}", {name: run for name, run in above.items() if _is_known(name)})
         in_python("CPU", {n: run for n, run in REFERENCES.items() if _is_known(n) and not has_kernel(n, "CPU")})
-        known = torch._C._dispatch_get_all_op_names()
-        chosen = _chosen(chain, known, routes, dispatch)
+        chosen = _chosen(chain, routes, dispatch)
         below = compositions.below_autograd({*routes, *chosen.leaves, *chosen.fallbacks, *chosen.apart})
         below |= {name: partial(dispatch.run, route) for name, route in (routes | chosen.apart).items()}
         in_python(MPS, below)
@@ -103,14 +102,8 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         in_cpp(LEAVES, [name for name in (*routes, *chosen.apart) if has_cpu_kernel(name)])
         for key in [*KEYS][1:]:
             in_cpp(key, _sparse(chain, key))
-
-        def loaded() -> None:
-            later = _chosen(chain, set(torch._C._dispatch_get_all_op_names()).difference(known), routes, dispatch)
-            in_cpp(MPS, later.fallbacks, fallback=True)
-            in_cpp(MPS, later.leaves)
-
-        with _after_loading(loaded):
-            yield Registered(operators, dispatch, compositions)
+        torch.ops.mpsprobe.register_late(MPS, len(operators))
+        yield Registered(operators, dispatch, compositions)
     finally:
         torch.ops.mpsprobe.unregister_kernels()
         for library in libraries:
@@ -131,36 +124,18 @@ class _Chosen(NamedTuple):
     apart: dict[str, Route]
 
 
-@contextmanager
-def _after_loading(run: Callable[[], None]) -> Iterator[None]:
-    """Call ``run`` after each library that the program loads, as ``import torchvision`` does."""
-    load = torch.ops.load_library
-
-    def load_library(path: Any) -> None:
-        load(path)
-        run()
-
-    torch.ops.load_library = load_library  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del torch.ops.load_library  # the method is the class's
-
-
-def _chosen(chain: Chain, names: Iterable[str], routes: Mapping[str, Route], dispatch: Routed) -> _Chosen:
+def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Chosen:
     chosen, renamed = _Chosen([], [], {}), renames(chain.table)
     left_out = underived.now_composite(chain.table)
-    for name in sorted(names):
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
         table = chain.tables.get(name.partition("::")[0])
         if table is None or name in routes or name in left_out or has_kernel(name, MPS):
             continue
         verdict = table.verdict(name, MPS)
         if verdict == FALLBACK:
             chosen.fallbacks.append(name)
-        elif verdict in (NATIVE, UNSUPPORTED) or name in renamed or name == _COPY:
+        elif verdict in (NATIVE, UNSUPPORTED, MISSING) or name in renamed or name == _COPY:
             chosen.leaves.append(name)
-        elif verdict == MISSING:
-            chosen.leaves.extend([name] if has_cpu_kernel(name) else [])
         elif has_kernel(name, "CPU") and not _is_composite(name):
             plan = dispatch.plan_of(overload_named(name))
             if plan.entry is Entry.DECOMPOSITION:

@@ -28,6 +28,12 @@ ELEMENTWISE = re.compile(r"MetalShaderLibrary\d+exec_(?P<kind>unary|binary|terna
 LOOKUP = re.compile(r"getLibraryPipelineState|getPipelineStateForFunc|getMTLFunction|KernelFunction|exec_\w+_kernel")
 GRAPH = re.compile(r"runMPSGraph|LookUpOrCreateCachedGraph|MPSGraphCache")
 OPERATOR_CALL = re.compile(r"^__ZN2at4_ops\d+(?P<name>\w+?)(?:4call|10redispatch)E")
+# Operators that only make tensors or look at them in another way: they compute nothing, for any dtype.
+HARMLESS = re.compile(
+    r"(empty|empty_like|empty_strided|new_empty|resize|resize_as|as_strided|alias|view(?!_dtype|_as_)|view_as(?!_)|expand|"
+    r"expand_as|reshape|permute|transpose|unsqueeze|squeeze|select|slice|narrow|movedim|flatten|detach|is_same_size|"
+    r"result_type)_?(_.*)?$"
+)
 STUB_CALL = re.compile(r"16DispatchStubImpl(?:12get_call_ptr|16try_get_call_ptr)E")
 FORMAT = re.compile(r"^__ZN3fmt")  # format functions take the pattern as address and length, first or second
 CONCATENATION = re.compile(r"12basic_stringI.*6insertEmPKc")  # std::string::insert(0, "prefix_")

@@ -1,4 +1,5 @@
-"""Library → kernel facts: the Metal kernels that operators use, the stubs that they lack, the dtypes that they refuse.
+"""Library → kernel facts: the Metal kernels that operators use, the stubs that they lack, the dtypes that they refuse,
+which of them always run a graph.
 
 Of Metal kernels and stubs nothing is said where an operator may also compute in another way: with an MPSGraph, with
 Metal kernels whose names are put together otherwise, or through other operators.
@@ -11,8 +12,11 @@ from collections.abc import Iterator, Mapping
 
 from mpsprobe_coverage.kernels.kernel_facts import NAMED, STUB, KernelFacts
 from mpsprobe_coverage.kernels.table import MPS
-from mpsprobe_tables.builder.callgraph import CallGraph, Reach
+from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
+from mpsprobe_tables.builder.following import follower_of, kernels_of
+from mpsprobe_tables.builder.graphs import read_graphs
+from mpsprobe_tables.builder.lacking import Lacking, with_refusal
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
 from mpsprobe_tables.builder.refusals import read_refusals
@@ -21,12 +25,6 @@ from mpsprobe_tables.builder.stubs import Stubs, read_stubs
 
 KERNEL = re.compile(r"wrap_kernel_functor_unboxed|make_boxed_from_unboxed_functor|^__ZN2at(?!4_ops)|^__ZN2atL")
 REGISTER = re.compile(r"^__ZNR5torch7Library5_implE")
-# Operators that only make tensors or look at them in another way: they compute nothing, for any dtype.
-HARMLESS = re.compile(
-    r"(empty|empty_like|empty_strided|new_empty|resize|resize_as|as_strided|alias|view(?!_dtype|_as_)|view_as(?!_)|expand|"
-    r"expand_as|reshape|permute|transpose|unsqueeze|squeeze|select|slice|narrow|movedim|flatten|detach|is_same_size|"
-    r"result_type)_?(_.*)?$"
-)
 
 
 def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
@@ -39,17 +37,25 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     types, patterns = elementwise_types(names), KernelNames(names)
     stubs = read_stubs(library)
     graph = CallGraph(library, stubs, patterns.fits)
-    operators = {}
     registered = registered_functions(library, MPS)
-    for operator, kernel in sorted(registered.items()):
-        known = _known(graph.reach(kernel), stubs, types, patterns)
-        if known:
-            operators[operator] = known
+    reaches = {operator: graph.reach(kernel) for operator, kernel in sorted(registered.items())}
+    known = {operator: _known(reach, stubs, types, patterns) for operator, reach in reaches.items()}
+    operators = {operator: facts for operator, facts in known.items() if facts}
     kernels = {}
-    for kind, _, name in sorted({fact.partition(":") for known in operators.values() for fact in known}):
+    for kind, _, name in sorted({fact.partition(":") for facts in operators.values() for fact in facts}):
         if kind != STUB:
             kernels[name] = patterns.types(name) if kind == NAMED else types[name]
-    return KernelFacts(release, sha256, kernels, operators, read_refusals(library, registered, stubs, patterns))
+    follower = follower_of(library, stubs, patterns)
+    if follower is None:
+        return KernelFacts(release, sha256, kernels, operators)
+    followed = list(kernels_of(library, registered))
+    refusals = read_refusals(follower, followed)
+    lacking = Lacking(reaches, types, patterns, stubs)
+    for kernel in followed:
+        refusal = None if known[kernel.operator] else lacking.refusal(kernel)
+        if refusal is not None:
+            refusals[kernel.operator] = with_refusal(refusals.get(kernel.operator, frozenset()), refusal)
+    return KernelFacts(release, sha256, kernels, operators, refusals, read_graphs(follower, followed))
 
 
 def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:

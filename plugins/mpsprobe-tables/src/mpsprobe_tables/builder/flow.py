@@ -4,8 +4,9 @@ One tensor, or all of them, is assumed to have a dtype that is not named: where 
 ``TensorImpl``, the value is "one number for each dtype". Comparisons, bit tests and jump tables on such a value divide
 the dtypes between the two ways, and a dtype with which every way ends in a raise is one that the function refuses. Any
 other condition goes both ways, so what is found is never more than what the code refuses. Tensors have elements:
-kernels return early without any. Functions that are handed a tensor, its dtype, or a block with either, are followed.
-A Metal kernel that is asked for by a name with the dtype in it, and is not there, counts as a raise.
+kernels return early without any; and numbers are not zero (``add`` copies where ``alpha`` is). Functions that are
+handed a tensor, its dtype, or a block with either, are followed. A Metal kernel that is asked for by a name with the
+dtype in it, and is not there, counts as a raise.
 
 Blocks are followed until nothing more is reached, and what differs from one round of a loop to the next is not known.
 """
@@ -13,7 +14,6 @@ Blocks are followed until nothing more is reached, and what differs from one rou
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,13 +23,22 @@ from mpsprobe_coverage.kernels.kernel_facts import METAL_TYPES
 from mpsprobe_tables.builder import flow_arithmetic as arithmetic
 from mpsprobe_tables.builder.callgraph import STUB_CALL
 from mpsprobe_tables.builder.emulator import CLOBBERED, CONDITIONAL
-from mpsprobe_tables.builder.flow_memory import FRAME, OBJECT, SNAPSHOT, Frozen, Machine, Pointed, tells_dtype, tensor
+from mpsprobe_tables.builder.flow_memory import (
+    FRAME,
+    OBJECT,
+    SNAPSHOT,
+    Assumed,
+    Frozen,
+    Machine,
+    Pointed,
+    tells_dtype,
+    tensor,
+)
 from mpsprobe_tables.builder.flow_messages import sentence
 from mpsprobe_tables.builder.flow_values import ALL, COUNT, SCALAR_TYPES, At, Known, Point, Value, joined, where
 from mpsprobe_tables.builder.machine import SP
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
-from mpsprobe_tables.builder.stubs import CLEAR_MAJORITY
 
 DEEPEST = 12
 MOST_VISITS = 6  # of a block, on average
@@ -40,6 +49,8 @@ RAISES = re.compile(
     r"^___cxa_throw|^__Unwind_Resume|torchCheckFail|torchInternalAssertFail|error_unsupported_typemeta|^_abort$|"
     r"___stack_chk_fail|__ZSt9terminatev|___clang_call_terminate|20__throw_|__throw_"
 )
+OPERAND = re.compile(r"^__ZN2at6native3mps11PlaceholderC[12]EP14MPSGraphTensorRKNS_6TensorE")
+NEWER_MACOS = re.compile(r"^__ZN2at3mps\d+is_macos_")
 FOLLOWED = re.compile(r"2at6native|2at12_GLOBAL__N_1|2at6detail|^__ZNK?2at10TensorBase|\.cold\.|_block_invoke")
 PASSED_OVER = re.compile(r"2at4meta|^__ZN2at4_ops|[CD][12]Ev$")
 ASSIGNS = re.compile(r"aSE|D[012]Ev|5reset|7release|4swap")
@@ -54,7 +65,6 @@ LOOKUP = re.compile(r"getLibraryPipelineState|getPipelineStateForFunc|getMTLFunc
 TYPE_NAME = re.compile(r"scalarToMetalTypeString")
 STRUCTURED = re.compile(r"2at6native\d+structured_\w+4implE")
 
-DTYPE_LOAD = re.compile(r"\bldrh w(\d+), \[x\d+, #(?P<offset>0x\w+)\]\ncmp [wx]\1, #0x[12]\w\nb\.h[si] ")
 _decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
 _decoder.skipdata = True
 
@@ -86,18 +96,18 @@ class Follower:
         kernels: the Metal kernels.
 
     Attributes:
-        same: whether the results that a structured kernel is handed have the dtype that is followed, too.
+        assumed: what holds of the tensors beyond their dtype.
     """
 
     def __init__(self, library: MachO, dtype_at: int, stubs: Mapping[int, int], kernels: KernelNames) -> None:
         self.library, self.dtype_at, self.stubs, self.kernels = library, dtype_at, stubs, kernels
-        self.same = False
-        self._outcomes: dict[tuple[bool, int, tuple[Frozen, ...]], Outcome] = {}
+        self.assumed = Assumed()
+        self._outcomes: dict[tuple[Assumed, int, tuple[Frozen, ...]], Outcome] = {}
         self._code: dict[int, tuple[list[tuple[int, str, str]], dict[int, int]]] = {}
 
     def outcome(self, address: int, arguments: tuple[Frozen, ...], depth: int = 0) -> Outcome:
         """What the function at ``address`` does with ``arguments``."""
-        key = (self.same, address, arguments)
+        key = (self.assumed, address, arguments)
         known = self._outcomes.get(key)
         if known is None:
             if depth > DEEPEST:
@@ -121,7 +131,7 @@ class _Run(Machine):
     """One function with what it is handed."""
 
     def __init__(self, follower: Follower, address: int, arguments: tuple[Frozen, ...], depth: int) -> None:
-        super().__init__(follower.library, follower.dtype_at, ARGUMENTS + 1)
+        super().__init__(follower.library, follower.dtype_at, ARGUMENTS + 1, follower.assumed)
         self.follower, self.address, self.arguments, self.depth = follower, address, arguments, depth
         self.waiting: dict[int, Point] = {}
         self.changed: set[int] = set()
@@ -262,6 +272,12 @@ class _Run(Machine):
         if RAISES.search(symbol):
             self._raise(point.mask)
             return False
+        if self.assumed.metal_only and OPERAND.search(symbol):
+            return False
+        if self.assumed.metal_only and NEWER_MACOS.search(symbol):
+            self._clobber()
+            point.registers[0] = 1
+            return not last
         values = [point.registers.get(index) for index in range(RESULT_PLACE + 1)]
         top = point.registers.get(SP)
         if isinstance(top, At):
@@ -278,7 +294,7 @@ class _Run(Machine):
             target = self._block(values[1])
             symbol, values = library.symbol_at(target) or "", values[1:2]
         arguments = tuple(map(_telling, (self._frozen(value, point.memory, length) for value in values)))
-        if self.follower.same and STRUCTURED.search(symbol):
+        if self.assumed.same and STRUCTURED.search(symbol):
             arguments = tuple(tensor() if argument == Pointed() else argument for argument in arguments)
         if TYPE_NAME.search(symbol):
             point.named = tells_dtype(arguments[0])
@@ -379,15 +395,3 @@ def _telling(value: Frozen) -> Frozen:
     if isinstance(value, Pointed) and not value.tells_dtype:
         return value if value == tensor(Known.OTHER) else Pointed()
     return value
-
-
-def offset_of_dtype(library: MachO) -> int | None:
-    """Where the dtype lies in a ``TensorImpl``: what MPS code loads and compares with the number of dtypes."""
-    found: Counter[int] = Counter()
-    for _, address in library.functions_named("2at6native3mps"):
-        code = "\n".join(f"{name} {text}" for _, _, name, text in _decoder.disasm_lite(library.code(address), address))
-        found.update(int(match["offset"], 0) for match in DTYPE_LOAD.finditer(code))
-    if not found:
-        return None
-    offset, count = found.most_common(1)[0]
-    return offset if count >= CLEAR_MAJORITY * found.total() else None

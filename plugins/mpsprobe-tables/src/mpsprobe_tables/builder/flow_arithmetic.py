@@ -144,6 +144,8 @@ def compute(name: str, parts: Sequence[str], values: Sequence[Value], flags: Val
             return (made if name == "cmp" else _either(flags, parts[3], made, rest[0])), None
         case "subs", [one, other]:
             return _compare(one, other, bits), _binary(name[:3], one, other)
+        case "fcmp", _ if parts[1] == "#0.0":
+            return Known.UNEQUAL, None
         case "ands", [one, other]:
             return lifted(partial(_tested, bits), one, other), _binary("and", one, other)
         case "tst", [other]:

@@ -26,7 +26,24 @@ STORES = re.compile(r"st(?:r|ur|p|np|lr)(?P<width>[bh])?$")
 BYTES = {"b": 1, "h": 2, "w": 4}
 
 
-NEVER_ZERO = (-8, *range(-0x60, -0x38, 8))  # the number of elements and five sizes, from where the dtype is
+NUMEL, SIZES = -8, range(-0x60, -0x38, 8)  # from where the dtype is: the number of elements, and five sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What holds of the tensors beyond a dtype.
+
+    Attributes:
+        same: the results that a structured kernel is handed have the dtype that is followed, too.
+        empty: those that are followed have no elements.
+        filled: all others have elements; if not, either may be.
+        metal_only: making an operand of an MPSGraph counts as a raise. The macOS is a new one.
+    """
+
+    same: bool = False
+    empty: bool = False
+    filled: bool = True
+    metal_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,7 @@ class Machine:
 
     Attributes:
         dtype_at: offset of the dtype in a ``TensorImpl``.
+        assumed: what holds of the tensors.
         point: what is known now.
         assigned: the regions, other than the frame, that were written to.
         regions: how many regions there are beside the frame and the arguments.
@@ -74,6 +92,7 @@ class Machine:
     library: MachO
     dtype_at: int
     first_region: int
+    assumed: Assumed
     point: Point = field(default_factory=lambda: Point(0, {}, {}))
     assigned: set[int] = field(default_factory=set)
     regions: int = 0
@@ -165,7 +184,7 @@ class Machine:
     def _place(self, access: re.Match[str]) -> Value:
         base = self._get(access["base"])
         if base is Known.POSITIVE:  # where more sizes than five lie
-            return Field(Known.OTHER, self.dtype_at + NEVER_ZERO[1])
+            return Field(Known.OTHER, self.dtype_at + SIZES[0])
         if access["index"]:
             index = arithmetic.extended(
                 self._get(access["index"]), access["extend"] or "lsl", int(access["by"] or "0", 0)
@@ -181,8 +200,8 @@ class Machine:
                 return Known.CUSTOM if place.offset in CUSTOM_FUNCTIONS else None
             if place.offset == 0:
                 return Known.TABLE
-            if size == 8 and place.offset - self.dtype_at in NEVER_ZERO:
-                return Known.POSITIVE
+            if size == 8 and (place.offset - self.dtype_at == NUMEL or place.offset - self.dtype_at in SIZES):
+                return self._extent(place.owner, place.offset - self.dtype_at)
             if place.owner not in DEVICES:
                 return None
             behind = place.offset - self.dtype_at  # two bytes of dtype, then std::optional<Device>
@@ -199,6 +218,13 @@ class Machine:
                 return Known.OTHER
             return None
         return arithmetic.constant(self.library, place, size)
+
+    def _extent(self, owner: Known, behind: int) -> Value:
+        """The number of elements or a size; of a tensor without elements any size may be the one that is zero."""
+        followed = owner in DEVICES
+        if followed and self.assumed.empty:
+            return 0 if behind == NUMEL else None
+        return Known.POSITIVE if followed or self.assumed.filled else None
 
     def _put(self, place: Value, size: int, value: Value) -> None:
         if not isinstance(place, At):

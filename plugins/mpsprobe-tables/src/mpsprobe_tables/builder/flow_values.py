@@ -49,7 +49,8 @@ class Known(Enum):
 
     ``TENSOR`` is the address of a ``TensorImpl`` on MPS whose dtype is followed, ``HOST`` one on the CPU, ``FLOAT`` one
     of float32 on MPS, ``OTHER`` one of another tensor, ``TABLE`` a table of virtual functions of these, ``CUSTOM`` one
-    of these functions, ``POSITIVE`` a number above zero.
+    of these functions, ``POSITIVE`` a number above zero, ``UNEQUAL`` the flags of two numbers that
+    differ.
     """
 
     TENSOR = "tensor"
@@ -59,6 +60,7 @@ class Known(Enum):
     TABLE = "table"
     CUSTOM = "custom"
     POSITIVE = "positive"
+    UNEQUAL = "unequal"
 
 
 TENSORS = (Known.TENSOR, Known.HOST, Known.FLOAT, Known.OTHER)
@@ -102,6 +104,9 @@ def where(value: Value, mask: int, test: Callable[[int], bool | None]) -> tuple[
     """The dtypes of ``mask`` with which ``test`` may hold of ``value``, and those with which it may not."""
     if value is Known.POSITIVE:
         value = 1 if test(1) == test(2) == test(1 << 20) else None
+    if value is Known.UNEQUAL:  # the first is less: N; it is greater: C
+        either = test(0b1000), test(0b0010)
+        return (mask if any(either) else 0), (0 if all(either) else mask)
     if isinstance(value, int):
         value = (value,) * COUNT
     if not isinstance(value, tuple):

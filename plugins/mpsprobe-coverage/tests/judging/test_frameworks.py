@@ -1,7 +1,8 @@
-"""Shapes with which a kernel ends the process, at their boundaries."""
+"""Calls with which a kernel ends the process, at their boundaries."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,8 @@ from torch.nn import functional
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.judging import chain
+from mpsprobe_coverage.judging.frameworks import FRAMEWORKS
 from mpsprobe_coverage.judging.judgement import Judgement
-from mpsprobe_coverage.judging.ranks import FAILURES
 from mpsprobe_coverage.kernels.mps import load_table, torch_releases
 from mpsprobe_coverage.scanner.advice import advise
 
@@ -64,7 +65,7 @@ def test_it_fails_in_those_releases(
 ) -> None:
     for release in fails:
         judgement = _judged(release, function, shape)
-        assert (judgement.verdict, judgement.source, judgement.asked[-1]) == ("unsupported", "issue", "ranks")
+        assert (judgement.verdict, judgement.source, judgement.asked[-1]) == ("unsupported", "issue", "frameworks")
         assert str(judgement.reason).startswith(("ends the process: ", "raises IndexError"))
         assert judgement.accepted_since == takes
     assert _judged(takes, function, shape).verdict == "native"
@@ -133,6 +134,6 @@ def test_advice_names_the_release() -> None:
 
 def test_every_entry_is_of_releases_with_a_table_and_has_its_source() -> None:
     releases = torch_releases()
-    for failure in FAILURES:
-        assert releases.index(failure.first) <= releases.index(failure.last)
-        assert failure.source.startswith("pytorch issue")
+    for entry in FRAMEWORKS.entries:
+        assert releases.index(entry.first) <= releases.index(str(entry.last))
+        assert re.search(r"pytorch (issue|PR)s? \d+", entry.evidence)

@@ -1,0 +1,139 @@
+"""Why the two devices may differ: each reason, and which calls it accounts for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mpsprobe_coverage.calls.keys import has_kernel
+from mpsprobe_coverage.device.routing.subclasses import IN_PLACE
+
+COPY = "aten::copy_"
+NATIVE = "native"
+# Functional forms that copy their argument and write into the copy.
+_COPYING = frozenset({"aten::_index_put_impl_", "aten::masked_fill_.Scalar", "aten::masked_scatter_"})
+_WORKSPACE = ("aten::_embedding_bag", "aten::native_batch_norm", "aten::_native_batch_norm_legit")
+_FUNCTIONAL = {f"aten::{name}": f"aten::{in_place}" for name, in_place in IN_PLACE.items()}
+
+
+class Called(NamedTuple):
+    """A distinct call: dtypes and sizes of its tensors are texts. ``operator`` is ``raised`` for an error."""
+
+    operator: str
+    verdict: str
+    reason: str | None = None
+    inputs: str = ""
+    outputs: str = ""
+    composed_by: str | None = None
+
+    def __str__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        by = f" in {self.composed_by}" if self.composed_by else ""
+        return f"{self.operator} {self.verdict}{why}{by} {self.inputs} -> {self.outputs}"
+
+
+@dataclass
+class Difference:
+    """What one phase of a sample calls on one device alone, and the reasons for what is left out."""
+
+    sample: str
+    phase: str
+    python: Counter[Called]
+    native: Counter[Called]
+    reasons: set[str] = field(default_factory=set)
+
+
+def explained(difference: Difference, assumed: bool) -> Difference:
+    """Without the calls that a reason accounts for.
+
+    Args:
+        assumed: the device in Python went on with a value that it does not know.
+    """
+    for reason, accounts in _REASONS.items():
+        before = sum((difference.python + difference.native).values())
+        accounts(difference)
+        if sum((difference.python + difference.native).values()) < before:
+            difference.reasons.add(reason)
+    if assumed and (difference.python or difference.native):
+        difference.reasons.add("the device in Python assumes a value, and takes the way that it leads to")
+        difference.python.clear()
+        difference.native.clear()
+    return difference
+
+
+def _in_place(difference: Difference) -> None:
+    def is_form(python: Called, native: Called) -> bool:
+        form = _FUNCTIONAL.get(python.operator) == native.operator or python.operator == native.operator
+        return form and python.verdict == native.verdict and python.outputs == native.outputs
+
+    if _cancel(difference, is_form) or any(call.operator in _COPYING for call in difference.native):
+        for call in [call for call in difference.python if call.operator == COPY and call.verdict == NATIVE]:
+            del difference.python[call]
+
+
+def _one_side(difference: Difference) -> None:
+    def is_transfer(python: Called, native: Called) -> bool:
+        return python.operator == native.operator == COPY and python.verdict == native.verdict == NATIVE
+
+    _cancel(difference, is_transfer)
+
+
+def _around(difference: Difference) -> None:
+    for call in [call for call in difference.native if call.operator == COPY and call.verdict == NATIVE]:
+        del difference.native[call]
+
+
+def _raised(difference: Difference) -> None:
+    def is_refused(python: Called, native: Called) -> bool:
+        return (
+            python.operator == native.operator and not native.outputs and "raised" in (native.operator, native.verdict)
+        )
+
+    _cancel(difference, is_refused)
+
+
+def _refused(difference: Difference) -> None:
+    def is_refused(python: Called, native: Called) -> bool:
+        return python.operator == native.operator and python.inputs == native.inputs and not native.outputs
+
+    _cancel(difference, is_refused)
+
+
+def _workspace(difference: Difference) -> None:
+    def is_kept(python: Called, native: Called) -> bool:
+        alike = python.operator == native.operator and python.verdict == native.verdict
+        return alike and python.operator.startswith(_WORKSPACE)
+
+    _cancel(difference, is_kept)
+
+
+def _in_python(difference: Difference) -> None:
+    for call in [call for call in difference.python if has_kernel(call.operator, "MPS")]:
+        del difference.python[call]
+        difference.native.clear()
+
+
+def _cancel(difference: Difference, same: Callable[[Called, Called], bool]) -> bool:
+    found = False
+    for python in list(difference.python):
+        for native in list(difference.native):
+            count = min(difference.python[python], difference.native[native])
+            if count and same(python, native):
+                found = True
+                difference.python[python] -= count
+                difference.native[native] -= count
+    difference.python, difference.native = +difference.python, +difference.native
+    return found
+
+
+_REASONS: dict[str, Callable[[Difference], None]] = {
+    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
+    "a copy between the CPU and the device is recorded with one tensor in Python": _one_side,
+    "C++ copies around a kernel: conjugates, and indices from the CPU": _around,
+    "a call that the CPU refuses has no result; the messages differ": _refused,
+    "both raise, with other messages": _raised,
+    "what a kernel keeps for its derivative has the size that it has on the CPU": _workspace,
+    "a kernel that torch itself has in Python is followed": _in_python,
+}

@@ -1,0 +1,46 @@
+"""Operators that other releases register, and this one makes of others above autograd, where no mode sees them.
+
+``repeat_interleave`` was left to the CPU up to 1.13 and is made of others since; ``linalg_lu_factor`` had a kernel from
+2.5 to 2.9. What a run says of another release depends on whether they are called, so a kernel above autograd notes it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from torch._C import DispatchKey
+
+from mpsprobe_coverage.calls.keys import overload_named
+from mpsprobe_coverage.device.underived import is_composite, now_composite
+from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable
+
+
+def kernels(
+    table: KernelTable, above: Mapping[str, Callable[..., Any]], note: Callable[[Any], Any]
+) -> dict[str, Callable[..., Any]]:
+    """Operator → what stands above autograd for it: ``note`` is called with the overload, then what ``above`` has."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name in _of_any(table.family) - _registered(table):
+        func = overload_named(name)
+        if not func._schema.is_mutable:  # `out=`
+            go_on = above.get(name) or partial(func._op_dk, DispatchKey.CompositeImplicitAutograd)
+            found[name] = partial(_run, partial(note, func), go_on)
+    return found
+
+
+def _run(note: Callable[[], Any], go_on: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    note()
+    return go_on(*args, **kwargs)
+
+
+@functools.cache
+def _of_any(family: KernelFamily) -> frozenset[str]:
+    names = frozenset[str]().union(*(_registered(family.load(release)) for release in family.releases))
+    return frozenset(name for name in names if name.startswith("aten::") and is_composite(name))
+
+
+def _registered(table: KernelTable) -> frozenset[str]:
+    return (table.native | table.fallback | table.error) - now_composite(table)
