@@ -23,7 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from two_devices_explained import Called, Difference, explained
+from two_devices_explained import RAISED, Called, Difference, explained
 from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
 
 CHUNK = 40  # entries for which a process is started
@@ -109,7 +109,7 @@ def differences(pair: dict[str, Any]) -> Iterator[Difference]:
 
 def _counts(calls: Any) -> Counter[Called]:
     if isinstance(calls, str):
-        return Counter([Called("raised", calls)])
+        return Counter([Called(RAISED, calls)])
     return Counter({Called(*key): count for key, count in calls})
 
 

@@ -12,10 +12,10 @@ from mpsprobe_coverage.device.routing.subclasses import IN_PLACE
 
 COPY = "aten::copy_"
 NATIVE = "native"
-# Functional forms that copy their argument and write into the copy.
-_COPYING = frozenset({"aten::_index_put_impl_", "aten::masked_fill_.Scalar", "aten::masked_scatter_"})
+RAISED = "raised"  # in the place of an operator; the message is in that of the verdict
 _WORKSPACE = ("aten::_embedding_bag", "aten::native_batch_norm", "aten::_native_batch_norm_legit")
-_FUNCTIONAL = {f"aten::{name}": f"aten::{in_place}" for name, in_place in IN_PLACE.items()}
+_FUNCTIONAL = {f"aten::{name}": {f"aten::{in_place}"} for name, in_place in IN_PLACE.items()}
+_FUNCTIONAL["aten::bitwise_and.Tensor"].add("aten::bitwise_and_.Tensor")  # `&=` in Python is the other one
 
 
 class Called(NamedTuple):
@@ -65,12 +65,15 @@ def explained(difference: Difference, assumed: bool) -> Difference:
 
 def _in_place(difference: Difference) -> None:
     def is_form(python: Called, native: Called) -> bool:
-        form = _FUNCTIONAL.get(python.operator) == native.operator or python.operator == native.operator
-        return form and python.verdict == native.verdict and python.outputs == native.outputs
+        forms = {python.operator, *_FUNCTIONAL.get(python.operator, ())}
+        return native.operator in forms and python.verdict == native.verdict and python.outputs == native.outputs
 
-    if _cancel(difference, is_form) or any(call.operator in _COPYING for call in difference.native):
-        for call in [call for call in difference.python if call.operator == COPY and call.verdict == NATIVE]:
-            del difference.python[call]
+    _cancel(difference, is_form)
+
+
+def _copied_first(difference: Difference) -> None:
+    for call in [call for call in difference.python if call.operator == COPY and call.verdict == NATIVE]:
+        del difference.python[call]
 
 
 def _one_side(difference: Difference) -> None:
@@ -86,12 +89,7 @@ def _around(difference: Difference) -> None:
 
 
 def _raised(difference: Difference) -> None:
-    def is_refused(python: Called, native: Called) -> bool:
-        return (
-            python.operator == native.operator and not native.outputs and "raised" in (native.operator, native.verdict)
-        )
-
-    _cancel(difference, is_refused)
+    _cancel(difference, lambda python, native: python.operator == native.operator == RAISED)
 
 
 def _refused(difference: Difference) -> None:
@@ -129,10 +127,11 @@ def _cancel(difference: Difference, same: Callable[[Called, Called], bool]) -> b
 
 
 _REASONS: dict[str, Callable[[Difference], None]] = {
-    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
     "a copy between the CPU and the device is recorded with one tensor in Python": _one_side,
+    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
+    "the form for subclasses copies first": _copied_first,
     "C++ copies around a kernel: conjugates, and indices from the CPU": _around,
-    "a call that the CPU refuses has no result; the messages differ": _refused,
+    "a call that the CPU refuses has no result": _refused,
     "both raise, with other messages": _raised,
     "what a kernel keeps for its derivative has the size that it has on the CPU": _workspace,
     "a kernel that torch itself has in Python is followed": _in_python,
