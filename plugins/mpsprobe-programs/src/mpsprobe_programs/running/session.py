@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from mpsprobe.environment import collect_environment
-from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.schemas import CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage import device as virtual
 from mpsprobe_coverage.scanner.advisories import advisory_matches
@@ -24,6 +24,8 @@ from mpsprobe_coverage.scanner.findings import (
     summarise,
 )
 from mpsprobe_coverage.scanner.macos import conditions
+from mpsprobe_programs.observing.observe import Observation
+from mpsprobe_programs.observing.reporting import report
 from mpsprobe_programs.running.cuda import CudaHints
 from mpsprobe_programs.running.opening import chain_for, open_program_device
 from mpsprobe_programs.running.phases import phase_now
@@ -73,11 +75,11 @@ class Session:
 
     def _report(self, seconds: float) -> CoverageReport:
         settings, table, recorder = self._settings, self._chain.table, self._device.recorder
-        operators = findings(recorder, table)
+        operators, seen = self._operators()
         advised = advisory_matches(recorder, table, settings.macos)
         native = [one.operator for one in operators if one.verdict == "native"]
         roots = [*self._roots]
-        notes = [*gradients(recorder, table, ""), *table.family.notes(table, native)]
+        notes = [*seen, *gradients(recorder, table, ""), *table.family.notes(table, native)]
         return CoverageReport(
             method="observed" if settings.device == "mps" else "predicted",
             workload=WorkloadInfo(
@@ -100,6 +102,13 @@ class Session:
             failure=self._failure(),
             program=self._program(seconds, bool(operators)),
         )
+
+    def _operators(self) -> tuple[list[OperatorFinding], list[str]]:
+        """The findings, and what to know of an observation."""
+        if not isinstance(self._device, Observation):
+            return findings(self._device.recorder, self._chain.table), []
+        observed = report(self._device, self._settings.name)
+        return observed.operators, observed.workload.notes
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
         stayed = self._roots.stayed()
