@@ -101,10 +101,15 @@ def differences(pair: dict[str, Any]) -> Iterator[Difference]:
     for sample in sorted({*sides[0], *sides[1]}):
         phases = [side.get(sample, {}) for side in sides]
         assumed = bool(phases[0].get(ASSUMED))
+        refused = any(_refuses(calls) for calls in phases[1].values())
         for phase in sorted({*phases[0], *phases[1]} - {ASSUMED}):
             python, native = (_counts(one.get(phase, [])) for one in phases)
             if python != native:
-                yield explained(Difference(sample, phase, python - native, native - python), assumed)
+                yield explained(Difference(sample, phase, python - native, native - python), assumed, refused)
+
+
+def _refuses(calls: Any) -> bool:
+    return isinstance(calls, list) and any(key[1] in ("missing", "unsupported") for key, _ in calls)
 
 
 def _counts(calls: Any) -> Counter[Called]:

@@ -14,6 +14,7 @@ COPY = "aten::copy_"
 NATIVE = "native"
 RAISED = "raised"  # in the place of an operator; the message is in that of the verdict
 _WORKSPACE = ("aten::_embedding_bag", "aten::native_batch_norm", "aten::_native_batch_norm_legit")
+_BY_VALUES = ("aten::masked_select", "aten::nonzero")  # how much comes out
 _FUNCTIONAL = {f"aten::{name}": {f"aten::{in_place}"} for name, in_place in IN_PLACE.items()}
 _FUNCTIONAL["aten::bitwise_and.Tensor"].add("aten::bitwise_and_.Tensor")  # `&=` in Python is the other one
 
@@ -45,22 +46,32 @@ class Difference:
     reasons: set[str] = field(default_factory=set)
 
 
-def explained(difference: Difference, assumed: bool) -> Difference:
+def explained(difference: Difference, assumed: bool, refused: bool) -> Difference:
     """Without the calls that a reason accounts for.
 
     Args:
         assumed: the device in Python went on with a value that it does not know.
+        refused: a Mac refuses a call of the sample, as both say.
     """
     for reason, accounts in _REASONS.items():
-        before = sum((difference.python + difference.native).values())
-        accounts(difference)
-        if sum((difference.python + difference.native).values()) < before:
-            difference.reasons.add(reason)
-    if assumed and (difference.python or difference.native):
-        difference.reasons.add("the device in Python assumes a value, and takes the way that it leads to")
-        difference.python.clear()
-        difference.native.clear()
+        _account(difference, reason, accounts)
+    if refused and any(call.operator == RAISED for call in difference.native):
+        _account(difference, "what a Mac refuses the CPU refuses too, and there it ends", _forget)
+    if assumed or any(call.operator in _BY_VALUES for call in difference.python):
+        _account(difference, "the device in Python assumes a value, and takes the way that it leads to", _forget)
     return difference
+
+
+def _account(difference: Difference, reason: str, accounts: Callable[[Difference], None]) -> None:
+    before = difference.python.total() + difference.native.total()
+    accounts(difference)
+    if difference.python.total() + difference.native.total() < before:
+        difference.reasons.add(reason)
+
+
+def _forget(difference: Difference) -> None:
+    difference.python.clear()
+    difference.native.clear()
 
 
 def _in_place(difference: Difference) -> None:

@@ -50,6 +50,8 @@ def routes(table: KernelTable) -> list[Route]:
 def one_hot(dispatch: Dispatch, tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """``tensor`` (…) of classes as (…, num_classes)."""
     del dispatch
+    if tensor.dtype is not torch.int64:
+        return _aten.one_hot.default._op_dk(_IMPLICIT, tensor, num_classes)  # type: ignore[no-any-return]  # it says why
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1
     classes = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
