@@ -23,9 +23,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from two_devices_explained import RAISED, Called, Difference, explained
+from two_devices_explained import RAISED, Around, Called, Difference, explained
 from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
 
+REFUSING = ("missing", "unsupported")
+EARLIER = {"backward": "forward", "optimizer": "forward", "raised": "forward"}  # what has run before a phase
 CHUNK = 40  # entries for which a process is started
 Found = dict[str, dict[str, Any]]
 Pairs = dict[str, dict[str, Any]]  # by what was run, then by device
@@ -101,15 +103,15 @@ def differences(pair: dict[str, Any]) -> Iterator[Difference]:
     for sample in sorted({*sides[0], *sides[1]}):
         phases = [side.get(sample, {}) for side in sides]
         assumed = bool(phases[0].get(ASSUMED))
-        refused = any(_refuses(calls) for calls in phases[1].values())
+        raised = [one.get("raised", "") for one in phases]
         for phase in sorted({*phases[0], *phases[1]} - {ASSUMED}):
             python, native = (_counts(one.get(phase, [])) for one in phases)
             if python != native:
-                yield explained(Difference(sample, phase, python - native, native - python), assumed, refused)
-
-
-def _refuses(calls: Any) -> bool:
-    return isinstance(calls, list) and any(key[1] in ("missing", "unsupported") for key, _ in calls)
+                earlier = [one.get(EARLIER.get(phase, ""), []) for one in phases]
+                refused = all(any(key[1] in REFUSING for key, _ in calls) for calls in earlier)
+                yield explained(
+                    Difference(sample, phase, python - native, native - python), Around(assumed, refused, *raised)
+                )
 
 
 def _counts(calls: Any) -> Counter[Called]:

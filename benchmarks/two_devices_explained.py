@@ -46,18 +46,40 @@ class Difference:
     reasons: set[str] = field(default_factory=set)
 
 
-def explained(difference: Difference, assumed: bool, refused: bool) -> Difference:
-    """Without the calls that a reason accounts for.
+# Part of a message of C++ that the device in Python does not raise → why.
+_RAISES = {
+    "new_compressed_tensor": "compressed sparse tensors cannot be made on MPS, as C++ says where it makes one",
+    "out of bounds for storage": "a view has no more memory than its elements once it was moved",
+}
 
-    Args:
+
+class Around(NamedTuple):
+    """What else is known of a sample.
+
+    Attributes:
         assumed: the device in Python went on with a value that it does not know.
-        refused: a Mac refuses a call of the sample, as both say.
+        refused: a Mac refuses an earlier call, as both say.
+        python, native: what was raised there, or nothing.
     """
+
+    assumed: bool = False
+    refused: bool = False
+    python: str = ""
+    native: str = ""
+
+
+def explained(difference: Difference, around: Around) -> Difference:
+    """Without the calls that a reason accounts for."""
     for reason, accounts in _REASONS.items():
         _account(difference, reason, accounts)
-    if refused and any(call.operator == RAISED for call in difference.native):
-        _account(difference, "what a Mac refuses the CPU refuses too, and there it ends", _forget)
-    if assumed or any(call.operator in _BY_VALUES for call in difference.python):
+    for part, reason in _RAISES.items():
+        if part in around.native:
+            _account(difference, reason, _forget)
+    if around.python and around.native:
+        _account(difference, "both raise", lambda one: _drop(one.native, lambda call: not call.outputs))
+    if around.refused:
+        _account(difference, "a Mac refuses an earlier call, so it never comes to this one", _forget)
+    if around.assumed or any(call.operator in _BY_VALUES for call in difference.python):
         _account(difference, "the device in Python assumes a value, and takes the way that it leads to", _forget)
     return difference
 
@@ -83,8 +105,13 @@ def _in_place(difference: Difference) -> None:
 
 
 def _copied_first(difference: Difference) -> None:
-    for call in [call for call in difference.python if call.operator == COPY and call.verdict == NATIVE]:
-        del difference.python[call]
+    _drop(difference.python, _is_copy)
+
+
+def _joined(difference: Difference) -> None:
+    joins = {call.operator for call in difference.python} <= {"aten::cat", "aten::zero_"}
+    if joins and {call.operator for call in difference.native} <= {"aten::zero_"}:
+        _forget(difference)
 
 
 def _one_side(difference: Difference) -> None:
@@ -95,8 +122,16 @@ def _one_side(difference: Difference) -> None:
 
 
 def _around(difference: Difference) -> None:
-    for call in [call for call in difference.native if call.operator == COPY and call.verdict == NATIVE]:
-        del difference.native[call]
+    _drop(difference.native, _is_copy)
+
+
+def _is_copy(call: Called) -> bool:
+    return call.operator == COPY and call.verdict == NATIVE
+
+
+def _drop(calls: Counter[Called], which: Callable[[Called], bool]) -> None:
+    for call in [call for call in calls if which(call)]:
+        del calls[call]
 
 
 def _raised(difference: Difference) -> None:
@@ -119,8 +154,8 @@ def _workspace(difference: Difference) -> None:
 
 
 def _in_python(difference: Difference) -> None:
-    for call in [call for call in difference.python if has_kernel(call.operator, "MPS")]:
-        del difference.python[call]
+    if any(has_kernel(call.operator, "MPS") for call in difference.python):
+        _drop(difference.python, lambda call: has_kernel(call.operator, "MPS"))
         difference.native.clear()
 
 
@@ -142,6 +177,7 @@ _REASONS: dict[str, Callable[[Difference], None]] = {
     "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
     "the form for subclasses copies first": _copied_first,
     "C++ copies around a kernel: conjugates, and indices from the CPU": _around,
+    "the derivative of householder_product joins columns for subclasses, and else writes them into zeros": _joined,
     "a call that the CPU refuses has no result": _refused,
     "both raise, with other messages": _raised,
     "what a kernel keeps for its derivative has the size that it has on the CPU": _workspace,
