@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
+    any_of_device,
     bare,
-    has_meta,
     layouts_seen,
     mapped,
     reshape_in_place,
@@ -95,7 +96,7 @@ class Interception(TorchDispatchMode):
         self._watching = Watching(chain.table)
         self.plans: dict[Any, Plan] = {}
         self._judged: dict[Outcome, Judgement] = {}
-        self._decomposing: set[Plan] = set()
+        self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
         self.passed_over: frozenset[str] = frozenset()
         self.refusals: set[str] = set()
@@ -151,14 +152,14 @@ class Interception(TorchDispatchMode):
                         made = self.on_the_cpu.leaving(args[0], kwargs)
                         if made is not None:
                             return made
-                elif virtual or has_meta(args, kwargs):
+                elif virtual or any_of_device(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:
                     return self._elsewhere(func, args, kwargs)
             elif not virtual:
                 return self._elsewhere(func, args, kwargs)
         elif not virtual:
-            if func is _PRIM_DEVICE or not has_meta(args, kwargs):
+            if func is _PRIM_DEVICE or not any_of_device(args, kwargs):
                 return self._elsewhere(func, args, kwargs)
         elif func is _PRIM_DEVICE:
             return args[0].device
@@ -227,14 +228,15 @@ class Interception(TorchDispatchMode):
             return plan.route.run(self, plan, args, kwargs)
         if entry is Entry.DATA_DEPENDENT:
             return self.data_dependent.call(plan, args, kwargs)
-        if plan in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
+        decomposing = get_ident(), plan
+        if decomposing in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
             return self.leaf(plan, args, kwargs)
-        self._decomposing.add(plan)
+        self._decomposing.add(decomposing)
         try:
             with self:
                 return plan.decomposition(*args, **kwargs)
         finally:
-            self._decomposing.discard(plan)
+            self._decomposing.discard(decomposing)
 
     def _composite_raised(self, plan: Plan, args: Any, kwargs: Any, error: RuntimeError) -> Any:
         """C++ that asks for the device type raised before it called an operator; a rule may say what MPS does there."""
