@@ -1,7 +1,7 @@
 """Whether the device in Python records what the native one does, where autograd and C++ are PyTorch's own.
 
-    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release 2.13.0] [-o FILE]
-    python benchmarks/two_devices.py workloads [--names NAME …] [--phases training …] [--release 2.13.0] [-o FILE]
+    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release RELEASE] [-o FILE]
+    python benchmarks/two_devices.py workloads [--names NAME …] [--phases training …] [--release RELEASE] [-o FILE]
     python benchmarks/two_devices.py show FILE [--groups 40]
 
 ``samples`` runs every sample of the OpInfo database on both, forward and backward, and compares the calls of each, with
@@ -25,6 +25,8 @@ from typing import Any
 
 from two_devices_explained import RAISED, Around, Called, Difference, explained
 from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
+
+from mpsprobe_coverage.kernels.releases import installed_release
 
 REFUSING = ("missing", "unsupported")
 EARLIER = {"backward": "forward", "optimizer": "forward", "raised": "forward"}  # what has run before a phase
@@ -171,7 +173,7 @@ def _arguments() -> argparse.Namespace:
     workloads.add_argument("--names", nargs="+", metavar="NAME")
     workloads.add_argument("--phases", nargs="+", default=["inference", "training"])
     for command in (samples, workloads):
-        command.add_argument("--release", default="2.13.0")
+        command.add_argument("--release", default=installed_release())
         command.add_argument("--processes", type=int, default=2)
         command.add_argument("-o", "--output", type=Path)
     shown = commands.add_parser("show")
