@@ -1,10 +1,12 @@
 """Whether the device in Python records what the native one does, where autograd and C++ are PyTorch's own.
 
-    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release 2.13.0] [-o FILE]
+    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release RELEASE] [-o FILE]
+    python benchmarks/two_devices.py workloads [--names NAME …] [--phases training …] [--release RELEASE] [-o FILE]
     python benchmarks/two_devices.py show FILE [--groups 40]
 
 ``samples`` runs every sample of the OpInfo database on both, forward and backward, and compares the calls of each, with
-verdicts, dtypes and sizes; views and what only makes memory are left out. ``show`` prints a file again.
+verdicts, dtypes and sizes; views and what only makes memory are left out. ``workloads`` does the same with a step of
+each named workload, with two layers. ``show`` prints a file again.
 The exit code is 1 if there is a difference that is not explained.
 """
 
@@ -21,10 +23,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from two_devices_records import NATIVE, PYTHON, record_samples
+from two_devices_explained import RAISED, Around, Called, Difference, explained
+from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
 
+from mpsprobe_coverage.kernels.releases import installed_release
+
+REFUSING = ("missing", "unsupported")
+EARLIER = {"backward": "forward", "optimizer": "forward", "raised": "forward"}  # what has run before a phase
 CHUNK = 40  # entries for which a process is started
 Found = dict[str, dict[str, Any]]
+Pairs = dict[str, dict[str, Any]]  # by what was run, then by device
 
 
 def main() -> int:
@@ -33,21 +41,34 @@ def main() -> int:
     if arguments.what == "show":
         pairs = json.loads(arguments.file.read_text(encoding="utf-8"))
     else:
-        pairs = _samples(arguments)
+        pairs = _samples(arguments) if arguments.what == "samples" else _workloads(arguments)
         if arguments.output:
             arguments.output.write_text(json.dumps(pairs), encoding="utf-8")
     return show(pairs, arguments.groups)
 
 
-def _samples(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def _samples(arguments: argparse.Namespace) -> Pairs:
     from mpsprobe_tables.audit.entries import entries
 
     work = [(name, dtype) for dtype in arguments.dtypes for name in arguments.entries or entries()]
-    chunks = [work[start : start + CHUNK] for start in range(0, len(work), CHUNK)]
-    pairs: dict[str, dict[str, Any]] = {}
+    return _on_both(record_samples, work, arguments)
+
+
+def _workloads(arguments: argparse.Namespace) -> Pairs:
+    from mpsprobe_hf.catalog import entries
+
+    names = arguments.names or entries()
+    work = [(name, phase) for name in names for phase in arguments.phases if phase in entries()[name].phases]
+    return _on_both(record_workloads, work, arguments)
+
+
+def _on_both(run: Callable[..., None], work: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> Pairs:
+    size = max(1, min(CHUNK, len(work) // arguments.processes))
+    chunks = [work[start : start + size] for start in range(0, len(work), size)]
+    pairs: Pairs = {}
     with ThreadPoolExecutor(arguments.processes) as pool:
         jobs = [
-            (kind, pool.submit(_in_processes, record_samples, kind, arguments.release, chunk))
+            (kind, pool.submit(_in_processes, run, kind, arguments.release, chunk))
             for chunk in chunks
             for kind in (PYTHON, NATIVE)
         ]
@@ -78,42 +99,50 @@ def _in_processes(run: Callable[..., None], kind: str, release: str, work: Seque
     return found
 
 
-def differences(pair: dict[str, Any]) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
-    """Sample and phase; what only the device in Python records, and what only the native one does."""
+def differences(pair: dict[str, Any]) -> Iterator[Difference]:
+    """Where the devices differ, phase by phase."""
     sides = [pair.get(kind, {}) for kind in (PYTHON, NATIVE)]
     for sample in sorted({*sides[0], *sides[1]}):
         phases = [side.get(sample, {}) for side in sides]
-        for phase in sorted({*phases[0], *phases[1]}):
+        assumed = bool(phases[0].get(ASSUMED))
+        raised = [one.get("raised", "") for one in phases]
+        for phase in sorted({*phases[0], *phases[1]} - {ASSUMED}):
             python, native = (_counts(one.get(phase, [])) for one in phases)
             if python != native:
-                yield sample, phase, python - native, native - python
+                earlier = [one.get(EARLIER.get(phase, ""), []) for one in phases]
+                refused = all(any(key[1] in REFUSING for key, _ in calls) for calls in earlier)
+                yield explained(
+                    Difference(sample, phase, python - native, native - python), Around(assumed, refused, *raised)
+                )
 
 
-def _counts(calls: Any) -> Counter[str]:
+def _counts(calls: Any) -> Counter[Called]:
     if isinstance(calls, str):
-        return Counter([f"raised {calls}"])
-    return Counter({_said(*key): count for key, count in calls})
+        return Counter([Called(RAISED, calls)])
+    return Counter({Called(*key): count for key, count in calls})
 
 
-def _said(operator: str, verdict: str, reason: str | None, inputs: str, outputs: str, composed_by: str | None) -> str:
-    why = f" ({reason})" if reason else ""
-    by = f" in {composed_by}" if composed_by else ""
-    return f"{operator} {verdict}{why}{by} {inputs} -> {outputs}"
-
-
-def show(pairs: dict[str, dict[str, Any]], groups: int) -> int:
+def show(pairs: Pairs, groups: int) -> int:
     """Print the differences, those that concern the same operators together."""
-    samples = same = 0
-    found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[str, list[str]]]] = defaultdict(list)
+    samples = same = alike = 0
+    reasons: Counter[str] = Counter()
+    found: dict[Any, list[tuple[str, list[str]]]] = defaultdict(list)
     for name, pair in pairs.items():
-        for sample in {*pair.get(PYTHON, {}), *pair.get(NATIVE, {})}:
-            samples += 1
-            same += not any(where == sample for where, *_ in differences(pair))
-        for sample, phase, python, native in differences(pair):
-            key = _operators(python), _operators(native)
-            lines = [f"- {line}" for line in _times(python)] + [f"+ {line}" for line in _times(native)]
-            found[key].append((f"{name} sample {sample} {phase}", lines))
-    say(f"{len(pairs)} entries, {samples} samples, {same} of them alike; - only in Python, + only native")
+        differ = list(differences(pair))
+        everything = {*pair.get(PYTHON, {}), *pair.get(NATIVE, {})}
+        samples += len(everything)
+        same += len(everything - {one.sample for one in differ})
+        alike += len(everything - {one.sample for one in differ if one.python or one.native})
+        for one in differ:
+            reasons.update(one.reasons)
+            if one.python or one.native:
+                lines = [f"- {line}" for line in _times(one.python)] + [f"+ {line}" for line in _times(one.native)]
+                key = _operators(one.python), _operators(one.native)
+                found[key].append((f"{name} sample {one.sample} {one.phase}", lines))
+    say(f"{len(pairs)} entries, {samples} samples: {same} alike, {alike - same} more but for what is explained,")
+    say(f"{samples - alike} not; - is only in Python, + only native")
+    for reason, count in reasons.most_common():
+        say(f"  {count} times: {reason}")
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     for (python, native), places in ordered[:groups]:
         names = sorted({place.partition(" sample")[0] for place, _ in places})
@@ -126,12 +155,12 @@ def show(pairs: dict[str, dict[str, Any]], groups: int) -> int:
     return 1 if found else 0
 
 
-def _operators(calls: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({" ".join(call.split(" ", 2)[:2]) for call in calls}))
+def _operators(calls: Iterable[Called]) -> tuple[str, ...]:
+    return tuple(sorted({f"{call.operator} {call.verdict}" for call in calls}))
 
 
-def _times(calls: Counter[str]) -> list[str]:
-    return [f"{count} x {call}" for call, count in sorted(calls.items())]
+def _times(calls: Counter[Called]) -> list[str]:
+    return sorted(f"{count} x {call}" for call, count in calls.items())
 
 
 def _arguments() -> argparse.Namespace:
@@ -140,12 +169,16 @@ def _arguments() -> argparse.Namespace:
     samples = commands.add_parser("samples")
     samples.add_argument("--entries", nargs="+", metavar="NAME")
     samples.add_argument("--dtypes", nargs="+", default=["float32"])
-    samples.add_argument("--release", default="2.13.0")
-    samples.add_argument("--processes", type=int, default=2)
-    samples.add_argument("-o", "--output", type=Path)
+    workloads = commands.add_parser("workloads")
+    workloads.add_argument("--names", nargs="+", metavar="NAME")
+    workloads.add_argument("--phases", nargs="+", default=["inference", "training"])
+    for command in (samples, workloads):
+        command.add_argument("--release", default=installed_release())
+        command.add_argument("--processes", type=int, default=2)
+        command.add_argument("-o", "--output", type=Path)
     shown = commands.add_parser("show")
     shown.add_argument("file", type=Path)
-    for command in (samples, shown):
+    for command in (samples, workloads, shown):
         command.add_argument("--groups", type=int, default=40)
     return parser.parse_args()
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch.utils._pytree import tree_map
 
+from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.calls.keys import overload_named
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.recorder import CallRecord, Recorder
@@ -19,6 +23,7 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.backends import family_named
 
 PYTHON, NATIVE = "python", "native"
+ASSUMED = "assumed"  # whether the device in Python read a value that it does not know
 MEMORY = frozenset({"aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted", "aten::resize_"})
 """What makes memory; every release has it, and how often it is called is another question."""
 ALIASES = frozenset({"aten::as_strided", "aten::_reshape_alias", "aten::view", "aten::_unsafe_view", "aten::detach"})
@@ -32,6 +37,9 @@ class Device(Protocol):
     def on(self, value: Any) -> Any:
         """A tensor of the CPU on the device."""
 
+    def move(self, value: Any) -> Any:
+        """A module, or tensors nested in lists and mappings, on the device."""
+
     @contextmanager
     def seen(self, phase: str, into: dict[str, Any]) -> Iterator[None]:
         """Put what is called inside into ``into[phase]``."""
@@ -42,7 +50,8 @@ class InPython:
 
     def __init__(self, chain: Chain, exits: ExitStack) -> None:
         self.chain = chain
-        self._device = exits.enter_context(VirtualDevice(chain, shadow_limit=2**20))
+        self._device = exits.enter_context(VirtualDevice(chain))
+        self.move = self._device.move
 
     def on(self, value: Any) -> Any:
         self._device._wrapper._made.clear()  # samples come and go, and ids of tensors with them
@@ -57,6 +66,7 @@ class InPython:
             finally:
                 self._device._interception.on_the_cpu.record_gradients()
                 into[phase] = counted(recorder)
+                into[ASSUMED] = bool(into.get(ASSUMED)) or any(recorder.assumptions())
                 for kept in (recorder._calls, recorder._assumed, recorder._unjudged, recorder._advised):
                     kept.clear()
 
@@ -69,6 +79,11 @@ class Native:
 
         self.chain = chain
         self._device = exits.enter_context(NativeDevice(chain, lines=False))
+
+    def move(self, value: Any) -> Any:
+        if isinstance(value, torch.nn.Module):
+            return value.to("mps")
+        return tree_map(lambda leaf: leaf.to("mps") if isinstance(leaf, torch.Tensor) else leaf, value)
 
     def on(self, value: Any) -> Any:
         moved = value.detach().to("mps")
@@ -162,4 +177,63 @@ def _samples(device: Device, entry: Any, dtype: str, gradient: bool) -> dict[str
                     compute()
         except Exception as error:  # noqa: BLE001 - whatever it raises is compared
             called["raised"] = message(error)
+    return found
+
+
+LAYERS = re.compile(r"(?<!extract_)layers?$|^num_blocks$")
+SMALLER = {"hidden_size": 96, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+LARGE = 5e8  # parameters from which a model is made narrow too
+
+
+def record_workloads(kind: str, release: str, work: Sequence[tuple[str, str]], path: Path) -> None:
+    """A step of each workload in each phase, with two layers → a line of JSON, as ``record_samples``."""
+    torch.set_num_threads(1)
+    with ExitStack() as exits, path.open("a", encoding="utf-8") as file:
+        device = opened(kind, release, exits)
+        for name, phase in work:
+            called: dict[str, Any] = {}
+            try:
+                _step(device, name, phase, called)
+            except Exception as error:  # noqa: BLE001 - whatever it raises is compared
+                called["raised"] = f"{type(error).__name__}: {str(error)[:200]}"
+            file.write(json.dumps([f"{name} {phase}", {"step": called}]) + "\n")
+            file.flush()
+
+
+def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None:
+    from mpsprobe_coverage.scanner.step import ReleaseStep
+    from mpsprobe_hf.workload import NamedWorkload
+
+    torch.manual_seed(0)
+    entry = _reduced(name, phase)
+    length = None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, 64))
+    options = RunOptions(phase=phase, batch_size=2, seq_len=length)
+    run = NamedWorkload(entry).build(options)
+    model, args, kwargs = device.move(run.model), device.move(run.args), device.move(dict(run.kwargs))
+    step = ReleaseStep(replace(run, model=model, args=args, kwargs=kwargs), options, device.chain.table)
+    step.take(lambda part: device.seen(part, called))
+
+
+def _reduced(name: str, phase: str) -> Any:
+    """The catalog's entry with two layers of each kind."""
+    from mpsprobe_hf.catalog import entries
+    from mpsprobe_hf.workload import load_classes
+
+    entry = entries()[name]
+    if entry.library != "transformers":
+        return entry
+    architecture = entry.architecture(phase)
+    known = {**load_classes(entry, architecture)[0]().to_dict(), **entry.config}
+    return replace(entry, config={**entry.config, **_smaller(known, architecture.parameters > LARGE)})
+
+
+def _smaller(config: dict[str, Any], narrow: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, dict) and key.endswith("config"):
+            found[key] = {**value, **_smaller(value, narrow)}
+        elif LAYERS.search(key) and isinstance(value, int) and not isinstance(value, bool):
+            found[key] = min(value, 2)
+        elif narrow and key in SMALLER and isinstance(value, int):
+            found[key] = SMALLER[key]
     return found

@@ -27,6 +27,7 @@ OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
 
 RETURNS = "It should return (model, inputs), with inputs a dict, a tuple or a tensor, or a mpsprobe.protocols.TorchRun."
+PROGRAM = "A program is run whole: mpsprobe run {}"
 PACKAGES = {"site-packages", "dist-packages"}
 CASTS = {"float16": "half", "bfloat16": "bfloat16"}
 """The methods of modules and tensors that change a dtype without torch being imported here."""
@@ -92,7 +93,7 @@ class UserWorkload:
             WorkloadError: the file or the function raised, or returned something else; the hint
                 shows the lines of the user's own code.
         """
-        with self._own_errors(), _importable(self.path.parent):
+        with self._own_errors(), _importable(self.path):
             module = execute(self.path)
             make = self._function(module)
             arguments = self._arguments(make, options)
@@ -157,7 +158,8 @@ class UserWorkload:
         if isinstance(made, TorchRun):
             return made
         if not (isinstance(made, tuple) and len(made) == 2 and _is_module(made[0])):
-            raise WorkloadError(f"'{printable(self.name)}' returned {_shape_of(made)}", RETURNS)
+            hint = f"{RETURNS}\n{PROGRAM.format(self.path)}" if made is None else RETURNS
+            raise WorkloadError(f"'{printable(self.name)}' returned {_shape_of(made)}", hint)
         model, inputs = made
         kwargs = dict(inputs) if isinstance(inputs, Mapping) else {}
         args = () if isinstance(inputs, Mapping) else tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -183,9 +185,10 @@ class UserWorkload:
         except (UsageError, WorkloadError):
             raise
         except (Exception, SystemExit) as error:  # whatever a user's file may do
-            raise WorkloadError(
-                f"'{printable(self.name)}' raised {in_short(error)}", _own_lines(error, self.path)
-            ) from error
+            hint = _own_lines(error, self.path)
+            if isinstance(error, SystemExit):
+                hint += f"\n{PROGRAM.format(self.path)}"
+            raise WorkloadError(f"'{printable(self.name)}' raised {in_short(error)}", hint) from error
 
 
 def execute(path: Path) -> ModuleType:
@@ -214,13 +217,15 @@ def _parsed(path: Path) -> list[ast.FunctionDef]:
 
 
 @contextlib.contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """The file's neighbours can be imported, as when the file is run as a script."""
-    entry = str(folder.resolve())
+def _importable(path: Path) -> Iterator[None]:
+    """The file's neighbours can be imported, as when the file is run as a script, and it finds no arguments."""
+    entry, arguments = str(path.resolve().parent), sys.argv
     sys.path.insert(0, entry)
+    sys.argv = [str(path)]
     try:
         yield
     finally:
+        sys.argv = arguments
         with contextlib.suppress(ValueError):
             sys.path.remove(entry)
 

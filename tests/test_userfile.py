@@ -185,8 +185,18 @@ def test_packages_inside_the_folder_are_not_the_users_lines(file: Path) -> None:
 
 
 def test_exit_is_an_error(file: Path) -> None:
-    with pytest.raises(WorkloadError, match="raised SystemExit: 3"):
+    with pytest.raises(WorkloadError, match="raised SystemExit: 3") as caught:
         build(file, "leaves")
+    assert f"mpsprobe run {file}" in str(caught.value.hint)
+
+
+def test_a_program_gets_no_arguments_of_ours_and_is_sent_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mpsprobe", "coverage", f"{file}:main"])
+    file.write_text("import sys\ndef main():\n    assert sys.argv == [__file__]\n", encoding="utf-8")
+    with pytest.raises(WorkloadError, match="returned nothing") as caught:
+        build(file, "main")
+    assert f"mpsprobe run {file}" in str(caught.value.hint)
+    assert sys.argv[0] == "mpsprobe"
 
 
 @pytest.mark.parametrize(

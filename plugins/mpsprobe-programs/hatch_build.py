@@ -17,6 +17,6 @@ class CompiledDevices(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the wheel is made."""
         del version
-        if any(Path(self.root, "src/mpsprobe_programs/native/compiled").glob("device-*")):
+        if any(Path(self.root, "src/mpsprobe_programs/compiled").glob("*-*")):
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{next(platform_tags())}"

@@ -102,7 +102,7 @@ def test_a_tag_publishes_what_passed() -> None:
 
 
 def test_the_device_is_compiled_for_every_supported_torch() -> None:
-    [script] = [run for run in _runs(RELEASE["jobs"]["device"]) if "native.build" in run]
+    [script] = [run for run in _runs(RELEASE["jobs"]["device"]) if "mpsprobe_programs.compiling" in run]
     found = re.findall(r"2\.(\d+)", script.partition("; do")[0])
     ends = [int(SUPPORTED["torch"][end].split(".")[1]) for end in ("oldest", "newest")]
     assert [int(minor) for minor in found] == list(range(ends[0], ends[1] + 1))

@@ -10,6 +10,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <atomic>
+
 namespace {
 
 const c10::Device device(c10::kPrivateUse1, 0);
@@ -62,14 +64,23 @@ at::Tensor seen(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
 }
 
+// What it does, counted by itself: calls of the fallback, bytes to the CPU, bytes from the CPU.
+std::atomic<int64_t> fallbacks{0}, to_cpu{0}, from_cpu{0};
+
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  if (from.is_cpu() != to.is_cpu()) {
+    (to.is_cpu() ? to_cpu : from_cpu) += static_cast<int64_t>(from.nbytes());
+  }
   seen(to).copy_(seen(from));
   return to;
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& tensor) { return seen(tensor).item(); }
 
-void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
+void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  ++fallbacks;
+  at::native::cpu_fallback(op, stack);
+}
 
 }  // namespace
 
@@ -88,3 +99,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>()); }
+
+TORCH_LIBRARY(mpsprobe_test_backend, m) {
+  m.def("counted() -> int[]", []() { return std::vector<int64_t>{fallbacks, to_cpu, from_cpu}; });
+}

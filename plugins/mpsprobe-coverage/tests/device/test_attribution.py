@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.attribution import NODES_KEPT, NOWHERE, Attribution, Origin
 from mpsprobe_coverage.device.recorder import CallRecord
 
 
@@ -114,3 +117,63 @@ def test_where_an_exception_left_the_modules(device: VirtualDevice) -> None:
     with pytest.raises(RuntimeError), device.recording("forward"):
         model(torch.rand(1, 2, device="mps"))
     assert device.attribution.deepest_module == "1.0"
+
+
+def test_the_modules_of_a_program_are_named_by_class_and_path() -> None:
+    called: list[torch.nn.Module] = []
+    seen: dict[str, str | None] = {}
+    with Attribution() as attribution:
+        attribution.follow_program(called.append, "nowhere")
+        model, other = Model(), torch.nn.Tanh()
+        for name, module in model.named_modules():
+            module.register_forward_hook(lambda *_, name=name: seen.update({name: attribution.current().module}))
+        model(other(torch.ones(1, 4)))
+        assert called == [other, model]
+        assert seen["blocks.1.up"] == "Model.blocks.1.up" and seen[""] == "Model"
+        assert attribution.name_of(other) == "Tanh"
+        del model, module, called[:]
+        gc.collect()
+        assert list(attribution._names) == [id(other)]
+
+
+def test_each_thread_has_its_own_modules() -> None:
+    inside, seen = threading.Barrier(2, timeout=30), {}
+
+    class Waiting(torch.nn.Module):
+        def forward(self) -> None:
+            inside.wait()
+            seen[type(self).__name__] = attribution.current().module
+            inside.wait()
+
+    class Other(Waiting):
+        pass
+
+    with Attribution() as attribution:
+        attribution.follow_program(lambda _: None, "nowhere")
+        threads = [threading.Thread(target=module) for module in (Waiting(), Other())]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert seen == {"Waiting": "Waiting", "Other": "Other"}
+
+
+def test_nodes_of_one_number_from_two_threads_are_of_nobody() -> None:
+    with Attribution() as attribution:
+        one, two = Origin(None, "a.py", 1), Origin(None, "b.py", 2)
+        attribution._thread.nodes.made(3, one)
+        thread = threading.Thread(target=lambda: attribution._thread.nodes.made(2, two))
+        thread.start()
+        thread.join()
+        assert [attribution._of_node(number) for number in range(4)] == [NOWHERE, NOWHERE, one, NOWHERE]
+
+
+def test_memory_is_flat_over_a_million_nodes() -> None:
+    attribution = Attribution()
+    nodes = attribution._thread.nodes
+    for count in range(0, 1_000_000, 100):
+        nodes.made(count, Origin(None, "a.py", count % 7))
+        assert len(nodes.origins) <= 2 * NODES_KEPT + 100
+    assert nodes.origin(999_900 - 1) is not None and nodes.origin(5) is None
+    nodes.made(10**9, NOWHERE)
+    assert len(nodes.origins) == NODES_KEPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -100,8 +101,32 @@ def whisper_settings(config: Any) -> dict[str, Any]:
     }
 
 
-SETTINGS: Mapping[str, Callable[[Any], Mapping[str, Any]]] = {"whisper": whisper_settings}
+def bark_settings(config: Any) -> dict[str, Any]:
+    """The defaults of ``BarkGenerationConfig``, which ``BarkModel`` does not make by itself."""
+    stages = ("semantic_config", "coarse_acoustics_config", "fine_acoustics_config")
+    return {**{stage: {} for stage in stages}, "codebook_size": config.codec_config.codebook_size}
+
+
+SETTINGS: Mapping[str, Callable[[Any], Mapping[str, Any]]] = {"whisper": whisper_settings, "bark": bark_settings}
 """Model type → what its ``generate()`` reads from ``generation_config.json``, which a configuration does not say."""
+
+
+def bark_arguments(config: Any, inputs: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The first stage writes as many; the others as many as follow from that."""
+    return {"semantic_max_new_tokens" if name == "max_new_tokens" else name: value for name, value in asked.items()}
+
+
+def speecht5_arguments(config: Any, inputs: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Its lengths are shares of the text's, and a half is added for what is cut off."""
+    ratio = config.reduction_factor * (asked["max_new_tokens"] + 0.5) / inputs["input_ids"].shape[1]
+    return {"minlenratio": ratio, "maxlenratio": ratio}
+
+
+ARGUMENTS: Mapping[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]] = {
+    "bark": bark_arguments,
+    "speecht5": speecht5_arguments,
+}
+"""Model type → the arguments of its ``generate()`` from configuration, prompt and what others are given."""
 
 
 def note(options: RunOptions) -> str:
@@ -124,9 +149,15 @@ def generating(model: Any, options: RunOptions) -> Any:
         if getattr(model.generation_config, name, None) is None:  # real weights bring their own
             setattr(model.generation_config, name, value)
 
+    accepted = inspect.signature(model.generate).parameters.values()
+    anything = any(one.kind is one.VAR_KEYWORD for one in accepted)
+    names = {one.name for one in accepted}
+
     def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        own = ARGUMENTS.get(model.config.model_type)
+        given = {**kwargs, **(own(model.config, kwargs, asked) if own else asked)}
         try:
-            return model.generate(*args, **kwargs, **asked)
+            return model.generate(*args, **{name: v for name, v in given.items() if anything or name in names})
         finally:
             vars(model).pop("_cache", None)  # a static cache, which the next call would use again
 

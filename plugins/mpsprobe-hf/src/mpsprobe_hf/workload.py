@@ -42,7 +42,9 @@ class NamedWorkload:
         sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
         check_installed(entry, architecture)
         model = make_model(entry, architecture, options)
-        inputs = prompt(architecture.inputs, timed=options.word_timestamps) if generates else architecture.inputs
+        inputs = architecture.inputs
+        if generates:
+            inputs = prompt(entry.prompt or inputs, timed=options.word_timestamps)
 
         import torch
 

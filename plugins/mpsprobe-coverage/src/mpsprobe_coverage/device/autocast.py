@@ -73,7 +73,12 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
     if parsed is None:  # the installed torch has no autocast for this backend (2.6: MTIA), so it casts nothing
         yield
         return
-    library = torch.library.Library("aten", "IMPL", key)
+    library, clear = torch.library.Library("aten", "IMPL", key), torch.clear_autocast_cache
+
+    def clear_and_forget() -> None:
+        casts.forget()
+        clear()
+
     key_set = torch._C.DispatchKeySet(parsed)
     try:
         wanted = table.keys.get(key, frozenset())
@@ -85,8 +90,10 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
                     func = overload_named(name)
                     kernel = _kernel(func, casts, key_set) if name in wanted else _without(func, key_set)
                     library.impl(name.removeprefix("aten::"), kernel)
+        torch.clear_autocast_cache = clear_and_forget  # called where a region ends
         yield
     finally:
+        torch.clear_autocast_cache = clear
         casts.forget()
         library._destroy()
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from threading import get_ident
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._C import DispatchKey
@@ -20,7 +22,7 @@ from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
-from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
+from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
 from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
@@ -94,8 +96,8 @@ class Interception(TorchDispatchMode):
         self.compositions = Composing(chain.table)
         self._watching = Watching(chain.table)
         self.plans: dict[Any, Plan] = {}
-        self._judged: dict[Outcome, Judgement] = {}
-        self._decomposing: set[Plan] = set()
+        self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
+        self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
         self.passed_over: frozenset[str] = frozenset()
         self.refusals: set[str] = set()
@@ -137,6 +139,7 @@ class Interception(TorchDispatchMode):
             plan = self.plan_of(func)
         if "device" in kwargs:
             device = kwargs["device"]
+            kwargs.pop("pin_memory", None)  # this build may have no memory to pin
             if device is not None:
                 asked = device.type if isinstance(device, torch.device) else torch.device(device).type
                 if asked == self.backend.device or asked == "meta":
@@ -145,8 +148,6 @@ class Interception(TorchDispatchMode):
                     kwargs["device"] = META
                     if self._factory_dtypes is not None:
                         kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
-                    if kwargs.get("pin_memory"):
-                        kwargs["pin_memory"] = False
                     if func is _TO_COPY and not virtual:
                         made = self.on_the_cpu.leaving(args[0], kwargs)
                         if made is not None:
@@ -227,14 +228,15 @@ class Interception(TorchDispatchMode):
             return plan.route.run(self, plan, args, kwargs)
         if entry is Entry.DATA_DEPENDENT:
             return self.data_dependent.call(plan, args, kwargs)
-        if plan in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
+        decomposing = get_ident(), plan
+        if decomposing in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
             return self.leaf(plan, args, kwargs)
-        self._decomposing.add(plan)
+        self._decomposing.add(decomposing)
         try:
             with self:
                 return plan.decomposition(*args, **kwargs)
         finally:
-            self._decomposing.discard(plan)
+            self._decomposing.discard(decomposing)
 
     def _composite_raised(self, plan: Plan, args: Any, kwargs: Any, error: RuntimeError) -> Any:
         """C++ that asks for the device type raised before it called an operator; a rule may say what MPS does there."""
@@ -303,7 +305,7 @@ class Interception(TorchDispatchMode):
         given = [is_of_mps(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
         judgement = plan.judges.judge(call)
-        if judgement.verdict == "native":
+        if judgement.verdict == "native" and len(plan.calls) < CALLS_KEPT:
             bare_args, bare_kwargs = mapped(bare, (args, kwargs))
             plan.calls.append(replace(call, args=bare_args, kwargs=bare_kwargs))
         return judgement

@@ -24,10 +24,13 @@ from torch.utils._device import DeviceContext, _device_constructors
 from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import default_generator
+from mpsprobe_coverage.device.lazy import uninitialised
 from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
 from mpsprobe_coverage.device.on_the_cpu import keep_real
+from mpsprobe_coverage.device.storages import loading
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
+    data_of_tensors,
     known_places,
     mapped,
     parse_to,
@@ -57,9 +60,11 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
 
     try:
         replace(torch.Tensor, "to", _tensor_to(dispatch))
+        replace(torch.Tensor, "data", data_of_tensors)
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
+        put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
         if not dispatch.table.at_least("2.15"):
             replace(VirtualTensor, "__setitem__", _assign_tensors)
@@ -165,6 +170,8 @@ def _tensor_to(dispatch: Dispatch) -> Any:
             # Uninitialised parameters look their caller up among torch's own functions.
             with torch._C.DisableTorchFunctionSubclass() if is_lazy(self) else nullcontext():
                 return _original_to(self, *args, **kwargs)
+        if is_lazy(self):
+            return uninitialised(self)
         dtype = options.get("dtype")
         return _moved(self if dtype is None else _original_to(self, dtype), dispatch)
 
@@ -209,6 +216,13 @@ def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
     shadow = tensor.detach().clone() if known else None
     with undispatched():
         return virtual_tensor(spec, shadow, tensor.requires_grad and tensor.is_leaf)
+
+
+def _placed(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
+    """``tensor``, which was loaded onto the device."""
+    spec = spec_of(tensor)
+    with undispatched():
+        return virtual_tensor(spec, tensor if spec.shadow_cost <= dispatch.shadow_limit else None)
 
 
 def _factory(original: Any, dispatch: Dispatch) -> Any:

@@ -24,6 +24,8 @@ import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, spec_of
+from mpsprobe_coverage.device.printing import as_text
+from mpsprobe_coverage.device.storages import on_the_device, reduced
 
 MPS = torch.device("mps", 0)
 
@@ -45,6 +47,7 @@ undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made wit
 _make_subclass = torch.Tensor._make_subclass
 _PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 _base_to = torch._C.TensorBase.to
+_tensor = torch.tensor
 _base_data: Any = torch._C.TensorBase.data
 
 
@@ -92,8 +95,11 @@ class VirtualTensor(torch.Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if type(value) is torch.Tensor and not value.is_meta:
+            _leave(self, value)
+            return
         with undispatched():
-            replaced = value if type(value) is VirtualTensor else virtual_tensor(spec_of(value))
+            replaced = value if isinstance(value, VirtualTensor) else virtual_tensor(spec_of(value))
             _base_data.__set__(self, replaced)
         self.spec, self.shadow = replaced.spec, replaced.shadow
 
@@ -155,12 +161,75 @@ class VirtualTensor(torch.Tensor):
         memo[id(self)] = copied
         return copied
 
-    def __format__(self, spec: str) -> str:
-        return self.item().__format__(spec) if not self.dim() else super().__format__(spec)
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        values = "…" if self.shadow is None else repr(self.shadow)
-        return f"tensor({values}, device='{stands_for.device}', size={tuple(self.spec.shape)}, dtype={self.spec.dtype})"
+        return as_text(self, known_values(self), tensor_contents)
+
+    def __format__(self, format_spec: str) -> str:
+        return object.__format__(self, format_spec) if self.dim() else format(self.detach().item(), format_spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        del protocol
+        return reduced(self, known_values(self))
+
+    def as_subclass(self, cls: Any) -> Any:
+        # Of a class without dispatch of its own: C++ would make an alias that nothing here knows.
+        return (
+            torch.ops.aten.alias.default(self)
+            if cls.__torch_dispatch__ is _PLAIN_DISPATCH
+            else super().as_subclass(cls)
+        )
+
+    def untyped_storage(self) -> Any:
+        known = known_values(self)
+        return super().untyped_storage() if known is None else on_the_device(known.untyped_storage())
+
+    def data_ptr(self) -> int:
+        known = known_values(self)
+        return super().data_ptr() if known is None else known.data_ptr()
+
+    def storage_offset(self) -> Any:
+        known = known_values(self)
+        return super().storage_offset() if known is None else known.storage_offset()
+
+
+def _get_data(self: torch.Tensor) -> Any:
+    return _base_data.__get__(self)
+
+
+def _set_data(self: torch.Tensor, value: Any) -> None:
+    if not isinstance(value, VirtualTensor):
+        _base_data.__set__(self, value)
+        return
+    with undispatched():
+        _base_data.__set__(self, value)
+    is_parameter = isinstance(self, torch.nn.Parameter)
+    self.__class__ = type(value)
+    moved: Any = self
+    moved.spec, moved.shadow = value.spec, value.shadow
+    if is_parameter:
+        moved._is_param = True
+
+
+# Of every other tensor, while a device is open: `.to("mps")` of a module swaps the data of its parameters, which stay
+# the same objects, so that an optimizer made before knows them. C++ gives such a tensor all keys but that of Python.
+data_of_tensors = property(_get_data, _set_data)
+
+
+def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
+    """``tensor.data = value``, which is on the CPU: the same object is an ordinary tensor then."""
+    kind: Any = torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
+    gradient, requires_grad = tensor.grad, tensor.requires_grad
+    if type(gradient) is VirtualTensor:  # `Module._apply` copies it afterwards into what is there then
+        known = known_values(gradient)
+        gradient = gradient.spec.filled(0) if known is None else known.clone()
+    for name in ("spec", "shadow", "_is_param"):
+        vars(tensor).pop(name, None)
+    tensor.__class__ = kind
+    if not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python):
+        _base_data.__set__(tensor, value)
+    else:  # nothing takes the key away: another tensor comes in its place
+        torch._C._swap_tensor_impl(tensor, _make_subclass(kind, value.detach(), requires_grad))
+    tensor.grad = gradient
 
 
 def takes_apart(kind: Any) -> bool:
@@ -215,7 +284,7 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     return virtual
 
 
-@functools.cache
+@functools.lru_cache(2**14)
 def _bare(spec: TensorSpec) -> VirtualTensor:
     with undispatched():
         return virtual_tensor(spec)
@@ -234,14 +303,20 @@ def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_gr
 
 
 def known_places(index: Any) -> Any:
-    """``index`` with tensors for its lists of numbers: C++ would make them on meta, and their values were lost."""
-    if type(index) is tuple and list in map(type, index):
-        return tuple(known_places(place) if type(place) is list else place for place in index)
-    if type(index) is not list or not index or not all(isinstance(place, int) for place in index):
-        return index
+    """``index`` with tensors for its lists and arrays: C++ would make them on meta, and their values were lost."""
+    if type(index) is tuple:
+        return tuple([_known_place(place) for place in index])
+    if type(index) is list and not all(isinstance(place, int) for place in index):
+        return index  # it may stand for a tuple
+    return _known_place(index)
+
+
+def _known_place(place: Any) -> Any:
+    if type(place) is not list and type(place).__name__ != "ndarray":
+        return place
     with undispatched():
-        places = torch.tensor(index, device=CPU)
-        return virtual_tensor(spec_of(places), places)
+        places = _tensor(place, device=CPU)
+        return virtual_tensor(spec_of(places), places) if places.numel() else place
 
 
 def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
@@ -275,13 +350,17 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devic
 
 
 def has_meta(args: Any, kwargs: Any) -> bool:
-    """Whether a plain meta tensor is among the arguments: made by C++ that asked a virtual tensor for its device."""
+    """Whether a tensor of the device is among the arguments, though C++ named none.
+
+    A plain meta tensor was made by C++ that asked a virtual tensor for its device; a parameter that was moved there has
+    no key of Python (``data_of_tensors``).
+    """
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor):
-            if value.is_meta:
+            if value.is_meta or type(value) is VirtualTensor:
                 return True
         elif isinstance(value, (list, tuple)):
             for item in value:
-                if isinstance(item, torch.Tensor) and item.is_meta:
+                if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
                     return True
     return False

@@ -26,6 +26,7 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
 from mpsprobe_coverage.device.tensor import MPS, VirtualTensor, stands_for
+from mpsprobe_coverage.device.threads import followed_into_threads
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -119,6 +120,7 @@ class VirtualDevice:
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
             exits.enter_context(self._interception)
+            exits.enter_context(followed_into_threads(self._interception))
             if self._interception.passed_over:
                 exits.enter_context(PassingOver(self._interception))
             self._exits = exits.pop_all()

@@ -36,13 +36,15 @@ class Generation:
     Args:
         device: open, and holds the model.
 
-    ``steps`` counts the calls of the model in each phase.
+    ``steps`` counts the calls of the model in each phase, ``seen`` has the phases of all modules.
     """
 
     def __init__(self, device: VirtualDevice) -> None:
         self.device = device
         self.steps = {PREFILL: 0, DECODE: 0}
+        self.seen: set[str] = set()
         self._caches: list[Any] = []
+        self._parts: dict[int, str] = {}  # modules of the model that have no cache, by their id
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -56,7 +58,9 @@ class Generation:
                 return original(module, *args, **kwargs)
             inside = True
             try:
-                with self.device.recording(self._phase(module, kwargs)):
+                phase = self._phase(module, kwargs)
+                self.seen.add(phase)
+                with self.device.recording(phase):
                     output = original(module, *args, **kwargs)
             finally:
                 inside = False
@@ -71,13 +75,15 @@ class Generation:
             torch.nn.Module.__call__ = original  # type: ignore[method-assign]
 
     def _phase(self, module: torch.nn.Module, kwargs: dict[str, Any]) -> str:
-        """Of a call of ``module`` by nobody else: an encoder's comes before the cache, a codec's after."""
-        if not hasattr(module, "generate"):
-            return DECODE if self.steps[DECODE] else PREFILL
+        """Of a call of ``module`` by nobody else: an encoder's comes before the first step, a codec's after it."""
         cache = next((value for value in kwargs.values() if hasattr(value, "get_seq_length")), None)
-        used = self.steps[PREFILL] > 0 if cache is None else any(cache is one for one in self._caches)
-        self._caches.append(cache)
-        phase = DECODE if used else PREFILL
+        if cache is None:
+            phase = DECODE if any(self.steps.values()) else PREFILL
+            if not hasattr(module, "generate"):
+                return self._parts.setdefault(id(module), phase)
+        else:
+            phase = DECODE if any(cache is one for one in self._caches) else PREFILL
+            self._caches.append(cache)
         self.steps[phase] += 1
         return phase
 

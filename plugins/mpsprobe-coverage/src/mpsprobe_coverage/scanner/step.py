@@ -62,8 +62,8 @@ def generate(step: ReleaseStep, device: VirtualDevice) -> str:
     generation = Generation(device)
     with generation.recording():
         step.infer()
-    ended = step.options.new_tokens > 1 and not generation.steps[DECODE]
-    return "generation ended with its first token: nothing was decoded" if ended else ""
+    ended = step.options.new_tokens > 1 and DECODE not in generation.seen
+    return "generate() called the model once: nothing was decoded" if ended else ""
 
 
 class ReleaseStep(TorchStep):

@@ -19,6 +19,9 @@ from mpsprobe_hf.generation import generating_class_name
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
 
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {"xmod": {"default_language": "en_XX"}}
+"""Model type → what its checkpoints say and its configuration class leaves open."""
+
 
 def load(name: str) -> Workload:
     """The workload of ``hf:TYPE`` or ``hf:TYPE/CLASS``; ``hf:organisation/repository`` is one of the Hub.
@@ -61,7 +64,7 @@ class ModelTypeWorkload:
         from mpsprobe_hf.construct import construct, quiet
 
         with quiet():
-            config = self._config()
+            config = self._config(options.phase)
             model_class = self._class(config, options.phase)
             return make_run(
                 self.name,
@@ -92,7 +95,7 @@ class ModelTypeWorkload:
             else None
         )
 
-    def _config(self) -> Any:
+    def _config(self, phase: str) -> Any:
         from transformers import AutoConfig
 
         try:
@@ -106,6 +109,10 @@ class ModelTypeWorkload:
             # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
             config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
         with_image_token(config)
+        for field, value in DEFAULTS.get(self.model_type, {}).items():
+            setattr(config, field, value)
+        if phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
+            config.is_decoder = True  # without it BERT and its like attend to what comes after
         return config
 
     def _class(self, config: Any, phase: str) -> type[Any]:

@@ -130,6 +130,7 @@ ENTRIES = (
             notes=("BarkModel has no forward: one forward pass of each stage of generate()",),
         ),
         training=None,
+        prompt=(tokens(50_000), padding_mask()),
         seq_len=256,
         longest=1024,
     ),

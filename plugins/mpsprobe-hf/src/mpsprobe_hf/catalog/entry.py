@@ -75,6 +75,7 @@ class Entry:
         shortest, longest: limits of ``seq_len``; ``longest`` 0 for none.
         seq_unit: what sequences are made of.
         library: ``transformers`` or ``torchvision``; the latter has neither ``model_type`` nor ``config``.
+        prompt: what ``generate()`` is given, where that is not what the forward pass of inference takes.
         untied: modules whose ``weight`` is their own although the model class ties it to another.
     """
 
@@ -92,6 +93,7 @@ class Entry:
     longest: int = 0
     seq_unit: str = "tokens"
     library: str = "transformers"
+    prompt: tuple[Field, ...] = ()
     untied: tuple[str, ...] = ()
 
     @property

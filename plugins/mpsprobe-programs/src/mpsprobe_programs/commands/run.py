@@ -88,6 +88,8 @@ def run(
     targets = releases(torch_release, MPS_FAMILY)
     if len(targets) != 1:
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
+    if settings["device"] == "mps" and (targets != ["installed"] or settings["macos"]):
+        raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
     name = exporting.choose(registry, format_name, output)
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")
@@ -124,11 +126,15 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
         )
     if path.is_dir():
         raise UsageError(f"'{shown}' is a folder without a __main__.py", "Name a script in it.")
-    module = f" To run a module: mpsprobe run -m {shown}" if name.replace(".", "_").isidentifier() else ""
+    module = (
+        f" To run a module: mpsprobe run -m {shown}"
+        if name.replace(".", "_").isidentifier() and path.suffix != ".py"
+        else ""
+    )
     raise UsageError(f"there is no script '{shown}'", f"Check the path.{module}")
 
 
 def _build() -> None:
-    from mpsprobe_programs.native.build import built
+    from mpsprobe_programs.compiling import DEVICE
 
-    click.echo(f"the native device is built: {built()}", err=True)
+    click.echo(f"the native device is built: {DEVICE.compile()}", err=True)

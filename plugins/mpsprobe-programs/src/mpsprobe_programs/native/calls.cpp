@@ -145,7 +145,8 @@ IValue kept(const IValue& value) {
     return value;
   }
   const auto& tensor = value.toTensor();
-  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+  auto version = tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED) : c10::VariableVersion(0);
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(version, false));
 }
 
 void raise(const Refusal& refusal) {

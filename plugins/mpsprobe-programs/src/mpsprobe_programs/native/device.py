@@ -12,7 +12,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.native.build import load
+from mpsprobe_programs.compiling import DEVICE
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
 from mpsprobe_programs.surface.opening import mps_surface
@@ -40,7 +40,7 @@ class NativeDevice:
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
-        load()
+        DEVICE.load()
         if not torch.ops.mpsprobe.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",

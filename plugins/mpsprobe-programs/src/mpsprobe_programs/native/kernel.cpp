@@ -17,6 +17,9 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <mutex>
+
 namespace mpsprobe {
 namespace {
 
@@ -28,11 +31,13 @@ using torch::jit::Stack;
 const c10::DispatchKeySet kAutocast = c10::autocast_dispatch_keyset;
 
 c10::DispatchKeySet with_backend(c10::DispatchKeySet keys, c10::BackendComponent from, c10::BackendComponent to) {
-  return keys.remove_backend(from) | c10::DispatchKeySet(to);
+  keys = keys - c10::getAutocastRelatedKeySetFromBackend(from);
+  return keys.remove_backend(from) | c10::DispatchKeySet(to) | c10::getAutocastRelatedKeySetFromBackend(to);
 }
 
 at::Tensor over(const c10::Storage& storage, const at::Tensor& like, c10::DispatchKeySet keys) {
-  auto made = at::detail::make_tensor<TensorImpl>(c10::Storage(storage), keys, like.dtype());
+  // As a view it has these keys and no others, also in inference mode.
+  auto made = at::detail::make_tensor<TensorImpl>(TensorImpl::VIEW, c10::Storage(storage), keys, like.dtype());
   auto* impl = made.unsafeGetTensorImpl();
   impl->set_storage_offset(like.storage_offset());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
@@ -48,15 +53,20 @@ class Crossing {
  public:
   explicit Crossing(bool copied) : copied_(copied) {}
 
-  void run(const c10::OperatorHandle& op, Stack* stack) {
+  void run(const c10::OperatorHandle& op, Stack* stack, bool linear) {
     auto first = stack->size() - op.schema().arguments().size();
+    auto folded = linear && is_folded((*stack)[first].toTensor(), (*stack)[first + 1].toTensor());
     for (size_t i = first; i < stack->size(); ++i) {
       to_cpu((*stack)[i]);
     }
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
-      op.callBoxed(stack);
+      if (folded) {
+        run_folded(stack);
+      } else {
+        op.callBoxed(stack);
+      }
     }
     results_ = at::ArrayRef<IValue>(*stack).slice(first);
     c10::SmallVector<IValue, 4> back(results_.begin(), results_.end());
@@ -288,9 +298,13 @@ class Crossing {
 
 enum class Kind { Native, Fallback };
 
+bool varies(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+}
+
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying)
-      : id(id), derivative_id(derivative_id), kind(kind), varying(varying) {}
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying, bool linear = false)
+      : id(id), derivative_id(derivative_id), kind(kind), varying(varying), linear(linear) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
@@ -305,7 +319,7 @@ struct Kernel final : c10::OperatorKernel {
           watch_derivative(derivative_id, at::ArrayRef<IValue>(*stack).slice(stack->size() - results), first_node);
         }
       } else {
-        crossing.run(op, stack);
+        crossing.run(op, stack, linear);
       }
     } catch (const std::exception& error) {
       call.raised(error.what());
@@ -321,7 +335,31 @@ struct Kernel final : c10::OperatorKernel {
 
   int64_t id, derivative_id;
   Kind kind;
-  bool varying;
+  bool varying, linear;
+};
+
+std::mutex late_mutex;
+std::vector<std::string> late_operators;
+int64_t first_late = 0;
+
+// The kernel of what no release knows: operators of libraries that are imported later, or of the program. As on a Mac it is the
+// fallback of the key.
+struct LateKernel final : c10::OperatorKernel {
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    Kernel(id_of(op), 0, Kind::Native, varies(op))(op, keys, stack);
+  }
+
+ private:
+  static int64_t id_of(const c10::OperatorHandle& op) {
+    auto name = c10::toString(op.operator_name());
+    std::lock_guard<std::mutex> lock(late_mutex);
+    auto found = std::find(late_operators.begin(), late_operators.end(), name);
+    auto position = found - late_operators.begin();
+    if (found == late_operators.end()) {
+      late_operators.push_back(name);
+    }
+    return first_late + position;
+  }
 };
 
 std::vector<std::unique_ptr<torch::Library>>& libraries() {
@@ -348,7 +386,8 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
         first_id,
         first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
-        op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output));
+        varies(op),
+        name == "aten::linear");
     ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }
@@ -369,6 +408,19 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   m.def(
       "register_kernels(str[] names, str key, int first_id, bool fallback) -> ()",
       torch::CppFunction::makeFromBoxedFunction<&mpsprobe::register_boxed>());
+  // For operators without a kernel under the key; the ids of their calls count from `first_id`.
+  m.def("register_late(str key, int first_id) -> ()", [](const std::string& key, int64_t first_id) {
+    using namespace mpsprobe;
+    first_late = first_id;
+    late_operators.clear();
+    libraries().push_back(std::make_unique<torch::Library>(
+        torch::Library::IMPL, "_", c10::parseDispatchKey(key), __FILE__, __LINE__));
+    libraries().back()->fallback(torch::CppFunction::makeFromBoxedFunctor(std::make_unique<LateKernel>()));
+  });
+  m.def("late_operators() -> str[]", []() {
+    std::lock_guard<std::mutex> lock(mpsprobe::late_mutex);
+    return mpsprobe::late_operators;
+  });
   // Other values, of the same type and size, in the memory of a tensor of the device; nothing is recorded.
   m.def("overwrite(Tensor(a!) tensor, Tensor values) -> ()", [](const at::Tensor& tensor, const at::Tensor& values) {
     TORCH_CHECK(tensor.nbytes() == values.nbytes() && tensor.scalar_type() == values.scalar_type());

@@ -133,10 +133,18 @@ class Recording:
             if slot < 0:
                 self.take()
                 return 0
-            return self._judge_call(self._operators[operator], place, slot)
+            return self._judge_call(self._name(operator), place, slot)
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
             return 0
+
+    def _name(self, operator: int) -> str:
+        if operator < len(self._operators):
+            return self._operators[operator]
+        late: list[str] = (
+            torch.ops.mpsprobe.late_operators()
+        )  # libraries that were imported after the device was opened
+        return late[operator - len(self._operators)]
 
     def _judge_call(self, name: str, place: int, slot: int) -> int:
         arguments, results, raised = torch.ops.mpsprobe.shown()
@@ -161,7 +169,7 @@ class Recording:
 
     def _placed(self) -> int:
         try:
-            in_backward = self._attribution.in_backward = _current_node() is not None
+            in_backward = _current_node() is not None
             origin = self._attribution.current() if self._lines else NOWHERE
             phase = "backward" if in_backward else self.phase
             return self._index(_Place(phase, origin, self._compositions.current()))

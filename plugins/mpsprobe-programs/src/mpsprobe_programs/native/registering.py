@@ -49,8 +49,8 @@ from mpsprobe_programs.native.routed import LEAVES, Routed
 KEYS = {MPS: "CPU", "SparseMPS": "SparseCPU", "SparseCsrMPS": "SparseCsrCPU"}
 DERIVATIVE = "derivative of "  # in the names of operators: that of a registered fallback, which runs on the CPU too
 _COPY = "aten::copy_"  # `copy_impl` in native/Copy.cpp asks for the device type, inside `#ifdef USE_MPS`
-_IFDEF = (attention, convolution, recurrent)
-_OF_OTHER_RELEASES = (hidden, normalisation, older)
+_IFDEF = (attention, convolution, recurrent, normalisation)
+_OF_OTHER_RELEASES = (hidden, older)
 
 
 class Registered(NamedTuple):
@@ -102,6 +102,7 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         in_cpp(LEAVES, [name for name in (*routes, *chosen.apart) if has_cpu_kernel(name)])
         for key in [*KEYS][1:]:
             in_cpp(key, _sparse(chain, key))
+        torch.ops.mpsprobe.register_late(MPS, len(operators))
         yield Registered(operators, dispatch, compositions)
     finally:
         torch.ops.mpsprobe.unregister_kernels()
@@ -133,10 +134,8 @@ def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Cho
         verdict = table.verdict(name, MPS)
         if verdict == FALLBACK:
             chosen.fallbacks.append(name)
-        elif verdict in (NATIVE, UNSUPPORTED) or name in renamed or name == _COPY:
+        elif verdict in (NATIVE, UNSUPPORTED, MISSING) or name in renamed or name == _COPY:
             chosen.leaves.append(name)
-        elif verdict == MISSING:
-            chosen.leaves.extend([name] if has_cpu_kernel(name) else [])
         elif has_kernel(name, "CPU") and not _is_composite(name):
             plan = dispatch.plan_of(overload_named(name))
             if plan.entry is Entry.DECOMPOSITION:

@@ -15,8 +15,9 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.macos import check_macos
-from mpsprobe_programs.native.build import cached
+from mpsprobe_programs.compiling import DEVICE
 from mpsprobe_programs.native.device import NativeDevice
+from mpsprobe_programs.observing.observe import observe
 from mpsprobe_programs.running.device import ProgramDevice
 from mpsprobe_programs.running.in_python import DeviceInPython
 from mpsprobe_programs.running.settings import VARIABLE, Settings
@@ -45,12 +46,12 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
         UsageError: it is not there.
     """
     if settings.device == "mps":
-        return _mps(), []
+        return _mps(settings)
     if settings.values == "none":
         return _in_python(settings, chain, "--values none")
     if MPS_FAMILY.running() is not None:
         return _in_python(settings, chain, "this torch has the real MPS")
-    if not cached().is_file():
+    if not DEVICE.is_there:
         print("mpsprobe: building the native device, once for this torch (half a minute)", file=sys.stderr)  # noqa: T201
     try:
         with _no_program():
@@ -66,14 +67,15 @@ def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevic
     return DeviceInPython(chain, values), [f"The native device was not used: {why}"] if values else []
 
 
-def _mps() -> ProgramDevice:
+def _mps(settings: Settings) -> tuple[ProgramDevice, list[str]]:
     if not torch.backends.mps.is_available():
         built = "is built without MPS" if not torch.backends.mps.is_built() else "finds no MPS device"
         raise UsageError(
             f"there is no MPS here: torch {torch.__version__} {built}",
             "--device virtual runs the program on this machine, computed by the CPU, and says what MPS would do.",
         )
-    raise NotImplementedError
+    device = observe("mps", lines=settings.lines)
+    return device, []
 
 
 @contextmanager

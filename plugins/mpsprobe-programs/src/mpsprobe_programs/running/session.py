@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from mpsprobe.environment import collect_environment
-from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.schemas import CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage import device as virtual
 from mpsprobe_coverage.scanner.advisories import advisory_matches
@@ -24,6 +24,8 @@ from mpsprobe_coverage.scanner.findings import (
     summarise,
 )
 from mpsprobe_coverage.scanner.macos import conditions
+from mpsprobe_programs.observing.observe import Observation
+from mpsprobe_programs.observing.reporting import report
 from mpsprobe_programs.running.cuda import CudaHints
 from mpsprobe_programs.running.opening import chain_for, open_program_device
 from mpsprobe_programs.running.phases import phase_now
@@ -73,11 +75,11 @@ class Session:
 
     def _report(self, seconds: float) -> CoverageReport:
         settings, table, recorder = self._settings, self._chain.table, self._device.recorder
-        operators = findings(recorder, table)
+        operators, seen = self._operators()
         advised = advisory_matches(recorder, table, settings.macos)
         native = [one.operator for one in operators if one.verdict == "native"]
         roots = [*self._roots]
-        notes = [*gradients(recorder, table, ""), *table.family.notes(table, native)]
+        notes = [*seen, *gradients(recorder, table, ""), *table.family.notes(table, native)]
         return CoverageReport(
             method="observed" if settings.device == "mps" else "predicted",
             workload=WorkloadInfo(
@@ -101,16 +103,22 @@ class Session:
             program=self._program(seconds, bool(operators)),
         )
 
+    def _operators(self) -> tuple[list[OperatorFinding], list[str]]:
+        """The findings, and what to know of an observation."""
+        if not isinstance(self._device, Observation):
+            return findings(self._device.recorder, self._chain.table), []
+        observed = report(self._device, self._settings.name)
+        return observed.operators, observed.workload.notes
+
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
-        stayed = self._roots.stayed()
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             seconds=round(seconds, 3),
-            stayed_on_cpu=stayed,
+            stayed_on_cpu=self._roots.stayed(),
             notes=self._notes,
-            cuda=self._cuda.found(on_the_cpu=bool(stayed) or not on_the_device),
+            cuda=self._cuda.found(on_the_device),
         )
 
     def _failure(self) -> RunFailure | None:
@@ -121,10 +129,12 @@ class Session:
         attribution = self._device.attribution
         frames = [one for one in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(one.filename)]
         called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
+        name = type(error).__name__
+        said = first_line(error)
         return RunFailure(
             phase=self._device.recorder.last_phase or phase_now(),
-            error=type(error).__name__,
-            message=first_line(error),
+            error=name,
+            message="" if said == name else said,
             module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
             call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
         )

@@ -1,4 +1,4 @@
-"""``GradScaler``: its check for infinities finds none.
+"""``GradScaler``: its check for infinities finds none where the gradients have no values.
 
 The scaler reads ``found_inf`` to decide whether the optimizer steps. With gradients that have no values
 the answer is not known; a step that is skipped would hide the optimizer from the report.
@@ -24,7 +24,7 @@ def _check(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[s
     known = known_values(found_inf)
     before = None if known is None else known.clone()  # what lies in the memory itself is forgotten by the call
     result = dispatch.leaf(plan, args, kwargs)
-    if before is not None:
+    if before is not None and known_values(found_inf) is None:
         found_inf.shadow = before
         dispatch.assumed(plan.name, "no gradient is infinite or NaN")
     return result

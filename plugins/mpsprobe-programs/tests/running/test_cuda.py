@@ -1,0 +1,87 @@
+"""What is written for CUDA is noted with its line, and answered as on a Mac."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from mpsprobe.schemas import CudaHint
+from mpsprobe_programs.running import cuda as module
+from mpsprobe_programs.running.cuda import ASKED, NO_CUDA, CudaHints
+
+INSIDE = (str(Path(torch.__file__).parent), module.__file__, "<")
+
+
+def _hints() -> CudaHints:
+    return CudaHints(lambda file: file.startswith(INSIDE), absent=True)
+
+
+def _program() -> None:
+    torch.cuda.is_available()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.autocast("cuda")
+        torch.autocast("cpu")
+        torch.amp.GradScaler()
+        torch.cuda.amp.GradScaler()
+    DataLoader(TensorDataset(torch.ones(2)), pin_memory=True)
+    DataLoader(TensorDataset(torch.ones(2)))
+    for moved in (torch.ones(1).cuda, torch.nn.Linear(1, 1).cuda, lambda: torch.ones(1, device="cuda")):
+        with pytest.raises(AssertionError, match=NO_CUDA):
+            moved()
+    with pytest.raises(ModuleNotFoundError):
+        import flash_attn  # type: ignore[import-not-found]  # noqa: F401
+
+
+def _by_what(found: list[CudaHint]) -> dict[str, CudaHint]:
+    return {hint.what: hint for hint in found}
+
+
+def test_each_thing_is_noted_once_with_its_lines() -> None:
+    hints, first = _hints(), inspect.getsourcelines(_program)[1]
+    before = torch.cuda.is_available, torch.cuda._lazy_init, DataLoader.__init__
+    with hints():
+        _program()
+    assert before == (torch.cuda.is_available, torch.cuda._lazy_init, DataLoader.__init__)
+    found = _by_what(hints.found(on_the_device=False))
+    lines = {what: [int(place.rpartition(":")[2]) - first for place in one.call_sites] for what, one in found.items()}
+    assert lines == {
+        ASKED: [1],
+        'autocast("cuda")': [4],
+        'GradScaler("cuda")': [6, 7],
+        "pin_memory=True": [8],
+        "a CUDA device": [12, 10],
+        "import flash_attn": [14],
+    }
+    assert found["a CUDA device"].calls == 3
+    assert all(one.instead for one in found.values())
+
+
+def test_to_ask_is_no_finding_where_the_device_did_the_work() -> None:
+    hints = _hints()
+    with hints():
+        assert torch.cuda.is_available() is False
+        assert torch.cuda.device_count() == 0
+    assert hints.found(on_the_device=True) == []
+
+
+def test_a_library_that_asks_is_not_the_program() -> None:
+    hints = _hints()
+    hints._own[__file__] = False
+    with hints():
+        _program()
+    assert {one.what for one in hints.found(on_the_device=False)} == {"a CUDA device"}
+
+
+def test_process_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_: None)
+    hints = _hints()
+    with hints():
+        torch.distributed.init_process_group("nccl")
+        torch.distributed.init_process_group(backend="mpi")
+    assert [one.what for one in hints.found(on_the_device=True)] == ["nccl"]

@@ -1,0 +1,217 @@
+"""Programs in processes of their own: they end, print and find themselves as without us."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing.commands import command_environment, command_path
+
+FACTS = """
+import sys, os, json, pickle, warnings, threading
+if {torch}:
+    import torch
+class Thing:
+    value = 3
+def facts():
+    main = sys.modules["__main__"]
+    return dict(
+        name=__name__, argv=sys.argv, path=sys.path, flags=str(sys.flags), options=sys.warnoptions,
+        file=__file__, spec=str(getattr(main.__spec__, "name", None)), cwd=os.getcwd(), stdin=sys.stdin.read(),
+        pickled=pickle.loads(pickle.dumps(Thing())).value,
+        hooks=[sys.excepthook is sys.__excepthook__, threading.excepthook is threading.__excepthook__],
+        filters=[str(one) for one in warnings.filters],
+    )
+if __name__ == "__main__":
+    print(json.dumps(facts()), end="")
+    sys.stderr.write("é")
+"""
+ENDINGS = {
+    "text": "import sys; sys.exit('bye')",
+    "number": "import sys; sys.exit(7)",
+    "exception": "try: 1 / 0\nexcept ZeroDivisionError as error: raise KeyError('yes') from error",
+    "syntax": "def f(:",
+    "hook": "import sys\nsys.excepthook = lambda *_: print('own')\n1 / 0",
+    "own end": "import os; print('x', flush=True); os._exit(3)",
+    "signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+    "interrupt": "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(30)",
+    "atexit": "import atexit; atexit.register(print, 'late')",
+}
+
+
+def _both(arguments: list[str], folder: Path, stdin: bytes = b"") -> list[subprocess.CompletedProcess[bytes]]:
+    """What Python does by itself, and under ``mpsprobe run``."""
+    runs = [[sys.executable], [str(command_path()), "run", "--values", "none"]]
+    return [
+        subprocess.run(
+            [*start, *arguments], cwd=folder, input=stdin, capture_output=True, env=command_environment(), check=False
+        )
+        for start in runs
+    ]
+
+
+@pytest.mark.parametrize(("torch", "as_module"), [(True, False), (False, True)])
+def test_a_program_finds_itself_as_without_us(torch: bool, as_module: bool, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "train.py").write_text(FACTS.format(torch=torch), encoding="utf-8")
+    program = ["-m", "package.train"] if as_module else ["package/train.py"]
+    plain, ours = _both([*program, "--format", "x", "-o", "é", "--", "-m"], tmp_path, "ïn\n".encode())
+    assert json.loads(ours.stdout) == json.loads(plain.stdout)
+    assert ours.stdout == plain.stdout
+    assert ours.stderr.startswith(plain.stderr)
+    assert (plain.returncode, ours.returncode) == (0, 0)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_program_ends_as_without_us(ending: str, tmp_path: Path) -> None:
+    (tmp_path / "end.py").write_text(ENDINGS[ending], encoding="utf-8")
+    plain, ours = _both(["end.py"], tmp_path)
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+    assert ours.stderr.startswith(plain.stderr)
+    assert ours.stderr[len(plain.stderr) :].startswith(b"mpsprobe: no report: ")
+
+
+MODEL = """
+import sys, torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    def forward(self, x):
+        return self.layers(x)
+class Teacher(torch.nn.Linear):
+    pass
+net = Net().to(sys.argv[1])
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    net(torch.ones(4, 2, device=sys.argv[1])).sum().backward()
+    optimizer.step()
+Teacher(2, 2)(torch.ones(1, 2))
+torch.linalg.eigvals(torch.ones(2, 2, device=sys.argv[1]))
+if len(sys.argv) > 2:
+    net(torch.ones(4, 5, device=sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL, encoding="utf-8")
+    return path
+
+
+def test_the_report_of_a_program(script: Path) -> None:
+    ran = run_cli("run", "--fail-on", "missing", "-o", "report.json", script.name, "mps", cwd=script.parent)
+    assert (ran.code, ran.stdout, ran.stderr) == (1, "", "")
+    report: dict[str, Any] = json.loads((script.parent / "report.json").read_bytes())
+    assert report["method"] == "predicted" and report["failure"] is None
+    workload = report["workload"]
+    assert (workload["name"], workload["phase"], workload["architecture"]) == ("model.py", "program", "Net, Teacher")
+    program = report["program"]
+    assert (program["arguments"], program["exit_code"], program["values"]) == (["mps"], 0, "real")
+    assert program["device"].startswith("virtual")
+    assert [(one["module"], one["call_site"]) for one in program["stayed_on_cpu"]] == [("Teacher", "model.py:16")]
+    operators = {one["operator"]: one for one in report["operators"]}
+    assert operators["aten::linear"]["modules"] == ["Net.layers.0", "Net.layers.1"]
+    assert operators["aten::linear"]["phases"] == {"forward": 4}
+    assert operators["aten::linear_backward"]["phases"] == {"backward": 4}
+    assert any("optimizer" in one["phases"] for one in report["operators"])
+    missing = operators["aten::_linalg_eigvals"]
+    assert (missing["verdict"], missing["call_sites"]) == ("missing", ["model.py:17"])
+
+
+def test_an_exception_of_the_device_looks_as_on_the_cpu(script: Path) -> None:
+    plain = subprocess.run(
+        [sys.executable, script.name, "cpu", "wrong"], cwd=script.parent, capture_output=True, text=True, check=False
+    )
+    ran = run_cli("run", script.name, "mps", "wrong", cwd=script.parent)
+    assert (ran.code, plain.returncode) == (1, 1)
+    frames, said = plain.stderr.rstrip().rsplit("\n", 1)
+    assert ran.stderr.startswith(frames)
+    report = ran.stderr[len(frames) :]
+    assert said.partition(":")[0] in report
+    assert "On the CPU all along, while MPS was there: Teacher (1 call, at model.py:16" in report
+    assert "The run stopped in forward at Net.layers.0" in report
+    assert "\nmodel.py: up to there, 1 of " in report
+
+
+WORKERS = """
+import multiprocessing, torch
+from torch.utils.data import DataLoader
+def work(queue):
+    queue.put((torch.ones(2, device="mps") * 2).shape[0])
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=work, args=(queue,))
+    process.start()
+    print(queue.get(timeout=100))
+    process.join()
+    for batch in DataLoader(range(4), num_workers=1, batch_size=4):
+        print(batch.to("mps").shape[0])
+"""
+
+
+def test_processes_that_a_program_starts_have_the_device(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORKERS, encoding="utf-8")
+    ran = run_cli("run", "--values", "none", "work.py", cwd=tmp_path)
+    assert (ran.code, ran.stdout) == (0, "2\n4\n"), ran.stderr
+    started = 2 if hasattr(os, "fork") and sys.platform != "darwin" else 1
+    assert f"{started} process" in ran.stderr
+
+
+def test_no_mps_says_what_the_virtual_device_would_do(script: Path) -> None:
+    ran = run_cli("run", "--device", "mps", script.name, "mps", cwd=script.parent)
+    if sys.platform != "darwin":
+        assert ran.code == 2
+        assert ran.stderr.startswith("Error: there is no MPS here") and "--device virtual" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ([], "what should be run?"),
+        (["nothing.py"], "there is no script 'nothing.py'"),
+        (["json.tool"], "mpsprobe run -m json.tool"),
+        (["."], "without a __main__.py"),
+        (["a.py:make"], "mpsprobe coverage a.py:make"),
+        (["--torch", "2.6.0,2.7.0", "a.py"], "one torch release"),
+        (["--torch", "2.6.0", "--values", "some", "a.py"], "some"),
+    ],
+)
+def test_what_cannot_be_run(program: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("")
+    ran = run_cli("run", *program, cwd=tmp_path, process=False)
+    assert ran.code == 2 and said in ran.stderr, ran.stderr
+
+
+if sys.platform != "win32":
+
+    @pytest.mark.parametrize(("name", "group"), [("SIGINT", True), ("SIGTERM", False)])
+    def test_signals_reach_the_program(name: str, group: bool, tmp_path: Path) -> None:
+        (tmp_path / "wait.py").write_text(
+            "import signal, time\n"
+            "def handle(number, _): print('got', signal.Signals(number).name, flush=True); raise SystemExit(5)\n"
+            "for name in ('SIGINT', 'SIGTERM'): signal.signal(getattr(signal, name), handle)\n"
+            "print('ready', flush=True)\n"
+            "time.sleep(60)\n"
+        )
+        with subprocess.Popen(
+            [command_path(), "run", "wait.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=command_environment(), text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            number = getattr(signal, name)
+            (os.killpg if group else os.kill)(process.pid, number)
+            assert process.stdout.read() == f"got {name}\n"
+            assert process.wait(60) == 5
