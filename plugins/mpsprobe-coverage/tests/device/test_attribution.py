@@ -174,12 +174,14 @@ def _work(attribution: Attribution, name: str) -> None:
     assert numbers == [0]
 
 
-def test_nodes_of_one_number_from_two_threads_are_of_nobody() -> None:
+def test_of_nodes_with_one_number_from_two_threads_only_what_is_the_same_is_known() -> None:
     attribution = Attribution()
     _work(attribution, "one")
     assert attribution._of_node(0).module == "one"
     _work(attribution, "two")
-    assert attribution._of_node(0) == NOWHERE
+    both = attribution._of_node(0)
+    assert (both.module, both.file) == (None, __file__)
+    assert attribution._of_node(1) == NOWHERE
 
 
 def test_the_nodes_of_threads_that_run_are_kept() -> None:

@@ -6,7 +6,7 @@ belongs to the module and line whose forward made the autograd node, found by th
 number (``torch.autograd._get_sequence_nr`` before, ``Node._sequence_nr()`` after).
 
 Threads have their own modules and, in PyTorch, their own sequence numbers: two threads number their nodes alike, and a
-node does not say whose it is. Where two of them have nodes of one number from different places, the place is unknown.
+node does not say whose it is. Where two of them have nodes of one number, only what is the same for both is known.
 """
 
 from __future__ import annotations
@@ -178,9 +178,12 @@ class Attribution:
                 self._threads.remove(ended)
 
     def _of_node(self, number: int) -> Origin:
-        own = {nodes.origin(number) for nodes in self._threads} - {None}
-        [origin] = own if len(own) == 1 else [NOWHERE]
-        return origin or NOWHERE
+        known = {origin for nodes in self._threads if (origin := nodes.origin(number)) is not None}
+        if len(known) == 1:
+            return known.pop()
+        modules, places = {one.module for one in known}, {(one.file, one.line) for one in known}
+        module = modules.pop() if len(modules) == 1 else None
+        return Origin(module, *places.pop()) if len(places) == 1 else Origin(module, None, 0)
 
     def mark(self, tensor: Any) -> None:
         """Write the line that runs now into ``tensor``, as the one that made it, if nothing else did."""
