@@ -67,7 +67,8 @@ def test_operators_are_told_apart_by_phase() -> None:
     assert finding(report, "linear").phases == {"prefill": 2, "decode": 2}  # the encoder; the head at each step
     assert calls(report, "prefill").keys() == calls(report, "decode").keys() == {"linear", "tanh"}
     sampling = calls(report, "sampling")
-    assert sampling["argmax"] == 3 and not {"linear", "tanh"} & sampling.keys()
+    assert [count for name, count in sampling.items() if name.startswith("argmax")] == [3]
+    assert not {"linear", "tanh"} & sampling.keys()
     assert report.workload.phase == "generate" and report.failure is None
 
 
