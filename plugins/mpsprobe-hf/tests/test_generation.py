@@ -40,12 +40,6 @@ TINY: dict[str, dict[str, Any]] = {
 """Differences from the published configuration."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _imported() -> None:
-    """transformers 5.12 puts another module in its own place when models are first imported: not within a test."""
-    import transformers.models.bert.modeling_bert  # noqa: F401
-
-
 def tiny(name: str) -> NamedWorkload:
     entry = entries()[name]
     return NamedWorkload(dataclasses.replace(entry, config={**entry.config, **TINY[name]}))
