@@ -1,7 +1,7 @@
 """Whether the device in Python records what the native one does, where autograd and C++ are PyTorch's own.
 
-    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release 2.13.0] [-o FILE]
-    python benchmarks/two_devices.py workloads [--names NAME …] [--phases training …] [--release 2.13.0] [-o FILE]
+    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release RELEASE] [-o FILE]
+    python benchmarks/two_devices.py workloads [--names NAME …] [--phases training …] [--release RELEASE] [-o FILE]
     python benchmarks/two_devices.py show FILE [--groups 40]
 
 ``samples`` runs every sample of the OpInfo database on both, forward and backward, and compares the calls of each, with
@@ -23,9 +23,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from two_devices_explained import Called, Difference, explained
+from two_devices_explained import RAISED, Around, Called, Difference, explained
 from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
 
+from mpsprobe_coverage.kernels.releases import installed_release
+
+REFUSING = ("missing", "unsupported")
+EARLIER = {"backward": "forward", "optimizer": "forward", "raised": "forward"}  # what has run before a phase
 CHUNK = 40  # entries for which a process is started
 Found = dict[str, dict[str, Any]]
 Pairs = dict[str, dict[str, Any]]  # by what was run, then by device
@@ -101,15 +105,20 @@ def differences(pair: dict[str, Any]) -> Iterator[Difference]:
     for sample in sorted({*sides[0], *sides[1]}):
         phases = [side.get(sample, {}) for side in sides]
         assumed = bool(phases[0].get(ASSUMED))
+        raised = [one.get("raised", "") for one in phases]
         for phase in sorted({*phases[0], *phases[1]} - {ASSUMED}):
             python, native = (_counts(one.get(phase, [])) for one in phases)
             if python != native:
-                yield explained(Difference(sample, phase, python - native, native - python), assumed)
+                earlier = [one.get(EARLIER.get(phase, ""), []) for one in phases]
+                refused = all(any(key[1] in REFUSING for key, _ in calls) for calls in earlier)
+                yield explained(
+                    Difference(sample, phase, python - native, native - python), Around(assumed, refused, *raised)
+                )
 
 
 def _counts(calls: Any) -> Counter[Called]:
     if isinstance(calls, str):
-        return Counter([Called("raised", calls)])
+        return Counter([Called(RAISED, calls)])
     return Counter({Called(*key): count for key, count in calls})
 
 
@@ -164,7 +173,7 @@ def _arguments() -> argparse.Namespace:
     workloads.add_argument("--names", nargs="+", metavar="NAME")
     workloads.add_argument("--phases", nargs="+", default=["inference", "training"])
     for command in (samples, workloads):
-        command.add_argument("--release", default="2.13.0")
+        command.add_argument("--release", default=installed_release())
         command.add_argument("--processes", type=int, default=2)
         command.add_argument("-o", "--output", type=Path)
     shown = commands.add_parser("show")

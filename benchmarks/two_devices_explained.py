@@ -12,10 +12,11 @@ from mpsprobe_coverage.device.routing.subclasses import IN_PLACE
 
 COPY = "aten::copy_"
 NATIVE = "native"
-# Functional forms that copy their argument and write into the copy.
-_COPYING = frozenset({"aten::_index_put_impl_", "aten::masked_fill_.Scalar", "aten::masked_scatter_"})
+RAISED = "raised"  # in the place of an operator; the message is in that of the verdict
 _WORKSPACE = ("aten::_embedding_bag", "aten::native_batch_norm", "aten::_native_batch_norm_legit")
-_FUNCTIONAL = {f"aten::{name}": f"aten::{in_place}" for name, in_place in IN_PLACE.items()}
+_BY_VALUES = ("aten::masked_select", "aten::nonzero")  # how much comes out
+_FUNCTIONAL = {f"aten::{name}": {f"aten::{in_place}"} for name, in_place in IN_PLACE.items()}
+_FUNCTIONAL["aten::bitwise_and.Tensor"].add("aten::bitwise_and_.Tensor")  # `&=` in Python is the other one
 
 
 class Called(NamedTuple):
@@ -45,32 +46,72 @@ class Difference:
     reasons: set[str] = field(default_factory=set)
 
 
-def explained(difference: Difference, assumed: bool) -> Difference:
-    """Without the calls that a reason accounts for.
+# Part of a message of C++ that the device in Python does not raise → why.
+_RAISES = {
+    "new_compressed_tensor": "compressed sparse tensors cannot be made on MPS, as C++ says where it makes one",
+    "out of bounds for storage": "a view has no more memory than its elements once it was moved",
+}
 
-    Args:
+
+class Around(NamedTuple):
+    """What else is known of a sample.
+
+    Attributes:
         assumed: the device in Python went on with a value that it does not know.
+        refused: a Mac refuses an earlier call, as both say.
+        python, native: what was raised there, or nothing.
     """
+
+    assumed: bool = False
+    refused: bool = False
+    python: str = ""
+    native: str = ""
+
+
+def explained(difference: Difference, around: Around) -> Difference:
+    """Without the calls that a reason accounts for."""
     for reason, accounts in _REASONS.items():
-        before = sum((difference.python + difference.native).values())
-        accounts(difference)
-        if sum((difference.python + difference.native).values()) < before:
-            difference.reasons.add(reason)
-    if assumed and (difference.python or difference.native):
-        difference.reasons.add("the device in Python assumes a value, and takes the way that it leads to")
-        difference.python.clear()
-        difference.native.clear()
+        _account(difference, reason, accounts)
+    for part, reason in _RAISES.items():
+        if part in around.native:
+            _account(difference, reason, _forget)
+    if around.python and around.native:
+        _account(difference, "both raise", lambda one: _drop(one.native, lambda call: not call.outputs))
+    if around.refused:
+        _account(difference, "a Mac refuses an earlier call, so it never comes to this one", _forget)
+    if around.assumed or any(call.operator in _BY_VALUES for call in difference.python):
+        _account(difference, "the device in Python assumes a value, and takes the way that it leads to", _forget)
     return difference
+
+
+def _account(difference: Difference, reason: str, accounts: Callable[[Difference], None]) -> None:
+    before = difference.python.total() + difference.native.total()
+    accounts(difference)
+    if difference.python.total() + difference.native.total() < before:
+        difference.reasons.add(reason)
+
+
+def _forget(difference: Difference) -> None:
+    difference.python.clear()
+    difference.native.clear()
 
 
 def _in_place(difference: Difference) -> None:
     def is_form(python: Called, native: Called) -> bool:
-        form = _FUNCTIONAL.get(python.operator) == native.operator or python.operator == native.operator
-        return form and python.verdict == native.verdict and python.outputs == native.outputs
+        forms = {python.operator, *_FUNCTIONAL.get(python.operator, ())}
+        return native.operator in forms and python.verdict == native.verdict and python.outputs == native.outputs
 
-    if _cancel(difference, is_form) or any(call.operator in _COPYING for call in difference.native):
-        for call in [call for call in difference.python if call.operator == COPY and call.verdict == NATIVE]:
-            del difference.python[call]
+    _cancel(difference, is_form)
+
+
+def _copied_first(difference: Difference) -> None:
+    _drop(difference.python, _is_copy)
+
+
+def _joined(difference: Difference) -> None:
+    joins = {call.operator for call in difference.python} <= {"aten::cat", "aten::zero_"}
+    if joins and {call.operator for call in difference.native} <= {"aten::zero_"}:
+        _forget(difference)
 
 
 def _one_side(difference: Difference) -> None:
@@ -81,17 +122,20 @@ def _one_side(difference: Difference) -> None:
 
 
 def _around(difference: Difference) -> None:
-    for call in [call for call in difference.native if call.operator == COPY and call.verdict == NATIVE]:
-        del difference.native[call]
+    _drop(difference.native, _is_copy)
+
+
+def _is_copy(call: Called) -> bool:
+    return call.operator == COPY and call.verdict == NATIVE
+
+
+def _drop(calls: Counter[Called], which: Callable[[Called], bool]) -> None:
+    for call in [call for call in calls if which(call)]:
+        del calls[call]
 
 
 def _raised(difference: Difference) -> None:
-    def is_refused(python: Called, native: Called) -> bool:
-        return (
-            python.operator == native.operator and not native.outputs and "raised" in (native.operator, native.verdict)
-        )
-
-    _cancel(difference, is_refused)
+    _cancel(difference, lambda python, native: python.operator == native.operator == RAISED)
 
 
 def _refused(difference: Difference) -> None:
@@ -110,8 +154,8 @@ def _workspace(difference: Difference) -> None:
 
 
 def _in_python(difference: Difference) -> None:
-    for call in [call for call in difference.python if has_kernel(call.operator, "MPS")]:
-        del difference.python[call]
+    if any(has_kernel(call.operator, "MPS") for call in difference.python):
+        _drop(difference.python, lambda call: has_kernel(call.operator, "MPS"))
         difference.native.clear()
 
 
@@ -129,10 +173,12 @@ def _cancel(difference: Difference, same: Callable[[Called, Called], bool]) -> b
 
 
 _REASONS: dict[str, Callable[[Difference], None]] = {
-    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
     "a copy between the CPU and the device is recorded with one tensor in Python": _one_side,
+    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
+    "the form for subclasses copies first": _copied_first,
     "C++ copies around a kernel: conjugates, and indices from the CPU": _around,
-    "a call that the CPU refuses has no result; the messages differ": _refused,
+    "the derivative of householder_product joins columns for subclasses, and else writes them into zeros": _joined,
+    "a call that the CPU refuses has no result": _refused,
     "both raise, with other messages": _raised,
     "what a kernel keeps for its derivative has the size that it has on the CPU": _workspace,
     "a kernel that torch itself has in Python is followed": _in_python,

@@ -180,8 +180,8 @@ def _samples(device: Device, entry: Any, dtype: str, gradient: bool) -> dict[str
     return found
 
 
-LAYERS = re.compile(r"layers?$|^depths$|^num_blocks$")
-SMALLER = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+LAYERS = re.compile(r"(?<!extract_)layers?$|^num_blocks$")
+SMALLER = {"hidden_size": 96, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
 LARGE = 5e8  # parameters from which a model is made narrow too
 
 

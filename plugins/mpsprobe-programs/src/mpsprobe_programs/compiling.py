@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -123,10 +122,11 @@ OBSERVER = Library("observer", "observing", "the observer in Python serves, more
 
 
 def _reason(output: str) -> str:
-    """The first line that says what is wrong, which every compiler begins with ``error:``, or ``error C1234:``."""
+    """What the compiler says is wrong; where no line of it says so, the first that names an error, Python's too."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    found = (line for line in lines if re.search(r"\berror( \w+)?:", line))
-    return printable(next(found, lines[-1] if lines else "no reason"))
+    compilers = (line for line in lines if "error: " in line or "error C" in line)
+    any_error = (line for line in lines if "error" in line.lower())
+    return printable(next(compilers, next(any_error, lines[-1] if lines else "no reason")))
 
 
 def _compiler() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch._C import DispatchKey
@@ -14,13 +14,21 @@ from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.dispatch import Plan, Route
 from mpsprobe_coverage.device.planning import make_plan
+from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-
-if TYPE_CHECKING:
-    from mpsprobe_programs.native.recording import Recording
 
 LEAVES = "VE"
 """No tensor has this key; the kernels of operators that have a route wait there until the route wants them."""
+
+
+class Records(Protocol):
+    """What records the calls that C++ does not see."""
+
+    phase: str
+    recorder: Recorder
+
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+        """Judge and count one."""
 
 
 class Routed:
@@ -33,7 +41,7 @@ class Routed:
 
     def __init__(self, chain: Chain, attribution: Attribution, routed: frozenset[str]) -> None:
         self.chain, self.table, self.attribution, self._routed = chain, chain.table, attribution, routed
-        self.recording: Recording | None = None
+        self.recording: Records | None = None
         self._plans: dict[tuple[Any, str | None], Plan] = {}
         self._decomposing: set[Plan] = set()
 

@@ -8,11 +8,14 @@
   that what follows is judged too.
 - ``linalg_pinv`` and ``linalg_matrix_rank`` (``LinearAlgebra.cpp``) make their tolerances in float64, on MPS in
   float32 from 2.3 on.
+- ``tensordot`` (``Linear.cpp``), and ``inner`` through it, multiplies matrices on MPS. Elsewhere it calls ``dot``, or
+  ``mul`` and ``sum``, where all dimensions are contracted (since 2.8; disassembled in 2.8.0, 2.13.0 and 2.15.0).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -34,6 +37,7 @@ def routes(table: KernelTable) -> list[Route]:
     """Those that the release of ``table`` needs."""
     needed = [composite_route("aten::one_hot", one_hot), Route("aten::_linalg_check_errors", _check_errors)]
     needed.append(composite_route(operator_name(_SPLIT), tensor_split))
+    needed.append(composite_route("aten::tensordot", tensordot))
     if table.at_least("1.13") and not table.at_least("2.1"):
         needed.append(composite_route("aten::kl_div", kl_div))
     if table.at_least("2.3"):
@@ -46,10 +50,33 @@ def routes(table: KernelTable) -> list[Route]:
 def one_hot(dispatch: Dispatch, tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """``tensor`` (…) of classes as (…, num_classes)."""
     del dispatch
+    if tensor.dtype is not torch.int64:
+        return _aten.one_hot.default._op_dk(_IMPLICIT, tensor, num_classes)  # type: ignore[no-any-return]  # it says why
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1
     classes = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
     return classes.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def tensordot(
+    dispatch: Dispatch, first: torch.Tensor, second: torch.Tensor, dims_first: list[int], dims_second: list[int]
+) -> torch.Tensor:
+    """Shapes as ``torch.tensordot`` has them."""
+    del dispatch
+    pairs = [(one % first.dim(), other % second.dim()) for one, other in zip(dims_first, dims_second, strict=True)]
+    left, right = first, second
+    for one, other in pairs:
+        if second.shape[other] == 1:
+            left = left.sum([one], True, dtype=left.dtype)
+        elif first.shape[one] == 1:
+            right = right.sum([other], True, dtype=right.dtype)
+    contracted = [one for one, _ in pairs], [other for _, other in pairs]
+    kept = [[at for at in range(t.dim()) if at not in c] for t, c in zip((first, second), contracted, strict=True)]
+    sizes = [[t.shape[at] for at in dims] for t, dims in zip((first, second), kept, strict=True)]
+    size = math.prod(left.shape[at] for at in contracted[0])
+    left = left.permute(kept[0] + contracted[0]).reshape(math.prod(sizes[0]), size)
+    right = right.permute(contracted[1] + kept[1]).reshape(size, math.prod(sizes[1]))
+    return left.mm(right).reshape(sizes[0] + sizes[1])
 
 
 def tensor_split(dispatch: Dispatch, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:

@@ -167,7 +167,7 @@ class _Product(_Derived):
         tensor, result = ctx.saved_tensors
         tensor, nothing = tensor.to(gradient.dtype), (None,) * len(ctx.options)
         if tensor.dim() == 0:
-            return None, None, gradient * result, *nothing
+            return None, None, gradient.clone(), *nothing
         zero = tensor == 0
         if not ctx.options:
             with ctx.dispatch.muted():
