@@ -218,7 +218,7 @@ struct MPSHooks final : at::MPSHooksInterface {
   size_t getCurrentAllocatedMemory() const override { return static_cast<size_t>(allocated.load()); }
   size_t getDriverAllocatedMemory() const override { return getCurrentAllocatedMemory(); }
   size_t getRecommendedMaxMemory() const override { return kRecommended; }
-  size_t getMaxBufferLength() const override { return kRecommended; }
+  size_t getMaxBufferLength() const { return kRecommended; } // overrides from 2.12 on
   void setMemoryFraction(double) const override {}
 };
 
