@@ -118,6 +118,22 @@ def sparse() -> dict[str, Any]:
     }
 
 
+def mixed() -> dict[str, Any]:
+    """A step in half precision, scaled."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 2)).to(HERE)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("mps")
+    with torch.autocast("mps", dtype=torch.float16):
+        found = model(torch.ones(2, 3, 4, 4, device=HERE))
+        scaler.scale(found.float().square().mean()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return {
+        "results": str(found.dtype),
+        "gradients": sorted({str(p.grad.dtype) for p in model.parameters()}),
+        "scale": scaler.get_scale(),
+    }
+
+
 def refused() -> dict[str, Any]:
     """What only a Mac can do, and how that is said."""
     return {
@@ -137,7 +153,7 @@ def _said(call: Any) -> str:
 if __name__ == "__main__":
     answers: dict[str, Any] = {}
     with NativeDevice(Chain(MPS_FAMILY.target(installed_release()))) as native:
-        for ask in (questions, memory, events, storages, randomness, sparse, refused):
+        for ask in (questions, memory, events, storages, randomness, sparse, mixed, refused):
             answers[ask.__name__] = ask()
         native.finish()
     answers["after"] = questions()

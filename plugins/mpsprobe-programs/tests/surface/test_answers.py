@@ -26,6 +26,7 @@ ANSWERS: dict[str, Any] = {
         "gradient": [[2.0, 2.0], [1.0, 1.0]], "product": [[1.0, 0.0], [0.0, 1.0]], "dense": [[2.0, 0.0], [0.0, 2.0]],
         "devices": ["mps:0"],
     },
+    "mixed": {"results": "torch.float16", "gradients": ["torch.float32"], "scale": 65536.0},
 }  # fmt: skip
 
 
