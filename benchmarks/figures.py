@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import observing
 import profiling
 from many_plugins import many_plugins
 from measure import (
@@ -177,6 +178,7 @@ GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
     "plugins": many_plugins,
     "tables": tables,
     "profile": profiling.timing,
+    "observe": observing.observing,
 }
 
 

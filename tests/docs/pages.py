@@ -85,7 +85,8 @@ def blocks(page: Path) -> list[Block]:
         elif opened is not None and fence and fence.group(2) == opened[1] and not fence.group(3).strip():
             language, *words = opened[2].split() or [""]
             text = "\n".join(one[opened[3] :] for one in lines)
-            found.append(Block(page, opened[0], language, tuple(words), text))
+            marks = () if language.startswith("{") else tuple(words)  # of a directive (``{command} run``) they are none
+            found.append(Block(page, opened[0], language, marks, text))
             opened = None
         elif opened is not None:
             lines.append(line)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.scanner.scan import CoverageScanner, trace
 from mpsprobe_devkit.testing import FakeProgress
+from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.images import features_of_images, with_image_token
 from mpsprobe_hf.auto_models.model_types import load
 from mpsprobe_hf.catalog import entries
@@ -169,3 +172,20 @@ def test_an_image_has_as_many_tokens_as_features() -> None:
     model = transformers.LlavaForConditionalGeneration(config)
     assert features_of_images(model, {"input_ids": 0, "pixel_values": torch.ones(2, 3, 28, 28)}) == 2 * 4
     assert features_of_images(torch.nn.Linear(1, 1), {}) is None
+
+
+def test_an_image_in_tiles_comes_with_its_size() -> None:
+    with VirtualDevice(family_named("mps").load("2.13.0")).construction():
+        run = load("hf:llava_next").build(RunOptions(phase="generate"))
+    tiles, tokens = run.kwargs["pixel_values"].shape[1], run.model.config.image_token_id
+    assert tiles == 3 and tuple(run.kwargs["image_sizes"].shape) == (1, 2)
+    assert tokens < run.model.config.text_config.vocab_size and (run.seq_len or 0) > 3 * 576
+
+
+def test_a_checkpoint_brings_its_settings_of_generation(tmp_path: Path) -> None:
+    config = transformers.GPT2Config(vocab_size=100, n_embd=8, n_layer=1, n_head=1)
+    config.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "architectures": ["GPT2Model"]}))
+    transformers.GenerationConfig(no_repeat_ngram_size=3).save_pretrained(tmp_path)
+    run = build_on_meta(load_checkpoint(str(tmp_path)), phase="generate", seq_len=4)
+    assert run.architecture == "GPT2LMHeadModel" and run.model.generation_config.no_repeat_ngram_size == 3

@@ -137,3 +137,74 @@ def test_every_entry_is_of_releases_with_a_table_and_has_its_source() -> None:
     for entry in FRAMEWORKS.entries:
         assert releases.index(entry.first) <= releases.index(str(entry.last))
         assert re.search(r"pytorch (issue|PR)s? \d+", entry.evidence)
+
+
+def _worst(release: str, program: Callable[[], Any]) -> Judgement:
+    with VirtualDevice(chain.Chain(load_table(release))) as device, device.recording("forward"):
+        program()
+    judgements = [record.judgement for record in device.recorder.calls()]
+    return next((one for one in judgements if one.asked[-1] == "frameworks"), judgements[-1])
+
+
+def _made(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="mps")
+
+
+_HALF, _LONG, _COMPLEX = torch.float16, torch.int64, torch.complex64
+
+
+def _attend(*shape: int, keys: tuple[int, ...] | None = None) -> Any:
+    key = _made(*(keys or shape))
+    return torch.ops.aten._scaled_dot_product_attention_math_for_mps(_made(*shape), key, key)
+
+
+@pytest.mark.parametrize(
+    ("program", "fails", "takes"),
+    [
+        (lambda: _made(2, dtype=_LONG).bernoulli(0.5), ["2.0.0", "2.0.1"], "2.1.0"),
+        (lambda: torch.clamp(_made(2, dtype=_HALF), min=_made(2)), ["2.0.1"], "2.1.0"),
+        (lambda: functional.layer_norm(_made(2, 3, dtype=_HALF), (3,)), ["2.0.0"], "2.1.0"),
+        (lambda: functional.batch_norm(_made(2, 3, dtype=_HALF), None, None, training=True), ["2.0.1"], "2.1.0"),
+        (lambda: functional.batch_norm(_made(2, 3, dtype=_HALF), _made(3), _made(3)), ["2.7.0", "2.11.0"], "2.12.0"),
+        (lambda: functional.mse_loss(_made(2, dtype=_LONG), _made(2, dtype=_LONG)), ["2.1.1", "2.5.1"], None),
+        (lambda: _made(2, dtype=_COMPLEX).amax(), ["2.9.1"], None),
+        (lambda: torch.add(_made(2), _made(2, dtype=_LONG), alpha=2), ["2.5.1"], "2.6.0"),
+        (lambda: torch.fmax(_made(2), torch.tensor(0.5)), ["2.4.0", "2.5.1"], "2.6.0"),
+        (lambda: _attend(2, 2, 3, 4, 5), ["2.5.0", "2.6.0"], "2.7.0"),
+        (lambda: _attend(2, 4, 3, 5, keys=(2, 2, 3, 5)), ["2.6.0"], "2.7.0"),
+        (lambda: _attend(1, 4, 2**14 + 1, 8), ["2.7.1"], "2.8.0"),
+        (lambda: _made(2**15 + 1, 2**15).masked_fill_(_made(1, dtype=torch.bool), 0), ["2.6.0"], "2.7.0"),
+        (lambda: torch.bmm(_made(17, 2**14, 1), _made(17, 1, 2**14)), ["2.3.1", "2.4.1"], "2.5.0"),
+        (lambda: torch.bmm(_made(1, 2**16, 1), _made(1, 1, 2**16)), ["2.5.1"], "2.6.0"),
+        (lambda: functional.binary_cross_entropy(_made(5, 1), _made(5, 1)), ["1.12.0"], "1.13.0"),
+    ],
+)  # fmt: skip
+def test_dtypes_and_sizes_that_no_graph_takes(program: Callable[[], Any], fails: list[str], takes: str | None) -> None:
+    for release in fails:
+        judgement = _worst(release, program)
+        assert (judgement.verdict, judgement.asked[-1]) == ("unsupported", "frameworks")
+        assert str(judgement.reason).startswith(("ends the process: ", "raises: "))
+        if takes is not None:
+            assert judgement.accepted_since == takes
+    if takes is not None:
+        assert _worst(takes, program).asked[-1] != "frameworks"
+
+
+@pytest.mark.parametrize(
+    ("release", "program"),
+    [
+        ("2.0.1", lambda: torch.clamp(_made(2, dtype=_HALF), min=_made(2, dtype=_HALF))),
+        ("2.0.1", lambda: functional.batch_norm(_made(2, 3, dtype=_HALF), *[_made(3, dtype=_HALF)] * 2)),
+        ("2.0.1", lambda: functional.batch_norm(_made(2, 3), _made(3), _made(3))),
+        ("2.5.1", lambda: torch.add(_made(2), _made(2, dtype=_LONG))),
+        ("2.5.1", lambda: torch.add(_made(2), _made(2), alpha=2)),
+        ("2.5.1", lambda: torch.fmax(_made(2), _made())),
+        ("2.6.0", lambda: _attend(2, 4, 3, 5, keys=(2, 1, 3, 5))),
+        ("2.7.1", lambda: _attend(1, 4, 2**14, 8)),
+        ("2.6.0", lambda: _made(2**15, 2**15).masked_fill_(_made(1, dtype=torch.bool), 0)),
+        ("2.5.1", lambda: torch.bmm(_made(4, 2**15, 1), _made(4, 1, 2**15))),
+        ("1.12.1", lambda: functional.binary_cross_entropy(_made(5, 2), _made(5, 2))),
+    ],
+)
+def test_calls_that_graphs_take(release: str, program: Callable[[], Any]) -> None:
+    assert _worst(release, program).asked[-1] != "frameworks"

@@ -176,3 +176,26 @@ def test_only_operators_of_whole_numbers_refuse_float32_in_any_release(release: 
     rules = [(operator, rule) for operator in table.operators for rule in rules_of(operator, table)]
     for operator, rule in rules:
         assert torch.float32 not in (rule.dtypes or ()) or OF_WHOLE_NUMBERS.match(operator), operator
+
+
+LONG, BROKEN = (torch.ones(2, dtype=dtype) for dtype in (torch.int64, torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("read", "made_of", "refuses"), [(LONG, FLOAT, False), (LONG, BROKEN, True), (LONG, LONG, False)]
+)
+def test_whole_numbers_have_results_of_float32_alone(
+    made: Made, read: torch.Tensor, made_of: torch.Tensor, refuses: bool
+) -> None:
+    made("2.8.0", {"long", "bfloat"}, "aten::hypot", {"binary:hypot"})
+    [rule] = rules_of("aten::hypot", load_table("2.8.0"))
+    judgement = rule(Call(HYPOT, (read, read), {}, (spec_of(read),) * 2, (spec_of(made_of),)))
+    assert (judgement is not None) is refuses
+    assert judgement is None or judgement.reason == "no Metal kernel 'hypot' for a result of bfloat16"
+
+
+def test_kernels_of_one_operand_convert_their_result_from_2_13_on() -> None:
+    for release, refuses in (("2.12.1", True), ("2.13.0", False)):
+        [rule] = rules_of("aten::exp.out", load_table(release))
+        call = Call(torch.ops.aten.exp.out, (LONG,), {"out": BROKEN}, (spec_of(LONG),), (spec_of(BROKEN),))
+        assert (rule(call) is not None) is refuses

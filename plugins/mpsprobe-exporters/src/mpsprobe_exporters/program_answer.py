@@ -29,7 +29,12 @@ def stayed_on_cpu(report: AnyReport) -> list[str]:
         return []
     stayed = [_stayed(one) for one in program.stayed_on_cpu]
     lines = [f"{STAYED}: {listed(shortened(stayed, MOST))}"] if stayed else []
-    return lines if report.operators else [*lines, "Nothing ran on MPS: no tensor of the program was there"]
+    if report.operators:
+        return lines
+    alone = (
+        "in the program itself, but it started others" if program.processes else "no tensor of the program was there"
+    )
+    return [*lines, f"Nothing ran on MPS: {alone}"]
 
 
 def _stayed(one: OnTheCpu) -> str:

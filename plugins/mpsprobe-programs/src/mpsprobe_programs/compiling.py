@@ -122,9 +122,11 @@ OBSERVER = Library("observer", "observing", "the observer in Python serves, more
 
 
 def _reason(output: str) -> str:
-    """The first line that says what is wrong; compilers and Python both write ``error``."""
+    """What the compiler says is wrong; where no line of it says so, the first that names an error, Python's too."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return printable(next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no reason"))
+    compilers = (line for line in lines if "error: " in line or "error C" in line)
+    any_error = (line for line in lines if "error" in line.lower())
+    return printable(next(compilers, next(any_error, lines[-1] if lines else "no reason")))
 
 
 def _compiler() -> str:

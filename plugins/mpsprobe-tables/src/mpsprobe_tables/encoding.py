@@ -99,13 +99,14 @@ def _folded(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]
     """As ``changed``, the names of operators as ``kernel_facts`` shortens them."""
     folded = {}
     for known, names in changed(now, before).items():
-        there = frozenset(operators := names.split(" "))
-        pairs = {name for name in there if "." not in name and f"{name}{kernel_facts.OUT}" in there}
-        folded[known] = " ".join(
-            name.removeprefix(kernel_facts.ATEN) + (kernel_facts.WITH_OUT if name in pairs else "")
-            for name in operators
-            if name.removesuffix(kernel_facts.OUT) not in pairs or not name.endswith(kernel_facts.OUT)
-        )
+        left = dict.fromkeys(names.split(" "), "")
+        for mark, variants in kernel_facts.FOLDED.items():
+            for name in [name for name in left if all(f"{name}{variant}" in left for variant in variants)]:
+                left = {
+                    other: sign for other, sign in left.items() if other not in {f"{name}{v}" for v in variants[1:]}
+                }
+                left[name] = mark
+        folded[known] = " ".join(f"{name.removeprefix(kernel_facts.ATEN)}{mark}" for name, mark in left.items())
     return folded
 
 

@@ -18,6 +18,8 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.compositions import Composition
 from mpsprobe_coverage.kernels.table import KernelTable
 
+CALLS_KEPT = 2**10  # of one overload: a long program makes ever new ones
+
 
 class Entry(Enum):
     """What stands for an operator in the dispatch table of the target release, and so how a call of it goes on."""
@@ -52,6 +54,7 @@ class Plan:
     watchers: tuple[Advisory, ...] = ()  # known wrong results of it in the target release
     key: str | None = None  # the dispatch key of its arguments where those are sparse
     calls: list[Call] = field(default_factory=list)  # the kinds of call that were judged native, their tensors bare
+    arithmetic: bool = False  # neither sizes nor refusals depend on the numbers that it is called with
     name: str = field(init=False)  # as the target release calls the operator; looked up at every call
 
     def __post_init__(self) -> None:

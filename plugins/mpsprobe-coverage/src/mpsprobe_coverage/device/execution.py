@@ -19,19 +19,20 @@ from mpsprobe_coverage.device.tensor import (
     forget,
     known_values,
     layouts_seen,
-    mapped,
     reshape_in_place,
     virtual_tensor,
 )
 from mpsprobe_coverage.device.without_data import accepting_numbers, left_behind
 
+# A long program makes ever new calls: what is remembered is given up where its keys have as many parts (16 MiB).
+PARTS_KEPT = 2**21
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 
 
 class Outcome:
     """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
 
-    __slots__ = ("flat", "outputs", "refused", "reshaped")
+    __slots__ = ("__weakref__", "cost", "flat", "outputs", "refused", "reshaped")
 
     def __init__(
         self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], refused: Exception | None = None
@@ -40,6 +41,7 @@ class Outcome:
         self.refused = refused  # what PyTorch raises for the call on every device
         self.reshaped = reshaped
         self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
+        self.cost = max((spec.shadow_cost for spec in self.flat), default=0)
 
 
 Outcomes = dict[tuple[Any, ...], Outcome]
@@ -56,6 +58,7 @@ class Execution:
     def __init__(self, shadow_limit: int, outcomes: Outcomes) -> None:
         self.shadow_limit = shadow_limit
         self._outcomes = outcomes
+        self._parts = 0
 
     def run(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[TensorSpec], Outcome]:
         """Run a leaf. Returns its result, the specs of its tensor arguments, and the outcome."""
@@ -75,9 +78,9 @@ class Execution:
         except TypeError:  # an argument that cannot be hashed: not remembered
             outcome = None
         if outcome is None:
-            outcome = self._find_outcome(plan, args, kwargs)
+            outcome = self._find_outcome(plan, args, kwargs, key)
             with suppress(TypeError):
-                self._outcomes[lookup] = outcome
+                self._remember(lookup, outcome)
         shadow = None
         if shadows == len(specs):
             shadow = self._shadow(plan, args, kwargs, outcome)
@@ -101,8 +104,25 @@ class Execution:
             results.append(written[source] if source is not None else _virtual(outputs[position], fresh_shadow))
         return results[0] if len(results) == 1 else tuple(results)
 
+    def _remember(self, lookup: tuple[Any, ...], outcome: Outcome) -> None:
+        self._parts += len(lookup)
+        if self._parts > PARTS_KEPT:
+            self._outcomes.clear()
+            self._parts = len(lookup)
+        self._outcomes[lookup] = outcome
+
+    def _find_outcome(self, plan: Plan, args: Any, kwargs: Any, key: list[Any]) -> Outcome:
+        if not plan.arithmetic or float not in map(type, key):
+            return self._worked_out(plan, args, kwargs)
+        lookup = ("any number", *(None if type(part) is float else part for part in key))
+        known = self._outcomes.get(lookup)
+        if known is None:
+            known = self._worked_out(plan, args, kwargs)
+            self._remember(lookup, known)
+        return Outcome(known.outputs, known.reshaped, known.refused)
+
     @staticmethod
-    def _find_outcome(plan: Plan, args: Any, kwargs: Any) -> Outcome:
+    def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:
         found = left_behind(plan, args, kwargs)
         reshaped = []
         for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
@@ -113,26 +133,31 @@ class Execution:
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         """The real result, when every tensor argument has a real value and the result is small."""
-        if any(spec.shadow_cost > self.shadow_limit for spec in outcome.flat):
+        if outcome.cost > self.shadow_limit:
             _forget_written(plan, args, kwargs)
             return None
-        real_args, real_kwargs = mapped(_real, (args, kwargs))
+        real_args = [_real(value) for value in args]
+        real_kwargs = {name: _real(value) for name, value in kwargs.items()} if kwargs else kwargs
         try:
             result = accepting_numbers(plan.run, plan, real_args, real_kwargs)
         except Exception:  # noqa: BLE001 - any refusal of the CPU kernel (a dtype) only costs the known value
             _forget_written(plan, args, kwargs)
             return None
         # Zeros of forward-mode autograd have no memory, and kernels below the dispatch mode do not expect that.
-        if any(tensor.layout is not torch.strided or tensor._is_zerotensor() for tensor in tensors_in(result)):
-            return None
+        for tensor in (result,) if type(result) is torch.Tensor else tensors_in(result):
+            if tensor.layout is not torch.strided or tensor._is_zerotensor():
+                return None
         # Whatever lay in fresh memory must not decide what runs.
         return result.zero_() if plan.name in UNINITIALISED else result
 
 
 def _real(value: Any) -> Any:
-    if type(value) is VirtualTensor:
+    kind = type(value)
+    if kind is VirtualTensor:
         return value.shadow
-    return CPU if isinstance(value, torch.device) else value
+    if kind is list or kind is tuple:
+        return [_real(item) for item in value]
+    return CPU if kind is torch.device else value
 
 
 def _collect(value: Any, key: list[Any], specs: list[TensorSpec]) -> int:

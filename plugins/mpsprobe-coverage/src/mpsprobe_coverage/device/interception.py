@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from threading import get_ident
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._C import DispatchKey
@@ -21,7 +22,7 @@ from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
-from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
+from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
 from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
@@ -29,8 +30,8 @@ from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
-    any_of_device,
     bare,
+    has_meta,
     layouts_seen,
     mapped,
     reshape_in_place,
@@ -95,7 +96,7 @@ class Interception(TorchDispatchMode):
         self.compositions = Composing(chain.table)
         self._watching = Watching(chain.table)
         self.plans: dict[Any, Plan] = {}
-        self._judged: dict[Outcome, Judgement] = {}
+        self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
         self.passed_over: frozenset[str] = frozenset()
@@ -138,6 +139,7 @@ class Interception(TorchDispatchMode):
             plan = self.plan_of(func)
         if "device" in kwargs:
             device = kwargs["device"]
+            kwargs.pop("pin_memory", None)  # this build may have no memory to pin
             if device is not None:
                 asked = device.type if isinstance(device, torch.device) else torch.device(device).type
                 if asked == self.backend.device or asked == "meta":
@@ -146,20 +148,18 @@ class Interception(TorchDispatchMode):
                     kwargs["device"] = META
                     if self._factory_dtypes is not None:
                         kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
-                    if kwargs.get("pin_memory"):
-                        kwargs["pin_memory"] = False
                     if func is _TO_COPY and not virtual:
                         made = self.on_the_cpu.leaving(args[0], kwargs)
                         if made is not None:
                             return made
-                elif virtual or any_of_device(args, kwargs):
+                elif virtual or has_meta(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:
                     return self._elsewhere(func, args, kwargs)
             elif not virtual:
                 return self._elsewhere(func, args, kwargs)
         elif not virtual:
-            if func is _PRIM_DEVICE or not any_of_device(args, kwargs):
+            if func is _PRIM_DEVICE or not has_meta(args, kwargs):
                 return self._elsewhere(func, args, kwargs)
         elif func is _PRIM_DEVICE:
             return args[0].device
@@ -305,7 +305,7 @@ class Interception(TorchDispatchMode):
         given = [is_of_mps(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
         judgement = plan.judges.judge(call)
-        if judgement.verdict == "native":
+        if judgement.verdict == "native" and len(plan.calls) < CALLS_KEPT:
             bare_args, bare_kwargs = mapped(bare, (args, kwargs))
             plan.calls.append(replace(call, args=bare_args, kwargs=bare_kwargs))
         return judgement

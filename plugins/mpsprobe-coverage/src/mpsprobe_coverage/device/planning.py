@@ -74,12 +74,18 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
     return Plan(func, entry, judges, decomposition=decomposition)
 
 
+# Of optimizers: the number may be another one in each step (`value=-step_size`).
+_ARITHMETIC = frozenset(["add", "addcdiv", "addcmul", "div", "fill", "lerp", "mul", "sub"])
+
+
 def _finish(plan: Plan) -> Plan:
     """Fill in what the schema says about writing and returning."""
     schema = plan.func._schema
     plan.run = REFERENCES.get(operator_name(plan.func), plan.func)
     plan.mutable = schema.is_mutable
     plan.inplace_view = torch.Tag.inplace_view in plan.func.tags
+    base = schema.name.removeprefix("aten::")
+    plan.arithmetic = base.startswith("_fused_") or base.removeprefix("_foreach_").strip("_") in _ARITHMETIC
     if schema.name in _TRUE_OF_GOOD_DATA:
         plan.assumed_truth = True
     written, sets, tensors, generators = [], [], [], []

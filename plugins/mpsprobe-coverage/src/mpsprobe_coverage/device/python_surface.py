@@ -31,12 +31,12 @@ from mpsprobe_coverage.device.storages import loading
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
     data_of_tensors,
+    known_places,
     mapped,
     parse_to,
     stands_for,
     undispatched,
     virtual_tensor,
-    with_tensors,
 )
 
 _original_to: Any = torch._C.TensorBase.to
@@ -129,7 +129,7 @@ def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
     places = index if isinstance(index, tuple) else (index,)
     if isinstance(value, (int, float, complex)) and any(isinstance(place, (torch.Tensor, list)) for place in places):
         value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
-    torch.Tensor.__setitem__(self, with_tensors(index), value)
+    torch.Tensor.__setitem__(self, known_places(index), value)
 
 
 def _composed(original: Any, composing: Any) -> Any:

@@ -14,6 +14,8 @@ from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.judging.judgement import Judgement
 
+RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
+
 
 @dataclass(slots=True)
 class CallRecord:
@@ -84,9 +86,15 @@ class Recorder:
         composed_by: str | None = None,
         calls: int = 1,
     ) -> None:
-        """Count a call, or several; those that differ in their judgement are different records."""
-        key = (operator, judgement, self.phase, origin, inputs, outputs, composed_by)
+        """Count a call, or several; those that differ in their judgement are different records.
+
+        Where there are ``RECORDS_KEPT`` records, calls of new sizes are counted with the first of their place.
+        """
+        key: tuple[Any, ...] = (operator, judgement, self.phase, origin, inputs, outputs, composed_by)
         record = self._calls.get(key)
+        if record is None and len(self._calls) >= RECORDS_KEPT:
+            key = (operator, judgement, self.phase, origin, composed_by)
+            record = self._calls.get(key)
         if record is None:
             phase = self.phase
             assert phase is not None

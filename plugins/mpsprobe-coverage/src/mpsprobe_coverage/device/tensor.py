@@ -110,14 +110,14 @@ class VirtualTensor(torch.Tensor):
             return _base_to(self, **options) if options else self
         return _base_to(self, device=device, **options)
 
-    def __getitem__(self, index: Any) -> Any:
-        return torch.Tensor.__getitem__(self, with_tensors(index))
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        torch.Tensor.__setitem__(self, with_tensors(index), value)
-
     def mps(self, *_args: Any, **_kwargs: Any) -> Any:
         return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return torch.Tensor.__getitem__(self, known_places(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        torch.Tensor.__setitem__(self, known_places(index), value)
 
     def tolist(self) -> Any:
         return self.cpu().tolist()
@@ -232,41 +232,10 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
     tensor.grad = gradient
 
 
-def with_tensors(index: Any) -> Any:
-    """``index`` with tensors for its lists and arrays, which C++ would copy to where nothing has values."""
-    if isinstance(index, tuple):
-        return tuple([_as_tensor(place) for place in index])
-    # A list of other things than numbers may stand for a tuple.
-    return _as_tensor(index) if not isinstance(index, list) or all(isinstance(i, int) for i in index) else index
-
-
-def _as_tensor(place: Any) -> Any:
-    if isinstance(place, list) or (type(place).__module__ == "numpy" and place.ndim):
-        return _tensor(place, dtype=None if len(place) else torch.int64, device=CPU)
-    return place
-
-
 def takes_apart(kind: Any) -> bool:
     """Whether tensors of this class handle operators in Python, and call others on the tensors that they hold."""
     own = kind.__torch_dispatch__ is not _PLAIN_DISPATCH
     return own and not issubclass(kind, VirtualTensor) and kind not in without_data
-
-
-def any_of_device(args: Any, kwargs: Any) -> bool:
-    """Whether a tensor of the device is among the arguments, though C++ named none.
-
-    A plain meta tensor was made by C++ that asked a virtual tensor for its device; a parameter that was moved there has
-    no key of Python (``data_of_tensors``).
-    """
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor):
-            if value.is_meta or type(value) is VirtualTensor:
-                return True
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
-                    return True
-    return False
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:
@@ -315,7 +284,7 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     return virtual
 
 
-@functools.cache
+@functools.lru_cache(2**14)
 def _bare(spec: TensorSpec) -> VirtualTensor:
     with undispatched():
         return virtual_tensor(spec)
@@ -331,6 +300,23 @@ def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_gr
     virtual = virtual_tensor(spec, shadow, requires_grad)
     virtual._is_param = True
     return virtual
+
+
+def known_places(index: Any) -> Any:
+    """``index`` with tensors for its lists and arrays: C++ would make them on meta, and their values were lost."""
+    if type(index) is tuple:
+        return tuple([_known_place(place) for place in index])
+    if type(index) is list and not all(isinstance(place, int) for place in index):
+        return index  # it may stand for a tuple
+    return _known_place(index)
+
+
+def _known_place(place: Any) -> Any:
+    if type(place) is not list and type(place).__name__ != "ndarray":
+        return place
+    with undispatched():
+        places = _tensor(place, device=CPU)
+        return virtual_tensor(spec_of(places), places) if places.numel() else place
 
 
 def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
@@ -361,3 +347,20 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devic
     if options.get("dtype", ...) is None:
         del options["dtype"]
     return (None if device is None else torch.device(device)), options
+
+
+def has_meta(args: Any, kwargs: Any) -> bool:
+    """Whether a tensor of the device is among the arguments, though C++ named none.
+
+    A plain meta tensor was made by C++ that asked a virtual tensor for its device; a parameter that was moved there has
+    no key of Python (``data_of_tensors``).
+    """
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            if value.is_meta or type(value) is VirtualTensor:
+                return True
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
+                    return True
+    return False

@@ -70,7 +70,8 @@ class EmptyInputs:
         if any(_has_memory(tensor) for tensor in tensors_in((call.args, dict(call.kwargs)))):
             return None
         evidence = f"the kernel of torch {self.release} makes an operand of an MPSGraph before it returns"
-        return refused(_EMPTY, _since(self.operator, EMPTY_INPUTS if self.with_result else EMPTY), evidence=evidence)
+        makes_one = (EMPTY, EMPTY_INPUTS) if all(spec.numel for spec in call.outputs) else (EMPTY,)
+        return refused(_EMPTY, _since(self.operator, *makes_one), evidence=evidence)
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
@@ -80,21 +81,19 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rules of one operator, if its kernel always makes a graph."""
+    """The rules of one operator, if its kernel makes a graph in every call of some kind."""
     known = load_facts(table.release).graphs.get(operator, frozenset())
-    rules: list[Rule] = [LongDimension(operator, table.at_least(_RAISES_SINCE))] if known else []
+    rules: list[Rule] = [LongDimension(operator, table.at_least(_RAISES_SINCE))] if GRAPH in known else []
     if not known.isdisjoint((EMPTY, EMPTY_INPUTS)):
         rules.append(EmptyInputs(operator, EMPTY not in known, table.release))
     return tuple(rules)
 
 
-def _since(operator: str, without: str) -> str | None:
-    """The first release from which on the kernel is not one of these."""
+def _since(operator: str, *without: str) -> str | None:
+    """The first release from which on the kernel is none of which one of these is known."""
 
     def takes(release: str) -> bool:
-        return (
-            without not in load_facts(release).graphs.get(operator, ())
-            and load_table(release).verdict(operator) == NATIVE
-        )
+        known = load_facts(release).graphs.get(operator, frozenset())
+        return known.isdisjoint(without) and load_table(release).verdict(operator) == NATIVE
 
     return since_without_gap(facts_releases(), takes)

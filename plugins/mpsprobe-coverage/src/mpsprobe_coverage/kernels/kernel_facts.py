@@ -5,14 +5,14 @@ Beside each kernel table of torch lies a file ``torch-VERSION.kernels``. Its fir
 
     {"base": "2.12.1", "release": "2.13.0", "sha256": …,
      "kernels": {"bool char … float": "exp log …"},
-     "operators": {"unary:exp": "exp+ exp_", "stub:put_stub": "put_", "": "gone"},
+     "operators": {"unary:exp": "exp*", "stub:put_stub": "put_", "": "gone"},
      "refusals": {"self=complex: gather(): Yet not supported for complex": "gather+"},
      "graphs": {"empty graph": "mse_loss+"}}
 
 The groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
 operator how its kernel computes, the dtypes with which the code of its kernel can only raise, by argument and message,
 parted by `` | ``, and whether it always runs an MPSGraph. ``""`` is for what is no longer known. ``aten::`` is left
-out, and ``exp+`` stands for ``exp exp.out``. Readers ignore what they do not know.
+out, ``exp+`` stands for ``exp exp.out``, and ``exp*`` for these and ``exp_``. Readers ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ STUB, NAMED = "stub", "named"
 EVERY, SAME, CAST = "*", "**", "cast"
 PARTED = " | "
 GRAPH, EMPTY, EMPTY_INPUTS = "graph", "empty", "empty-inputs"
-ATEN, OUT, WITH_OUT = "aten::", ".out", "+"
+ATEN = "aten::"
+FOLDED: Mapping[str, tuple[str, ...]] = {"*": ("", ".out", "_"), "+": ("", ".out")}
+"""What stands behind a name in a data file → what the operators have there that it names; the longest first."""
 _COMPLEX, _INTEGRAL = ("complex32", "complex64"), ("uint8", "int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint16", "uint32", "uint64")
 _GROUPS: Mapping[str, frozenset[str]] = {
@@ -121,8 +123,8 @@ class KernelFacts:
         operators: operator → how it computes, when it computes in no other way: ``unary:exp``, ``binary:fmax`` (one of
             them, where there are several), or ``stub:put_stub`` when it needs a stub that has no kernel for MPS.
         refusals: operator → what the code of its kernel refuses.
-        graphs: operator → ``graph`` where every call makes an operand of an MPSGraph; with ``empty`` also one whose
-            inputs have no elements, with ``empty-inputs`` at least where its results have some.
+        graphs: operator → ``graph`` where every call whose tensors have elements makes an operand of an MPSGraph;
+            ``empty`` where every one does whose inputs have none, ``empty-inputs`` if its results have some.
     """
 
     release: str
@@ -176,9 +178,8 @@ def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:
     operators = {}
     for short, known in by_name(groups).items():
         name = short if "::" in short else f"{ATEN}{short}"
-        operators[name.removesuffix(WITH_OUT)] = known
-        if name.endswith(WITH_OUT):
-            operators[f"{name.removesuffix(WITH_OUT)}{OUT}"] = known
+        for variant in FOLDED.get(name[-1], ("",)):
+            operators[f"{name.rstrip('*+')}{variant}"] = known
     return operators
 
 

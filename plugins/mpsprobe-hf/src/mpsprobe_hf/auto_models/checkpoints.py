@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,21 +52,12 @@ class CheckpointWorkload:
         config = self._config(options)
         check_config(self.name, config)
         model_class = self._class(config, options)
-        training = options.phase == "training"
         if options.weights:
             notes = (f"weights of {printable(self.name)}",)
             return make_run(
                 self.name, model_class, config, options, lambda: self._loaded(model_class, config, options), notes
             )
-        from mpsprobe_hf.construct import construct
-
-        return make_run(
-            self.name,
-            model_class,
-            config,
-            options,
-            lambda: construct(model_class, config, options.dtype, training=training),
-        )
+        return make_run(self.name, model_class, config, options, lambda: self._made(model_class, config, options))
 
     def describe(self) -> Mapping[str, Any]:
         """What ``config.json`` says; nothing is fetched for a repository."""
@@ -144,6 +136,20 @@ class CheckpointWorkload:
         except Exception as error:
             raise self._failure(f"its class {printable(chosen)}", error) from error
         return found
+
+    def _made(self, model_class: type[Any], config: Any, options: RunOptions) -> Any:
+        """The model with random weights, and with the checkpoint's own settings of ``generate()`` if that is called."""
+        from transformers import GenerationConfig
+
+        from mpsprobe_hf.construct import construct, quiet
+
+        model = construct(model_class, config, options.dtype, training=options.phase == "training")
+        if options.phase == "generate":
+            with quiet(), contextlib.suppress(OSError):  # it has none
+                model.generation_config = GenerationConfig.from_pretrained(
+                    self.source, local_files_only=self.folder is not None
+                )
+        return model
 
     def _loaded(self, model_class: type[Any], config: Any, options: RunOptions) -> Any:
         """The model with real weights, by the library's own code; safetensors only."""

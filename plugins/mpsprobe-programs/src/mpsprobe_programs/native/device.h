@@ -20,6 +20,12 @@ c10::DataPtr taken_over(c10::DataPtr memory, int64_t bytes);
 // The generator of the CPU that draws the numbers of one of the device.
 at::Generator generator_of_cpu(const at::Generator& generator);
 
+// Where the CPU's `linear` multiplies matrices only because a gradient is wanted, which is not seen below autograd.
+bool is_folded(const at::Tensor& input, const at::Tensor& weight);
+
+// Does that, with tensors of the CPU.
+void run_folded(torch::jit::Stack* stack);
+
 // One call of an operator, from before it runs until its results are there, or until it raised.
 class Recorded {
  public:

@@ -53,15 +53,20 @@ class Crossing {
  public:
   explicit Crossing(bool copied) : copied_(copied) {}
 
-  void run(const c10::OperatorHandle& op, Stack* stack) {
+  void run(const c10::OperatorHandle& op, Stack* stack, bool linear) {
     auto first = stack->size() - op.schema().arguments().size();
+    auto folded = linear && is_folded((*stack)[first].toTensor(), (*stack)[first + 1].toTensor());
     for (size_t i = first; i < stack->size(); ++i) {
       to_cpu((*stack)[i]);
     }
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
-      op.callBoxed(stack);
+      if (folded) {
+        run_folded(stack);
+      } else {
+        op.callBoxed(stack);
+      }
     }
     results_ = at::ArrayRef<IValue>(*stack).slice(first);
     c10::SmallVector<IValue, 4> back(results_.begin(), results_.end());
@@ -298,8 +303,8 @@ bool varies(const c10::OperatorHandle& op) {
 }
 
 struct Kernel final : c10::OperatorKernel {
-  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying)
-      : id(id), derivative_id(derivative_id), kind(kind), varying(varying) {}
+  Kernel(int64_t id, int64_t derivative_id, Kind kind, bool varying, bool linear = false)
+      : id(id), derivative_id(derivative_id), kind(kind), varying(varying), linear(linear) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     auto results = op.schema().returns().size();
@@ -314,7 +319,7 @@ struct Kernel final : c10::OperatorKernel {
           watch_derivative(derivative_id, at::ArrayRef<IValue>(*stack).slice(stack->size() - results), first_node);
         }
       } else {
-        crossing.run(op, stack);
+        crossing.run(op, stack, linear);
       }
     } catch (const std::exception& error) {
       call.raised(error.what());
@@ -330,7 +335,7 @@ struct Kernel final : c10::OperatorKernel {
 
   int64_t id, derivative_id;
   Kind kind;
-  bool varying;
+  bool varying, linear;
 };
 
 std::mutex late_mutex;
@@ -381,7 +386,8 @@ void register_kernels(at::ArrayRef<std::string> names, const std::string& key, i
         first_id,
         first_id + static_cast<int64_t>(names.size()),
         fallback ? Kind::Fallback : Kind::Native,
-        varies(op));
+        varies(op),
+        name == "aten::linear");
     ++first_id;
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }

@@ -39,6 +39,8 @@ class ObserverInCpp:
         UsageError: it cannot be built, having no compiler.
     """
 
+    limits: tuple[str, ...] = ()
+
     def __init__(self) -> None:
         _load()
         self._places: dict[Origin, int] = {NOWHERE: 0}

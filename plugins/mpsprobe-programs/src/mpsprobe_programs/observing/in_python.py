@@ -19,8 +19,7 @@ from mpsprobe_coverage.kernels.table import MPS, MPS_FALLBACK
 from mpsprobe_programs.observing.kinds import PHASES, Counted, Happened, Kind
 
 LIMITS = (
-    "observed in Python, without a C++ compiler: other threads than the one that observes (but for those of autograd) "
-    "are not seen",
+    "of other threads than the one that observes, only those of autograd are seen",
     "an operator that is made of others below autograd counts as one call",
     "gradients are added up with add, not add_, as under every dispatch mode",
     "bytes of fallbacks are those of the tensors that were given and returned",
@@ -30,11 +29,14 @@ _KEYS = {"cpu": "CPU", "cuda": "CUDA", "mps": MPS, "xpu": "XPU", "meta": "Meta"}
 
 
 class ObserverInPython:
-    """Satisfies ``Observer``. It is opened and closed on one thread, and sees that one."""
+    """Satisfies ``Observer``. It is opened and closed on one thread, and sees that one.
 
-    limits = LIMITS
+    Args:
+        why: it is not the one in C++.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, why: str) -> None:
+        self.limits: tuple[str, ...] = (f"observed in Python: {why}", *LIMITS)
         self._calls: Counter[Kind] = Counter()
         self._moved: dict[Kind, tuple[int, int]] = {}
         self._attribution: Attribution | None = None

@@ -46,7 +46,13 @@ class Counted(NamedTuple):
 
 
 class Observer(Protocol):
-    """What sees the calls. There is one in a process; ``observe.py`` shares what it sees out."""
+    """What sees the calls. There is one in a process; ``observe.py`` shares what it sees out.
+
+    Attributes:
+        limits: what it cannot see that the one in C++ sees, in sentences.
+    """
+
+    limits: tuple[str, ...]
 
     def start(self, attribution: Attribution | None) -> None:
         """See every call from now on; ``attribution`` says where each is made."""

@@ -22,6 +22,7 @@ from mpsprobe_programs.observing.kinds import Counted, Kind, Observer
 from mpsprobe_programs.observing.verdicts import RAISED, judged
 
 OURS = str(Path(__file__).parents[1])
+MOST_KINDS = 2**16  # as in ``table.h``; ``finish`` may be called often
 LEFT_OUT = "more than 65,536 kinds of calls: the tensors of these are not told apart"
 
 
@@ -82,6 +83,8 @@ class Observation:
     def add(self, counted: Counted) -> None:
         """Count calls that an observer saw."""
         kind, number = counted.kind, counted.calls
+        if kind not in self._calls and len(self._calls) >= MOST_KINDS:
+            kind = kind._replace(inputs=None, outputs=None)
         call = self._calls.get(kind)
         if call is None:
             call = self._calls[kind] = ObservedCall(kind, judged(kind.happened))
@@ -141,7 +144,7 @@ class _Sharing:
         with self._lock:
             self._observer = self._observer or _make_observer()
             self.share()
-            observation.limits = getattr(self._observer, "limits", ())
+            observation.limits = self._observer.limits
             if observation.lines and observation not in self._open:
                 self._attributions.enter_context(observation.attribution)
             self._open.append(observation)
@@ -197,8 +200,8 @@ class _Sharing:
 def _make_observer() -> Observer:
     try:
         return ObserverInCpp()
-    except UsageError:
-        return ObserverInPython()
+    except UsageError as error:
+        return ObserverInPython(error.message)
 
 
 _sharing = _Sharing()

@@ -5,9 +5,11 @@
 // that reach a backend: an operator that is made of others, or that autocast or a mode of Python calls again, is passed
 // over, and so is everything inside a kernel. Copies inside a kernel are added up: a fallback is a kernel that copies.
 
+#include "nodes.h"
+#include "operators.h"
+#include "table.h"
+
 #include <ATen/SequenceNumber.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/record_function.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/function.h>
@@ -19,19 +21,14 @@
 #include <exception>
 #include <mutex>
 
+namespace mpsprobe::observing {
 namespace {
 
-using c10::DispatchKey;
 using c10::DispatchKeySet;
-using c10::IValue;
 
-constexpr size_t kMostDistinct = 1 << 16; // from then on the tensors of new kinds of calls are left out
-constexpr uint64_t kNodes = 1 << 17;      // of one thread, the latest, whose places are known
-constexpr size_t kThreads = 64;           // likewise
-constexpr int64_t kLeftOut = -1;          // in place of a count of tensors
+constexpr size_t kThreads = 64; // the latest, whose nodes' places are known
 enum Phase : int64_t { kForward, kBackward, kOptimizer };
 enum Flag : int64_t { kFellBack = 1, kRegistered = 2, kRaised = 4, kThereAndBack = 8 };
-enum class Copy : uint8_t { None, From, To, Number };
 
 // Which key a call goes to is decided anew below these: it is called once more, and counted then.
 const DispatchKeySet kCalledAgain(
@@ -44,39 +41,8 @@ using Place = int64_t (*)(); // of the call that this thread makes; -1: a signal
 using Interrupt = void (*)();
 std::atomic<Place> place_of_call{nullptr};
 std::atomic<Interrupt> interrupt{nullptr};
-std::atomic<uint64_t> generation{0};
+std::atomic<uint64_t> current{0}; // generation: it changes with each start
 std::mutex mutex; // nothing that waits for Python's lock holds it
-
-struct Operator {
-  std::string name;
-  std::optional<c10::OperatorHandle> handle; // none: a range that somebody named
-  int64_t index = 0;
-  size_t arguments = 0, returns = 0;
-  bool composite = false;
-  bool may_compute = false; // composite below autograd, and no view: some of these kernels call nothing
-  bool to_cpu = false;
-  Copy copy = Copy::None;
-  std::array<std::atomic<int8_t>, static_cast<size_t>(DispatchKey::EndOfRuntimeBackendKeys) + 1> kernels{};
-
-  bool has_kernel(DispatchKey key) {
-    auto& known = kernels[static_cast<size_t>(key)];
-    if (known == 0) {
-      known = handle->hasKernelForDispatchKey(key) ? 1 : -1;
-    }
-    return known > 0;
-  }
-};
-
-// Where the nodes of one thread were made, at their sequence numbers.
-struct Nodes {
-  std::array<std::atomic<int32_t>, kNodes> places;
-  std::atomic<uint64_t> first{0}, end{0};
-
-  int64_t place(uint64_t number) const {
-    auto known = number >= first && number < end && end - number <= kNodes;
-    return known ? places[number % kNodes].load(std::memory_order_relaxed) : 0;
-  }
-};
 
 struct Frame;
 
@@ -100,96 +66,19 @@ struct Thread {
 };
 thread_local Thread thread;
 
-struct Key {
-  uint64_t first, second;
-  bool operator==(const Key& other) const { return first == other.first && second == other.second; }
-};
-struct KeyHash {
-  size_t operator()(const Key& key) const { return key.first; }
-};
-struct Counted {
-  std::vector<int64_t> words;
-  int64_t calls = 0, to_cpu = 0, from_cpu = 0;
-};
-using Words = c10::SmallVector<int64_t, 96>;
-
 // All below are guarded by `mutex`; they are never destroyed, since threads may outlive the end of `main`.
-auto& known = *new ska::flat_hash_map<Key, size_t, KeyHash>;
-auto& counts = *new std::vector<Counted>;
+auto& table = *new Table;
 auto& operators = *new std::deque<Operator>;
 auto& by_name = *new std::unordered_map<std::string, Operator*>;
 auto& nodes_of_threads = *new std::deque<std::pair<uint64_t, std::shared_ptr<Nodes>>>;
-
-Key hash_of(const Words& words) {
-  Key key{words.size(), ~words.size()};
-  for (auto word : words) {
-    key.first = (key.first ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15ULL;
-    key.first ^= key.first >> 29;
-    key.second = (key.second + static_cast<uint64_t>(word)) * 0xC2B2AE3D27D4EB4FULL;
-    key.second ^= key.second >> 31;
-  }
-  return key;
-}
-
-// Numbers of the program that PyTorch wraps are none of its tensors.
-template <typename Visit>
-void each_tensor(const IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    const auto& tensor = value.toTensor();
-    if (tensor.defined() && !tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-      visit(tensor);
-    }
-  } else if (value.isList()) {
-    for (const IValue& one : value.toListRef()) {
-      each_tensor(one, visit);
-    }
-  }
-}
-
-// A boxed call shows its whole stack: what is below is not its own.
-at::ArrayRef<IValue> last(at::ArrayRef<IValue> stack, size_t count) {
-  return count < stack.size() ? stack.slice(stack.size() - count) : stack;
-}
-
-int64_t bytes(const at::Tensor& tensor) { return tensor.numel() * static_cast<int64_t>(tensor.itemsize()); }
-
-// Dtype, layout, device and rank in one word, then sizes, then strides, or (sparse and dense ranks, nnz).
-void add(Words& words, const at::Tensor& tensor) {
-  bool plain = !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-  auto rank = plain ? tensor.dim() : 1;
-  words.push_back(
-      static_cast<int64_t>(tensor.scalar_type()) | static_cast<int64_t>(tensor.layout()) << 8 |
-      static_cast<int64_t>(tensor.device().type()) << 16 | rank << 24);
-  if (!plain) {
-    words.push_back(tensor.is_nested() ? tensor.numel() : 0);
-    words.push_back(1);
-    return;
-  }
-  words.append(tensor.sizes().begin(), tensor.sizes().end());
-  if (tensor.layout() == c10::kStrided) {
-    words.append(tensor.strides().begin(), tensor.strides().end());
-  } else {
-    words.append({tensor.sparse_dim(), tensor.dense_dim(), tensor._nnz()});
-  }
-}
-
-void add(Words& words, at::ArrayRef<IValue> values) {
-  auto count = words.size();
-  words.push_back(0);
-  for (const IValue& value : values) {
-    each_tensor(value, [&](const at::Tensor& tensor) {
-      add(words, tensor);
-      ++words[count];
-    });
-  }
-}
 
 struct Frame : at::ObserverContext {
   virtual void end(const at::RecordFunction& call) = 0;
 };
 
 struct Update final : Frame { // a step of an optimizer
-  void end(const at::RecordFunction&) override { --thread.optimizers; }
+  uint64_t generation = thread.generation;
+  void end(const at::RecordFunction&) override { thread.optimizers -= generation == thread.generation ? 1 : 0; }
 };
 
 struct Copied final : Frame {
@@ -213,7 +102,7 @@ struct Call : Frame {
   }
 
   void count(const at::RecordFunction& call) {
-    if (generation != ::generation.load()) {
+    if (generation != current.load()) {
       return;
     }
     ++thread.counted;
@@ -228,24 +117,8 @@ struct Call : Frame {
     words[2] = phase;
     words[3] |= flags << 8;
     add(words, last(call.outputs(), op->returns));
-    auto key = hash_of(words);
     std::lock_guard<std::mutex> lock(mutex);
-    auto found = known.find(key);
-    if (found == known.end()) {
-      if (counts.size() >= kMostDistinct) {
-        words.resize(tensors);
-        words.append({kLeftOut, kLeftOut});
-        key = hash_of(words);
-      }
-      found = known.emplace(key, counts.size()).first;
-      if (found->second == counts.size()) {
-        counts.push_back({std::vector<int64_t>(words.begin(), words.end())});
-      }
-    }
-    auto& counted = counts[found->second];
-    ++counted.calls;
-    counted.to_cpu += to_cpu;
-    counted.from_cpu += from_cpu;
+    table.count(words, tensors, to_cpu, from_cpu);
   }
 
   // The nodes of autograd that this thread has made since the last call are from this place.
@@ -300,65 +173,39 @@ Operator* resolved(const at::RecordFunction& fn) {
   std::string full = name.has_value() ? c10::toString(*name) : fn.name();
   std::lock_guard<std::mutex> lock(mutex);
   auto [found, is_new] = by_name.emplace(full, nullptr);
-  if (!is_new) {
-    return found->second;
+  if (is_new) {
+    found->second = &operators.emplace_back();
+    found->second->index = static_cast<int64_t>(operators.size()) - 1;
+    found->second->full_name = full;
+    describe(*found->second, fn);
   }
-  auto& op = operators.emplace_back();
-  found->second = &op;
-  op.index = static_cast<int64_t>(operators.size()) - 1;
-  op.name = full;
-  op.handle = name.has_value() ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
-  if (!op.handle.has_value()) {
-    return &op;
-  }
-  const auto& schema = op.handle->schema();
-  op.arguments = schema.arguments().size();
-  op.returns = schema.returns().size();
-  auto has = [&](DispatchKey key) { return op.handle->hasKernelForDispatchKey(key); };
-  bool implicit = has(DispatchKey::CompositeImplicitAutograd) || has(DispatchKey::CompositeImplicitAutogradNestedTensor);
-  bool below = has(DispatchKey::CompositeExplicitAutograd) || has(DispatchKey::CompositeExplicitAutogradNonFunctional);
-  const auto& plain = name->name;
-  // Its composite kernel copies by itself on most devices, and through another operator on some: one name for both.
-  bool copies = plain == "aten::copy_";
-  op.composite = (implicit || below) && !copies;
-  bool view = op.handle->hasTag(at::Tag::inplace_view);
-  for (const auto& result : schema.returns()) {
-    view = view || (result.alias_info() != nullptr && !result.alias_info()->isWrite());
-  }
-  op.may_compute = below && !implicit && !copies && !view && op.returns > 0;
-  op.to_cpu = plain == "aten::_to_cpu";
-  op.copy = copies                                                                    ? Copy::From
-      : plain == "aten::_copy_from" || plain == "aten::_copy_from_and_resize"         ? Copy::To
-      : plain == "aten::_local_scalar_dense"                                          ? Copy::Number
-                                                                                      : Copy::None;
-  return &op;
+  return found->second;
 }
 
 Operator* operator_of(const at::RecordFunction& fn) {
   const char* name = fn.name();
   auto found = thread.operators.find(name);
-  if (found != thread.operators.end()) {
-    auto& op = *found->second;
-    // The address may be that of another name by now.
-    if (op.handle.has_value() && op.handle->schema().name().c_str() == name) {
-      return &op;
-    }
+  if (found != thread.operators.end() && found->second->name == name) { // another one may have the address by now
+    return found->second;
   }
   if (std::strstr(name, "::") == nullptr) {
     return nullptr;
   }
   auto* op = resolved(fn);
-  if (op->handle.has_value()) {
-    thread.operators[name] = op;
+  if (!op->id.has_value()) {
+    return nullptr;
   }
-  return op->handle.has_value() ? op : nullptr;
+  thread.operators[name] = op;
+  return op;
 }
 
 // The bytes that a copy moves between the CPU and another device; whether it does.
 bool add_copy(Call& to, const Operator& op, at::ArrayRef<IValue> arguments) {
   auto number = op.copy == Copy::Number;
-  if (arguments.empty() || !arguments[0].isTensor() || (!number && (arguments.size() < 2 || !arguments[1].isTensor()))) {
-    return false;
+  for (size_t i = 0; i < (number ? 1 : 2); ++i) {
+    if (i >= arguments.size() || !arguments[i].isTensor()) {
+      return false;
+    }
   }
   const auto& source = arguments[op.copy == Copy::From ? 1 : 0].toTensor();
   bool from_cpu = source.is_cpu();
@@ -382,7 +229,7 @@ std::unique_ptr<at::ObserverContext> in_kernel(Operator& op, at::ArrayRef<IValue
 }
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
-  auto now = generation.load(std::memory_order_relaxed);
+  auto now = current.load(std::memory_order_relaxed);
   if (thread.generation != now) {
     thread.renew(now);
   }
@@ -428,7 +275,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
   }
   auto autocast = keys & c10::autocast_dispatch_keyset;
   for (auto key : autocast) {
-    if (op->handle->hasKernelForDispatchKey(key)) {
+    if (op->has_kernel(key)) {
       return nullptr; // called again with the arguments that it casts
     }
   }
@@ -499,8 +346,7 @@ void start(int64_t place, int64_t interrupting) {
   interrupt = reinterpret_cast<Interrupt>(interrupting);
   {
     std::lock_guard<std::mutex> lock(mutex);
-    known.clear();
-    counts.clear();
+    table.take();
     nodes_of_threads.clear();
     for (auto& op : operators) { // kernels may have been registered meanwhile
       for (auto& one : op.kernels) {
@@ -508,42 +354,32 @@ void start(int64_t place, int64_t interrupting) {
       }
     }
   }
-  ++generation;
+  ++current;
   callback = at::addGlobalCallback(at::RecordFunctionCallback(&begin, &finish)
                                        .needsInputs(true)
                                        .needsOutputs(true)
                                        .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
 }
 
-// For each kind of call: how many words follow; calls, bytes to and from the CPU; operator, place, phase, device and
-// flags, tensors of arguments and of results.
 std::vector<int64_t> take() {
-  std::vector<Counted> taken;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    taken.swap(counts);
-    known.clear();
-  }
-  std::vector<int64_t> flat;
-  for (const auto& one : taken) {
-    flat.insert(flat.end(), {static_cast<int64_t>(one.words.size()) + 3, one.calls, one.to_cpu, one.from_cpu});
-    flat.insert(flat.end(), one.words.begin(), one.words.end());
-  }
-  return flat;
+  std::lock_guard<std::mutex> lock(mutex);
+  return table.take();
 }
 
 std::vector<std::string> names() {
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<std::string> all;
   for (const auto& op : operators) {
-    all.push_back(op.name);
+    all.push_back(op.full_name);
   }
   return all;
 }
 
 } // namespace
+} // namespace mpsprobe::observing
 
 TORCH_LIBRARY(mpsprobe_observer, m) {
+  using namespace mpsprobe::observing;
   m.def("start(int place, int interrupt) -> ()", &start);
   m.def("stop() -> ()", &stop);
   m.def("take() -> int[]", &take);

@@ -16,6 +16,7 @@ from mpsprobe_coverage.kernels.mps import MPS_FAMILY, live_table
 from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable
 from mpsprobe_coverage.scanner.findings import findings, first_refused_tensor, not_judged, summarise
+from mpsprobe_programs.observing.profile_log import disagreements
 
 if TYPE_CHECKING:
     from mpsprobe_programs.observing.observe import Observation
@@ -61,11 +62,12 @@ class ObservedFamily(KernelFamily):
         )
 
 
-def report(observation: Observation, name: str) -> CoverageReport:
+def report(observation: Observation, name: str, profile_log: str | None = None) -> CoverageReport:
     """What ``observation`` has seen on its device, as a report.
 
     Args:
         name: what ran, as the user calls it.
+        profile_log: what PyTorch's profiler wrote meanwhile (``profile_log.py``); where it differs, a note says so.
 
     Raises:
         UsageError: its device is a virtual one.
@@ -81,11 +83,18 @@ def report(observation: Observation, name: str) -> CoverageReport:
     for call in observation.calls():
         if call.kind.device != observation.name:
             elsewhere[call.kind.device] += call.calls
+    seen = [(call.kind, call.calls) for call in observation.calls()]
+    differing = [] if profile_log is None else disagreements(seen, profile_log)
     notes = [ELSEWHERE.format(calls=calls, device=device) for device, calls in elsewhere.most_common()]
     return CoverageReport(
         method="observed",
         workload=WorkloadInfo(
-            name=name, architecture="", phase="program", dtype="", parameters=0, notes=[*observation.limits, *notes]
+            name=name,
+            architecture="",
+            phase="program",
+            dtype="",
+            parameters=0,
+            notes=[*differing, *observation.limits, *notes],
         ),
         target=table.family.report_target(table, None),
         environment=collect_environment(),

@@ -15,7 +15,7 @@ THERE_AND_BACK = Judgement(
 NO_KERNEL = "the device has no kernel for it"
 MISSING = Judgement("missing", NO_KERNEL, evidence="it raised")
 MISSING_RUN = Judgement("missing", f"{NO_KERNEL}; it ran on the CPU", evidence="PyTorch's CPU fallback was seen to run")
-RAISED = "it raised: what that says of the device is not known"
+RAISED = "it raised: whether that is the device or the program is not known"
 
 
 def judged(happened: Happened) -> Judgement | None:

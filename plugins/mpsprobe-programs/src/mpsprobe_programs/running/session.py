@@ -111,15 +111,14 @@ class Session:
         return observed.operators, observed.workload.notes
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
-        stayed = self._roots.stayed()
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             seconds=round(seconds, 3),
-            stayed_on_cpu=stayed,
+            stayed_on_cpu=self._roots.stayed(),
             notes=self._notes,
-            cuda=self._cuda.found(on_the_cpu=bool(stayed) or not on_the_device),
+            cuda=self._cuda.found(on_the_device),
         )
 
     def _failure(self) -> RunFailure | None:
@@ -130,10 +129,12 @@ class Session:
         attribution = self._device.attribution
         frames = [one for one in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(one.filename)]
         called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
+        name = type(error).__name__
+        said = first_line(error)
         return RunFailure(
             phase=self._device.recorder.last_phase or phase_now(),
-            error=type(error).__name__,
-            message=first_line(error),
+            error=name,
+            message="" if said == name else said,
             module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
             call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
         )

@@ -7,41 +7,39 @@ for tensors without elements cannot take them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, GRAPH
+from mpsprobe_tables.builder.arguments import Parameter
 from mpsprobe_tables.builder.flow import Follower
-from mpsprobe_tables.builder.flow_memory import Assumed, Frozen
+from mpsprobe_tables.builder.flow_memory import Assumed
 from mpsprobe_tables.builder.following import Kernel
 
-WITH_ELEMENTS = Assumed(same=True, metal_only=True)
-WITHOUT_ELEMENTS = {
-    EMPTY: Assumed(empty=True, filled=False, metal_only=True),
-    EMPTY_INPUTS: Assumed(empty=True, metal_only=True),
-}
+WITHOUT_ELEMENTS = ((EMPTY, Assumed(empty=True, filled=False)), (EMPTY_INPUTS, Assumed(empty=True)))
 
 
 def read_graphs(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, frozenset[str]]:
-    """Operator → ``GRAPH``, and on which tensors without elements it can only raise (``kernels/kernel_facts.py``)."""
+    """Operator → whether it always makes an operand, and whether it does of which tensors without elements.
+
+    What the labels mean is said in ``kernels/kernel_facts.py``.
+    """
     found = {}
     for kernel in kernels:
-        every = kernel.handed([p for p in kernel.tensors if p.kind == "Tensor"])
-        if _returns(follower, kernel, every, Assumed(same=True)) and not _returns(
-            follower, kernel, every, WITH_ELEMENTS
-        ):
-            empty = kernel.handed(kernel.certain)
-            without = (
-                name
-                for name, assumed in WITHOUT_ELEMENTS.items()
-                if kernel.certain
-                and not _returns(follower, kernel, empty, assumed)
-                and _returns(follower, kernel, empty, replace(assumed, metal_only=False))
-            )
-            found[kernel.operator] = frozenset((GRAPH, *without))
+        labels = {GRAPH} if _makes(follower, kernel, [*kernel.certain, *kernel.outs], Assumed(same=True)) else set()
+        without = (name for name, assumed in WITHOUT_ELEMENTS if _makes(follower, kernel, kernel.certain, assumed))
+        labels |= set(islice(without, 1)) if kernel.certain else set()
+        if labels:
+            found[kernel.operator] = frozenset(labels)
     return found
 
 
-def _returns(follower: Follower, kernel: Kernel, handed: tuple[Frozen, ...], assumed: Assumed) -> bool:
+def _makes(follower: Follower, kernel: Kernel, followed: Sequence[Parameter], assumed: Assumed) -> bool:
+    """Whether it can return, but not without making an operand of a graph."""
+    handed = kernel.handed(followed)
+    follower.assumed = replace(assumed, metal_only=True)
+    if follower.outcome(kernel.address, handed).returns:
+        return False
     follower.assumed = assumed
     return bool(follower.outcome(kernel.address, handed).returns)
