@@ -109,8 +109,8 @@ def _copied_first(difference: Difference) -> None:
 
 
 def _joined(difference: Difference) -> None:
-    joins = {call.operator for call in difference.python} <= {"aten::cat", "aten::zero_"}
-    if joins and {call.operator for call in difference.native} <= {"aten::zero_"}:
+    joins = {call[:2] for call in difference.python} <= {("aten::cat", NATIVE), ("aten::zero_", NATIVE)}
+    if joins and {call[:2] for call in difference.native} <= {("aten::zero_", NATIVE)}:
         _forget(difference)
 
 
@@ -156,7 +156,7 @@ def _workspace(difference: Difference) -> None:
 def _in_python(difference: Difference) -> None:
     if any(has_kernel(call.operator, "MPS") for call in difference.python):
         _drop(difference.python, lambda call: has_kernel(call.operator, "MPS"))
-        difference.native.clear()
+        _drop(difference.native, lambda call: call.verdict == NATIVE)
 
 
 def _cancel(difference: Difference, same: Callable[[Called, Called], bool]) -> bool:

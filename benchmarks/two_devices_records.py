@@ -92,6 +92,7 @@ class Native:
     @contextmanager
     def seen(self, phase: str, into: dict[str, Any]) -> Iterator[None]:
         self._device.taken()
+        self._device.enter(phase)
         try:
             yield
         finally:

@@ -54,6 +54,14 @@ DENSE = [
         {EVERY: "addmv_ | mul.Tensor addmv_"},
     ),
     Case(
+        "inner",
+        "Linear.cpp: tensordot, which calls dot where everything is contracted, from 2.8 on and not on MPS: there it "
+        "compares the device type with 13, kMPS.",
+        floats((5,), (5,)),
+        torch.inner,
+        {EVERY: "mm | mm*2"},
+    ),
+    Case(
         "einsum",
         "Linear.cpp: sumproduct_pair permutes and calls bmm.",
         floats((2, 3, 4), (2, 4, 5)),

@@ -79,3 +79,8 @@ class NativeDevice:
         """What was called since this was last asked; it is not in ``recorder`` then."""
         assert self._recording is not None
         return self._recording.taken()
+
+    def enter(self, phase: str) -> None:
+        """Calls belong to ``phase`` from now on; an optimizer's own step says so by itself."""
+        assert self._recording is not None
+        self._recording.enter(phase)

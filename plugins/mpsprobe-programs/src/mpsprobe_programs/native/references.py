@@ -85,6 +85,11 @@ def _transposed_backward(
     return first, second
 
 
+def _copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """``target``, of the size of ``source`` (any) and with its values: what a fallback wrote comes back so."""
+    return target.resize_(source.shape).copy_(source)
+
+
 def with_values_of_the_cpu(routes: dict[str, Route]) -> dict[str, Route]:
     """The routes, of which that of a convolution's derivative returns the gradient of the bias that the CPU has."""
     route = routes.get(_BACKWARD)
@@ -103,6 +108,7 @@ def with_values_of_the_cpu(routes: dict[str, Route]) -> dict[str, Route]:
 
 REFERENCES: dict[str, Callable[..., Any]] = {
     **references.REFERENCES,
+    "aten::_copy_from_and_resize": _copy_from_and_resize,
     "aten::_lstm_mps": _lstm_mps,
     "aten::lstm_mps_backward": _lstm_mps_backward,
     "aten::mps_convolution_backward": _convolution_backward,

@@ -32,6 +32,7 @@ from mpsprobe_coverage.device.routing import (
 )
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.renames import renames
+from mpsprobe_coverage.kernels.backends import OVERRIDEABLE
 from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import (
     COMPOSITE_LABELS,
@@ -92,7 +93,7 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         above |= underived.kernels(table, dispatch, dispatch.attribution)
         above |= autograd_routes(routes, dispatch)
         in_python(f"Autograd{MPS}", {name: run for name, run in above.items() if _is_known(name)})
-        in_python("CPU", {n: run for n, run in REFERENCES.items() if _is_known(n) and not has_kernel(n, "CPU")})
+        in_python("CPU", {name: run for name, run in REFERENCES.items() if _needs_reference(name)})
         chosen = _chosen(chain, routes, dispatch)
         below = compositions.below_autograd({*routes, *chosen.leaves, *chosen.fallbacks, *chosen.apart})
         below |= {name: partial(dispatch.run, route) for name, route in (routes | chosen.apart).items()}
@@ -166,6 +167,11 @@ def _routes(table: KernelTable) -> dict[str, Route]:
     found = [route for module in modules for route in module.routes(table) if _is_known(route.operator)]
     kernels = NATIVE, FALLBACK
     return {r.operator: r for r in found if not (r.only_without_kernel and table.verdict(r.operator) in kernels)}
+
+
+def _needs_reference(name: str) -> bool:
+    """Whether nothing in the installed torch computes it on the CPU."""
+    return _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))
 
 
 def _is_known(name: str) -> bool:

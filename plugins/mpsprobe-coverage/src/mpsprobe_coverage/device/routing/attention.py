@@ -46,8 +46,11 @@ def scaled_dot_product_attention(
     table = dispatch.table
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = _additive(attn_mask, query, table)
+    groups = query.size(-3) // key.size(-3) if enable_gqa and query.dim() > 2 else 1
     if not _uses_mps_operator(table, query, key, value, dropout_p):
         if not table.at_least("2.1"):
+            if groups > 1:  # there models repeat the heads themselves
+                key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
             return _divided(query, key, value, attn_mask, dropout_p, is_causal)
         result = _aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
@@ -59,7 +62,6 @@ def scaled_dot_product_attention(
         return operator(  # type: ignore[no-any-return]
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )[0]
-    groups = query.size(-3) // key.size(-3) if enable_gqa and query.dim() > 2 else 1
     if groups > 1 and table.at_least("2.7"):
         key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
     return operator(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale)[0]  # type: ignore[no-any-return]

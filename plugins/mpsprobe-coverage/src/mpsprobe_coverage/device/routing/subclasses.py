@@ -22,9 +22,9 @@ gradients.
 
 Nothing else comes of it: views (``reshape``), ``resize_output``, checks of arguments (``embedding_bag``), flags of the
 same operator (``linalg_eigvalsh``, ``linalg_svdvals``), ways that only CPU tensors have (``max_pool1d``), forward-mode
-derivatives (``*_jvp``, ``hinge_embedding_loss``, ``margin_ranking_loss``), and derivatives of operators that no release
-has a kernel for (``linalg_eig``, ``linalg_matrix_exp``, ``linalg_householder_product``); ``linalg_det`` differs in its
-second derivative alone.
+derivatives (``*_jvp``, ``hinge_embedding_loss``, ``margin_ranking_loss``), and the derivative of ``linalg_eig``, which
+no release has a kernel for; ``linalg_det`` differs in its second derivative alone. The derivatives of
+``linalg_householder_product`` and ``linalg_matrix_exp`` join columns (``cat``) where a Mac copies them into zeros.
 """
 
 from __future__ import annotations
