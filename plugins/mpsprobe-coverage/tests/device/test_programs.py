@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import torch as safetensors
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils import rnn
@@ -203,10 +204,9 @@ def test_what_is_saved_is_loaded_where_it_was(real: VirtualDevice, tmp_path: Pat
 
 
 def test_safetensors_are_loaded_onto_the_device(real: VirtualDevice, tmp_path: Path) -> None:
-    files = pytest.importorskip("safetensors.torch")
     tensors = {"a": torch.randn(3, device="mps"), "b": torch.arange(4, device="mps")}
-    files.save_file(tensors, tmp_path / "some.safetensors")
-    loaded = files.load_file(tmp_path / "some.safetensors", device="mps")
+    safetensors.save_file(tensors, tmp_path / "some.safetensors")
+    loaded = safetensors.load_file(tmp_path / "some.safetensors", device="mps")
     assert all(loaded[name].is_mps and loaded[name].tolist() == value.tolist() for name, value in tensors.items())
 
 
