@@ -114,7 +114,9 @@ class OperatorFinding(Record):
     operator: str = Field(description="`namespace::name.overload`, without `.default`.")
     verdict: Verdict = Field(description="What becomes of it.")
     calls: int = Field(ge=1, description="Over the whole run.")
-    phases: dict[str, int] = Field(description="Calls in each phase (`forward`, `backward`, `optimizer`).")
+    phases: dict[str, int] = Field(
+        description="Calls by phase: `forward`, `backward` …; `prefill`, `decode`, `sampling`."
+    )
     dtypes: list[str] = Field(description="Of its tensors.")
     shapes: list[str] = Field(
         default=[],

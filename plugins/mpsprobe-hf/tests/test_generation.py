@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from meta_forward import build_on_meta
 
 from mpsprobe.errors import UsageError, WorkloadError
@@ -163,13 +162,15 @@ def test_encoders_are_made_decoders() -> None:
 
 
 def test_an_image_has_as_many_tokens_as_features() -> None:
+    from transformers import LlavaConfig, LlavaForConditionalGeneration
+
     text = {"model_type": "llama", "vocab_size": 100, **DECODER}
-    config = transformers.LlavaConfig(
+    config = LlavaConfig(
         vision_config={"model_type": "clip_vision_model", **TOWER}, text_config=text, image_token_index=100
     )
     with_image_token(config)
     assert config.text_config.vocab_size == 101
-    model = transformers.LlavaForConditionalGeneration(config)
+    model = LlavaForConditionalGeneration(config)
     assert features_of_images(model, {"input_ids": 0, "pixel_values": torch.ones(2, 3, 28, 28)}) == 2 * 4
     assert features_of_images(torch.nn.Linear(1, 1), {}) is None
 
@@ -183,9 +184,11 @@ def test_an_image_in_tiles_comes_with_its_size() -> None:
 
 
 def test_a_checkpoint_brings_its_settings_of_generation(tmp_path: Path) -> None:
-    config = transformers.GPT2Config(vocab_size=100, n_embd=8, n_layer=1, n_head=1)
+    from transformers import GenerationConfig, GPT2Config
+
+    config = GPT2Config(vocab_size=100, n_embd=8, n_layer=1, n_head=1)
     config.save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({**config.to_dict(), "architectures": ["GPT2Model"]}))
-    transformers.GenerationConfig(no_repeat_ngram_size=3).save_pretrained(tmp_path)
+    GenerationConfig(no_repeat_ngram_size=3).save_pretrained(tmp_path)
     run = build_on_meta(load_checkpoint(str(tmp_path)), phase="generate", seq_len=4)
     assert run.architecture == "GPT2LMHeadModel" and run.model.generation_config.no_repeat_ngram_size == 3

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.attribution import NODES_KEPT, NOWHERE, Attribution, Origin
+from mpsprobe_coverage.device.attribution import NODES_KEPT, NOWHERE, THREADS_KEPT, Attribution, Origin
 from mpsprobe_coverage.device.recorder import CallRecord
 
 
@@ -158,14 +158,43 @@ def test_each_thread_has_its_own_modules() -> None:
     assert seen == {"Waiting": "Waiting", "Other": "Other"}
 
 
-def test_nodes_of_one_number_from_two_threads_are_of_nobody() -> None:
-    with Attribution() as attribution:
-        one, two = Origin(None, "a.py", 1), Origin(None, "b.py", 2)
-        attribution._thread.nodes.made(3, one)
-        thread = threading.Thread(target=lambda: attribution._thread.nodes.made(2, two))
-        thread.start()
-        thread.join()
-        assert [attribution._of_node(number) for number in range(4)] == [NOWHERE, NOWHERE, one, NOWHERE]
+def _work(attribution: Attribution, name: str) -> None:
+    """In a thread, one node whose origin is a module called ``name``."""
+
+    def run() -> None:
+        attribution._thread.stack.append(name)
+        made = torch.ones(1, requires_grad=True) * 2
+        attribution.current()
+        numbers.append(made.grad_fn._sequence_nr())  # type: ignore[union-attr]
+
+    numbers: list[int] = []
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert numbers == [0]
+
+
+def test_of_nodes_with_one_number_from_two_threads_only_what_is_the_same_is_known() -> None:
+    attribution = Attribution()
+    _work(attribution, "one")
+    assert attribution._of_node(0).module == "one"
+    _work(attribution, "two")
+    both = attribution._of_node(0)
+    assert (both.module, both.file) == (None, __file__)
+    assert attribution._of_node(1) == NOWHERE
+
+
+def test_the_nodes_of_threads_that_run_are_kept() -> None:
+    attribution = Attribution()
+    attribution._thread.stack.append("main")
+    made = torch.ones(1, requires_grad=True) * 2
+    attribution.current()
+    for _ in range(2 * THREADS_KEPT):
+        _work(attribution, "worker")
+    assert len(attribution._threads) == THREADS_KEPT
+    last = made.grad_fn._sequence_nr()  # type: ignore[union-attr]
+    assert attribution._of_node(last).module in ("main", None)
+    assert attribution._threads[0].origin(last) is not None
 
 
 def test_memory_is_flat_over_a_million_nodes() -> None:

@@ -21,6 +21,11 @@ def _unknown(*shape: int) -> torch.Tensor:
         return virtual_tensor(spec_of(torch.empty(shape)))
 
 
+def _written(values: torch.Tensor) -> Any:
+    values[:, [1, 2]] = 5
+    return values.tolist()
+
+
 KNOWN: dict[str, tuple[Callable[[], Any], Any]] = {
     "sum of a range": (lambda: torch.arange(10, device="mps").sum().item(), 45),
     "comparison": (lambda: (torch.arange(4, device="mps") > 1).tolist(), [False, False, True, True]),
@@ -41,6 +46,11 @@ KNOWN: dict[str, tuple[Callable[[], Any], Any]] = {
         [0.0, 1.0, 1.0],
     ),
     "half": (lambda: torch.tensor([1.5], device="mps").half().item(), 1.5),
+    "rest of a number": (lambda: (torch.arange(4, device="mps") % 3).tolist(), [0, 1, 2, 0]),
+    "and a truth value": (lambda: (torch.tensor([True, False], device="mps") & True).tolist(), [True, False]),
+    "places of a list": (lambda: torch.arange(4, device="mps")[[0, 2]].tolist(), [0, 2]),
+    "written to places of a list": (lambda: _written(torch.zeros(2, 3, device="mps")), [[0.0, 5.0, 5.0]] * 2),
+    "in a text": (lambda: f"expert_{torch.arange(4, device='mps')[2]}", "expert_2"),
 }
 
 

@@ -30,17 +30,17 @@ class Writer(torch.nn.Module):
     def __init__(self, choose: Any) -> None:
         super().__init__()
         self.encoder, self.head, self.choose = torch.nn.Linear(4, 4), torch.nn.Linear(4, VOCABULARY), choose
-        self.written: list[int] = []
+        self.runs: list[list[int]] = []  # what each wrote; those that search for releases may be cut short
 
     def forward(self, x: torch.Tensor, cache: Any = None) -> Any:
         return SimpleNamespace(logits=self.head(x.tanh()))
 
     def generate(self, x: torch.Tensor, tokens: int) -> None:
         memory, cache, end = self.encoder(x), Cache(), torch.tensor([END], device=x.device)
-        self.written = []
+        self.runs.append([])
         for _ in range(tokens):
             token = self.choose(self(memory, cache=cache).logits[:, -1])
-            self.written.append(int(token[0]))
+            self.runs[-1].append(int(token[0]))
             if torch.isin(token, end).all():
                 break
 
@@ -67,15 +67,16 @@ def test_operators_are_told_apart_by_phase() -> None:
     assert finding(report, "linear").phases == {"prefill": 2, "decode": 2}  # the encoder; the head at each step
     assert calls(report, "prefill").keys() == calls(report, "decode").keys() == {"linear", "tanh"}
     sampling = calls(report, "sampling")
-    assert sampling["argmax"] == 3 and not {"linear", "tanh"} & sampling.keys()
+    assert [count for name, count in sampling.items() if name.startswith("argmax")] == [3]
+    assert not {"linear", "tanh"} & sampling.keys()
     assert report.workload.phase == "generate" and report.failure is None
 
 
 def test_tokens_come_from_scores_that_are_made_up_and_noted() -> None:
     made = writing()
     report = scan(made, "2.13.0", phase="generate")
-    assert len(set(made.model.written)) == 3
-    assert all(VOCABULARY // 2 <= token < VOCABULARY // 2 + 7 for token in made.model.written)
+    assert len(set(made.model.runs[0])) == 3
+    assert all(VOCABULARY // 2 <= token < VOCABULARY // 2 + 7 for token in made.model.runs[0])
     (assumed,) = report.data_dependence
     assert (assumed.operator, assumed.assumed, assumed.calls) == (SCORES, ASSUMPTION, 3)
     assert assumed.call_sites[0].rpartition(":")[0].endswith("test_generation.py")
@@ -107,7 +108,7 @@ def test_real_weights_choose_the_tokens_themselves() -> None:
     with torch.no_grad():
         likeliest = int(made.model(made.model.encoder(x)).logits[0, -1].argmax())
     report = scan(made, "2.13.0", phase="generate", weights=True)
-    assert made.model.written == [likeliest] * 3 and not report.data_dependence
+    assert made.model.runs[0] == [likeliest] * 3 and not report.data_dependence
 
 
 def test_generation_that_ends_at_once_is_noted() -> None:

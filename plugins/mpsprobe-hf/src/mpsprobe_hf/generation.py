@@ -117,7 +117,9 @@ def bark_arguments(config: Any, inputs: Mapping[str, Any], asked: Mapping[str, A
 
 
 def speecht5_arguments(config: Any, inputs: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Its lengths are shares of the text's, and a half is added for what is cut off."""
+    """Its spectrogram's lengths are shares of the text's, and a half is added for what is cut off."""
+    if "input_ids" not in inputs:  # speech to text
+        return dict(asked)
     ratio = config.reduction_factor * (asked["max_new_tokens"] + 0.5) / inputs["input_ids"].shape[1]
     return {"minlenratio": ratio, "maxlenratio": ratio}
 

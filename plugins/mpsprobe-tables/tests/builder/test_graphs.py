@@ -63,10 +63,14 @@ def test_an_early_return_that_asks_for_the_result(tmp_path: Path) -> None:
     assert facts.graphs["aten::op"] == {GRAPH, EMPTY_INPUTS}
 
 
-def test_numbers_are_not_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "known"), [("Scalar alpha=1", True), ("Scalar value", False), ("float p=0.", False)]
+)
+def test_factors_are_not_zero(tmp_path: Path, number: str, known: bool) -> None:
     """``if (alpha == 0) { return; }`` before a graph: ``fcmp d0, #0.0``."""
     steps = [Words((0x1E602008,)), jump_if(1, 2), RETURN, *OPERAND]
-    assert GRAPH in _facts(tmp_path, steps).graphs["aten::op"]
+    graphs = _facts(tmp_path, steps, f"op(Tensor self, {number}) -> Tensor").graphs
+    assert (GRAPH in graphs.get("aten::op", ())) is known
 
 
 NAMES = ("exp_dense_float_float", "add_dense_float_float", "add_dense_half_half", "scan_float", "scan_long")

@@ -6,7 +6,7 @@ belongs to the module and line whose forward made the autograd node, found by th
 number (``torch.autograd._get_sequence_nr`` before, ``Node._sequence_nr()`` after).
 
 Threads have their own modules and, in PyTorch, their own sequence numbers: two threads number their nodes alike, and a
-node does not say whose it is. Where two of them have nodes of one number from different places, the place is unknown.
+node does not say whose it is. Where two of them have nodes of one number, only what is the same for both is known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
@@ -46,21 +45,22 @@ NOWHERE = Origin(None, None, 0)
 NODES_KEPT = 2**17
 """Autograd nodes of one thread, the latest, whose origins are known; a large model's step makes some ten thousand."""
 THREADS_KEPT = 16
+"""Threads whose nodes are kept, though the thread may have ended; those that run are kept whatever their number."""
 
 
 class _Thread(threading.local):
     """What one thread runs: ``stack`` has the names of the modules around it, ``origins`` those of its latest nodes."""
 
-    def __init__(self, threads: deque[_Nodes]) -> None:
+    def __init__(self) -> None:
         self.stack: list[str | None] = []
         self.nodes = _Nodes()
-        threads.append(self.nodes)
 
 
 class _Nodes:
     """The origins of one thread's autograd nodes, from the sequence number ``first`` on."""
 
     def __init__(self) -> None:
+        self.thread = threading.get_ident()
         self.first = 0
         self.origins: list[Origin] = []
 
@@ -84,8 +84,8 @@ class Attribution:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._threads: deque[_Nodes] = deque(maxlen=THREADS_KEPT)
-        self._thread = _Thread(self._threads)
+        self._threads: list[_Nodes] = []
+        self._thread = _Thread()
         self._places: dict[Origin, Origin] = {}
         self._internal: dict[str, bool] = {}
         self._alive: dict[int, weakref.ref[torch.nn.Module]] = {}
@@ -151,6 +151,8 @@ class Attribution:
         origin = Origin(stack[-1] if stack else None, file, line)
         nodes, count = thread.nodes, _get_sequence_nr()
         if count > nodes.first + len(nodes.origins):
+            if not nodes.origins:
+                self._keep(nodes)
             nodes.made(count, self._places.setdefault(origin, origin))
         return origin
 
@@ -166,10 +168,22 @@ class Attribution:
     def _forget(self, key: int) -> None:
         del self._names[key], self._alive[key]
 
+    def _keep(self, nodes: _Nodes) -> None:
+        """Keep what this thread, new here, is about to make; of many the first that ended is forgotten."""
+        self._threads.append(nodes)
+        if len(self._threads) > THREADS_KEPT:
+            running = {thread.ident for thread in threading.enumerate()}
+            ended = next((one for one in self._threads if one.thread not in running), None)
+            if ended is not None:
+                self._threads.remove(ended)
+
     def _of_node(self, number: int) -> Origin:
-        own = {nodes.origin(number) for nodes in self._threads} - {None}
-        [origin] = own if len(own) == 1 else [NOWHERE]
-        return origin or NOWHERE
+        known = {origin for nodes in self._threads if (origin := nodes.origin(number)) is not None}
+        if len(known) == 1:
+            return known.pop()
+        modules, places = {one.module for one in known}, {(one.file, one.line) for one in known}
+        module = modules.pop() if len(modules) == 1 else None
+        return Origin(module, *places.pop()) if len(places) == 1 else Origin(module, None, 0)
 
     def mark(self, tensor: Any) -> None:
         """Write the line that runs now into ``tensor``, as the one that made it, if nothing else did."""

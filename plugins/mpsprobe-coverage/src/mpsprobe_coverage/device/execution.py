@@ -24,8 +24,8 @@ from mpsprobe_coverage.device.tensor import (
 )
 from mpsprobe_coverage.device.without_data import accepting_numbers, left_behind
 
-# A long program makes ever new calls: what is remembered is given up where its keys have as many parts (16 MiB).
-PARTS_KEPT = 2**21
+# A long program makes ever new calls: what is remembered is given up where its keys have as many parts.
+PARTS_KEPT = 2**18
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 
 

@@ -92,8 +92,8 @@ def attention_for_mps(query: Any, key: Any, value: Any, mask: Any = None, *rest:
     """Output (…, L, Ev) and attention weights (…, L, S)."""
     dropout, causal = (*rest, *(0.0, False)[len(rest) :])[:2]
     if query.device.type == "cpu":
-        if query.dim() > 2 and query.shape[-3] != key.shape[-3]:
-            options["enable_gqa"] = True  # 2.5 and 2.6 hand fewer heads on; what comes out has a shape all the same
+        if query.dim() > 2 and query.shape[-3] != key.shape[-3]:  # which releases that do not repeat them refuse
+            options["enable_gqa"] = True
         return _aten._scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, None, **options)
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
     return out, query.new_empty((*query.shape[:-1], key.shape[-2]))

@@ -95,7 +95,7 @@ class VirtualTensor(torch.Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
-        if type(value) is torch.Tensor and not value.is_meta:
+        if not isinstance(value, VirtualTensor) and not value.is_meta:
             _leave(self, value)
             return
         with undispatched():

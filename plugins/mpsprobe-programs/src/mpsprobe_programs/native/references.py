@@ -100,7 +100,7 @@ def with_values_of_the_cpu(routes: dict[str, Route]) -> dict[str, Route]:
         _last.bias = None
         results = route.run(dispatch, plan, args, kwargs)
         if results[2] is not None and _last.bias is not None:
-            torch.ops.mpsprobe.overwrite(results[2], _last.bias)
+            torch.ops.mpsprobe.overwrite(results[2], _last.bias.to(results[2].dtype))
         return results
 
     return {**routes, _BACKWARD: replace(route, run=run)}

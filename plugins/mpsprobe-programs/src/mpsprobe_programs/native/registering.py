@@ -155,7 +155,7 @@ def _sparse(chain: Chain, key: str) -> list[str]:
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         table = chain.tables.get(name.partition("::")[0])
         if table is not None and not has_kernel(name, key):
-            computed = has_kernel(name, KEYS[key]) and not _is_composite(name)
+            computed = has_kernel(name, KEYS[key])
             names += [name] if computed or table.verdict(name, key) == NATIVE else []
     return names
 

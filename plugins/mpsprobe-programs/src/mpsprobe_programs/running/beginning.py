@@ -34,7 +34,7 @@ def begin(value: str) -> None:
         value: the settings, as the environment variable has them.
     """
     settings = Settings.from_variable(value)
-    if Path(sys.argv[0]).stem == "mpsprobe":  # a command that the program started
+    if Path(sys.argv[0]).name in ("mpsprobe", "mpsprobe.exe"):  # a command that the program started
         return
     try:
         itself = settings.claim()

@@ -1,5 +1,7 @@
 """A GAN with two optimizers and transposed convolutions."""
 
+from __future__ import annotations
+
 import torch
 from torch import nn
 

@@ -1,5 +1,7 @@
 """A variational autoencoder with torch.distributions, and samples of other distributions."""
 
+from __future__ import annotations
+
 import torch
 from torch import distributions, nn
 

@@ -1,5 +1,7 @@
 """Sequence classification with Trainer: evaluation, checkpoints, resuming, predictions."""
 
+from __future__ import annotations
+
 import tempfile
 
 import torch

@@ -1,5 +1,7 @@
 """Texts of Llama, GPT-2 and T5: greedy, sampled and with beams."""
 
+from __future__ import annotations
+
 import torch
 from transformers import (
     GPT2Config,

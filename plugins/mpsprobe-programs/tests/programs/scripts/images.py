@@ -1,5 +1,7 @@
 """Image classification by hand: convolutions, batches that are shuffled, a schedule, a checkpoint."""
 
+from __future__ import annotations
+
 import tempfile
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """A causal language model with accelerate: accumulated gradients, a schedule, the fused optimizer."""
 
+from __future__ import annotations
+
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed

@@ -1,5 +1,7 @@
 """Checkpointed gradients, compiled and transformed functions, hooks, attention in all its forms."""
 
+from __future__ import annotations
+
 import copy
 
 import torch

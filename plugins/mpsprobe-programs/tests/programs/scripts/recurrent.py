@@ -1,5 +1,7 @@
 """LSTMs with dropout, in both directions, and with projections, which MPS refuses; CTC; packed sequences."""
 
+from __future__ import annotations
+
 import torch
 from torch import nn
 

@@ -1,5 +1,7 @@
 """Reinforcement learning: actions that are sampled, a memory on the CPU, returns that are sorted and searched."""
 
+from __future__ import annotations
+
 import random
 
 import torch

@@ -1,5 +1,7 @@
 """Whisper with a time for each token."""
 
+from __future__ import annotations
+
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration, set_seed
 

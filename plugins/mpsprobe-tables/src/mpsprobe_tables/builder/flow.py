@@ -4,9 +4,9 @@ One tensor, or all of them, is assumed to have a dtype that is not named: where 
 ``TensorImpl``, the value is "one number for each dtype". Comparisons, bit tests and jump tables on such a value divide
 the dtypes between the two ways, and a dtype with which every way ends in a raise is one that the function refuses. Any
 other condition goes both ways, so what is found is never more than what the code refuses. Tensors have elements:
-kernels return early without any; and numbers are not zero (``add`` copies where ``alpha`` is). Functions that are
-handed a tensor, its dtype, or a block with either, are followed. A Metal kernel that is asked for by a name with the
-dtype in it, and is not there, counts as a raise.
+kernels return early without any. Factors are not zero (``add`` copies where ``alpha`` is). Functions that are handed a
+tensor, its dtype, or a block with either, are followed. A Metal kernel that is asked for by a name with the dtype in
+it, and is not there, counts as a raise.
 
 Blocks are followed until nothing more is reached, and what differs from one round of a loop to the next is not known.
 """

@@ -37,12 +37,14 @@ class Assumed:
         same: the results that a structured kernel is handed have the dtype that is followed, too.
         empty: those that are followed have no elements.
         filled: all others have elements; if not, either may be.
+        nonzero: numbers that are compared with zero are not zero.
         metal_only: making an operand of an MPSGraph counts as a raise. The macOS is a new one.
     """
 
     same: bool = False
     empty: bool = False
     filled: bool = True
+    nonzero: bool = False
     metal_only: bool = False
 
 
@@ -148,7 +150,7 @@ class Machine:
         values = arithmetic.operands(parts, self._get)
         flags, result = arithmetic.compute(name, parts, values, point.flags)
         if arithmetic.sets_flags(name):
-            point.flags = flags
+            point.flags = None if flags is Known.UNEQUAL and not self.assumed.nonzero else flags
         if parts[0] in GENERAL and not arithmetic.only_flags(name):
             self._set(parts[0], result)
             if isinstance(result, int) and name == "add":

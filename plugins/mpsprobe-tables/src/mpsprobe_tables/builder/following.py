@@ -29,11 +29,13 @@ class Kernel:
     Attributes:
         address: of the function.
         tensors: its arguments that are a tensor, or may be one, as far as it is known where they are.
+        scales: it has a number that is 1 where a call does not say it: a factor (``alpha``), which nobody sets to 0.
     """
 
     operator: str
     address: int
     tensors: tuple[Parameter, ...]
+    scales: bool
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:
@@ -71,7 +73,8 @@ def kernels_of(library: MachO, registered: Mapping[str, int]) -> Iterator[Kernel
         if schema is not None:
             known = parameters(schema, library.symbol_at(address) or "")
             tensors = (p for p in known if p.place is not None and p.kind in ("Tensor", "Optional[Tensor]"))
-            yield Kernel(operator, address, tuple(tensors))
+            scales = any(str(a.real_type) == "number" and a.default_value == 1 for a in schema.arguments)
+            yield Kernel(operator, address, tuple(tensors), scales)
 
 
 def follower_of(library: MachO, stubs: Stubs, names: KernelNames) -> Follower | None:

@@ -38,6 +38,7 @@ def read_graphs(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, froz
 def _makes(follower: Follower, kernel: Kernel, followed: Sequence[Parameter], assumed: Assumed) -> bool:
     """Whether it can return, but not without making an operand of a graph."""
     handed = kernel.handed(followed)
+    assumed = replace(assumed, nonzero=kernel.scales)
     follower.assumed = replace(assumed, metal_only=True)
     if follower.outcome(kernel.address, handed).returns:
         return False

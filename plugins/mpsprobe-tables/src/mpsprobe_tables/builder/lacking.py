@@ -2,7 +2,8 @@
 
 Such an operator may compute in another way for some dtypes, so less is certain of it than ``facts`` asks for. One that
 computes by element from several operands does not: a copy or a fill is the answer there only for special numbers. Any
-other may answer a whole dtype with a copy or a fill (``round`` of whole numbers), but never complex numbers.
+other may answer a whole dtype with a copy or a fill (``round`` of whole numbers), but never complex numbers. Names
+without float32 tell the size of an element, or the dtype of another tensor, and nothing is said of their operators.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Lacking:
         """The dtypes that ``kernel`` has no Metal kernel for, where there are some for certain."""
         reach = self._reaches[kernel.operator]
         there = self._there(reach)
-        if not there or not kernel.certain or not self._is_certain(reach):
+        if "float" not in there or not kernel.certain or not self._is_certain(reach):
             return None
         lacking = frozenset(dtype for metal, dtype in METAL_TYPES.items() if metal not in there)
         by_element = not reach.patterns and {kind for kind, _ in reach.elementwise} <= {"binary", "ternary"}

@@ -30,7 +30,7 @@ def _casts(follower: Follower) -> frozenset[Refusal]:
     (``copy_cast_kernel_mps`` calls ``exec_unary_kernel``, and that asks ``scalarToMetalTypeString`` for the names).
     """
     found: set[Refusal] = set()
-    library = follower.library
+    follower.assumed, library = Assumed(), follower.library
     named = any(library.functions_named("20copy_cast_kernel_mpsERNS_6TensorE"))
     function = "23scalarToMetalTypeStringERKN3c1010ScalarTypeE" if named else "13copy_cast_mpsERNS_6TensorE"
     ways = ((Pointed(((0, 1, IDENTITY),)),),) if named else ((FLOAT32, tensor()), (tensor(), FLOAT32))
@@ -44,11 +44,11 @@ def _casts(follower: Follower) -> frozenset[Refusal]:
 
 def _refused(follower: Follower, kernel: Kernel) -> frozenset[Refusal]:
     address, certain = kernel.address, kernel.certain
-    follower.assumed = Assumed(same=True)
+    follower.assumed = Assumed(same=True, nonzero=kernel.scales)
     most = follower.outcome(address, kernel.handed(kernel.tensors))
     less = kernel.handed((*certain, *kernel.outs))
     same = follower.outcome(address, less) if ~most.returns & POSSIBLE else most
-    follower.assumed = Assumed()
+    follower.assumed = Assumed(nonzero=kernel.scales)
     if not ~most.returns & POSSIBLE:  # where less is followed, nothing more is refused
         return frozenset()
     outcomes = {parameter.name: follower.outcome(address, kernel.handed([parameter])) for parameter in kernel.inputs}
