@@ -184,6 +184,7 @@ def _samples(device: Device, entry: Any, dtype: str, gradient: bool) -> dict[str
 LAYERS = re.compile(r"(?<!extract_)layers?$|^num_blocks$")
 SMALLER = {"hidden_size": 96, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
 LARGE = 5e8  # parameters from which a model is made narrow too
+WAVE = 8000  # samples of sound
 
 
 def record_workloads(kind: str, release: str, work: Sequence[tuple[str, str]], path: Path) -> None:
@@ -207,7 +208,9 @@ def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None
 
     torch.manual_seed(0)
     entry = _reduced(name, phase)
-    length = None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, 64))
+    length = (
+        None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE))
+    )
     options = RunOptions(phase=phase, batch_size=2, seq_len=length)
     run = NamedWorkload(entry).build(options)
     model, args, kwargs = device.move(run.model), device.move(run.args), device.move(dict(run.kwargs))
@@ -225,7 +228,8 @@ def _reduced(name: str, phase: str) -> Any:
         return entry
     architecture = entry.architecture(phase)
     known = {**load_classes(entry, architecture)[0]().to_dict(), **entry.config}
-    return replace(entry, config={**entry.config, **_smaller(known, architecture.parameters > LARGE)})
+    narrow = architecture.parameters > LARGE and entry.family == "text"  # parts of others have to fit each other
+    return replace(entry, config={**entry.config, **_smaller(known, narrow)})
 
 
 def _smaller(config: dict[str, Any], narrow: bool) -> dict[str, Any]:
