@@ -6,15 +6,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/detail/CUDAHooksInterface.h>
-#include <ATen/detail/HIPHooksInterface.h>
 #include <ATen/detail/MPSHooksInterface.h>
-#include <ATen/detail/XPUHooksInterface.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
-#include <torch/version.h>
-#include <torch/version.h>
 
 #include <atomic>
 #include <chrono>
@@ -194,21 +189,12 @@ const at::Generator& default_generator() {
   return one;
 }
 
-bool another_accelerator() {
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 7
-  return at::detail::getCUDAHooks().isBuilt() || at::detail::getXPUHooks().isBuilt() || at::detail::getHIPHooks().isBuilt();
-#else
-  return false; // 2.6 asks for devices that are there
-#endif
-}
-
 // ATen looks for hooks of this name.
 struct MPSHooks final : at::MPSHooksInterface {
   template <typename... Arguments> // older releases give one
   MPSHooks(Arguments&&...) {}
   void init() const override {}
-  // Overrides from 2.7 on. torch raises where two accelerators are built in; autograd needs none for this device.
-  bool isBuilt() const { return !another_accelerator(); }
+  bool isBuilt() const { return true; } // overrides from 2.7 on
   bool isAvailable() const { return true; }
   bool hasMPS() const override { return true; }
   bool isOnMacOSorNewer(unsigned, unsigned) const override { return true; }
@@ -264,8 +250,6 @@ REGISTER_MPS_HOOKS(MPSHooks)
 }
 
 TORCH_LIBRARY(mpsprobe, m) {
-  // torch is built for another accelerator, which is the one that `torch.accelerator` knows.
-  m.def("has_another_accelerator() -> bool", &mpsprobe::another_accelerator);
   // False where torch looked for MPS before this was loaded: it looks once.
   m.def("is_found() -> bool", []() { return at::globalContext().hasMPS(); });
   // The allocator's address, with which `torch.UntypedStorage` makes storages on the device.

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
+from mpsprobe_coverage.device.mps_in_python import mps_in_python
 from mpsprobe_programs.surface.compiling import compiled_eagerly
 from mpsprobe_programs.surface.shaders import without_metal
 from mpsprobe_programs.surface.storages import storages_on_mps
@@ -29,8 +29,6 @@ def mps_surface() -> Iterator[None]:
     try:
         mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory)
         replace(platform, "processor", lambda: "arm")  # what a Mac answers, and what Lightning asks before it takes MPS
-        if torch.ops.mpsprobe.has_another_accelerator():
-            accelerator_in_python(replace, torch.device("mps"), torch._C._mps_currentAllocatedMemory)
         without_metal(replace)
         storages_on_mps(replace)
         compiled_eagerly(replace)
