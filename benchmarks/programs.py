@@ -1,9 +1,9 @@
 """What a program costs on the virtual device: ``python benchmarks/programs.py``.
 
-In one process a step on the CPU alternates with the same step on the device, so a slow phase of the machine meets both;
-ratios are taken round by round. bert-base with its own sizes, 4 x 128, AdamW; then an addition of 16 numbers, which is
-hardly more than the call; then a million of them, for the memory. Each case is a process of its own: the native device
-(counting; with modules, lines and bytes) and the one in Python, which serves where there is no compiler.
+In one process steps are taken on the CPU without a device, on the device, and on the CPU again; the median of the first
+and the last is what the device is compared with. bert-base with its own sizes, 4 x 128, AdamW; then an addition of 16
+numbers, which is hardly more than the call; then a million of them, for the memory. Each case is a process of its own:
+the native device (counting; with modules, lines and bytes) and the one in Python, which serves where no compiler is.
 """
 
 from __future__ import annotations
@@ -55,24 +55,29 @@ def measure(case: str, rounds: int) -> dict[str, Any]:
     """Smallest, median and largest: the ratio of a step, and the microseconds that a call takes more."""
     import torch
 
-    with _device(case):
-        steps = {device: _step(device) for device in ("cpu", "mps")}
-        for step in steps.values():
-            step()  # warm-up
-        ratios = []
-        for _ in range(rounds):
-            took = {device: _seconds(step) for device, step in steps.items()}
-            ratios.append(took["mps"] / took["cpu"])
-        few = {device: torch.randn(16).to(device) for device in ("cpu", "mps")}
-        calls = CALLS if case != "python" else CALLS // 10
-        added = []
-        for _ in range(rounds):
-            spent = {device: _seconds(lambda x=x: _add(x, calls)) for device, x in few.items()}
-            added.append((spent["mps"] - spent["cpu"]) / calls * 1e6)
+    device = _device(case)  # first: torch looks for MPS once
+    calls = CALLS if case != "python" else CALLS // 10
+    numbers = torch.randn(16)
+    on_the_cpu = _step("cpu")
+    bare = [_round(on_the_cpu, numbers, calls) for _ in range(rounds)]
+    with device:
+        on_the_device, few = _step("mps"), numbers.to("mps")
+        found = [_round(on_the_device, few, calls) for _ in range(rounds)]
         before = _resident_kb()
-        _add(few["mps"], MILLION if case != "python" else MILLION // 10)
+        _add(few, MILLION if case != "python" else MILLION // 10)
         growth = _resident_kb() - before
-    return {"step": _spread(ratios), "call": _spread(added), "growth_kb": growth}
+    bare += [_round(on_the_cpu, numbers, calls) for _ in range(rounds)]
+    step, call = (statistics.median(one[what] for one in bare[2:]) for what in (0, 1))
+    return {
+        "step": _spread([one[0] / step for one in found[1:]]),
+        "call": _spread([(one[1] - call) / calls * 1e6 for one in found[1:]]),
+        "growth_kb": growth,
+    }
+
+
+def _round(step: Callable[[], None], numbers: Any, calls: int) -> tuple[float, float]:
+    """Seconds of a step, and of additions."""
+    return _seconds(step), _seconds(lambda: _add(numbers, calls))
 
 
 def _device(case: str) -> AbstractContextManager[Any]:

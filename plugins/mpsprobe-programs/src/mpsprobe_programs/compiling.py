@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from filelock import FileLock
 from packaging.version import Version
 
 from mpsprobe.errors import UsageError
@@ -99,6 +100,12 @@ class Library(NamedTuple):
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"no folder for the {self.name}: {error}", "XDG_CACHE_HOME names another one.") from error
+        with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
+            if not target.is_file():
+                self._compile(target)
+        return target
+
+    def _compile(self, target: Path) -> None:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             # In a process of its own: torch loads what it builds, and a process can load it only once. ninja is beside
             # the running Python in an environment that is not active.
@@ -113,8 +120,7 @@ class Library(NamedTuple):
                     f"the {self.name} cannot be built: {_reason(done.stdout + done.stderr)}",
                     f"Install a C++ compiler; without one {self.without}.",
                 )
-            os.replace(made, target)  # noqa: PTH105 - two processes may build at once; either result will do
-        return target
+            os.replace(made, target)  # noqa: PTH105 - whole or not at all
 
 
 DEVICE = Library("device", "native", "the device in Python serves, more slowly")
