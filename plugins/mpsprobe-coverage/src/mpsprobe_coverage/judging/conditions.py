@@ -7,8 +7,9 @@ copies to the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -49,20 +50,18 @@ class Condition:
     macos: str = "13.0"
     dtypes: frozenset[torch.dtype] | None = None
 
-    def holds(self, operator: str, table: KernelTable, macos: Version | None) -> bool:
-        """Whether some calls of ``operator`` are meant in the release of ``table``, on ``macos`` (None: a new one)."""
-        name, release = operator.removeprefix("aten::").partition(".")[0], Version(table.release)
+    def holds(self, table: KernelTable, macos: Version | None) -> bool:
+        """Whether it does in the release of ``table``, on ``macos`` (None: a new one)."""
+        release = Version(table.release)
         return (
-            name.removesuffix("_") in self.operators
-            and operator in table.native
-            and Version(self.first) <= release
+            Version(self.first) <= release
             and (self.last is None or release <= Version(self.last))
             and (self.marker is None or self.marker in table.markers)
             and (macos is None or macos >= Version(self.macos))
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Conditions:
     """A list. Compared by identity.
 
@@ -86,8 +85,19 @@ class Conditions:
         has = operator in table.native and takes(size.GUARDS, operator, call, table)
         return has and all(entry.why(call) is None for entry in self._of(operator, table, None))
 
-    def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Iterator[Condition]:
-        return (entry for entry in self.entries if entry.holds(operator, table, macos))
+    def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Sequence[Condition]:
+        entries = self._by_name.get(operator.removeprefix("aten::").partition(".")[0].removesuffix("_"))
+        if entries is None or operator not in table.native:
+            return ()
+        return [entry for entry in entries if entry.holds(table, macos)]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Condition]]:
+        found: dict[str, list[Condition]] = {}
+        for entry in self.entries:
+            for name in entry.operators:
+                found.setdefault(name, []).append(entry)
+        return found
 
 
 @dataclass(frozen=True)
