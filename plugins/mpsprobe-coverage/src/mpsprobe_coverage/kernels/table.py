@@ -164,7 +164,7 @@ class KernelTable:
     @cached_property
     def namespaces(self) -> frozenset[str]:
         """Those of the operators."""
-        return frozenset(name.partition("::")[0] for name in self.labels)
+        return frozenset({name[: name.index("::")] for name in self.labels})
 
     def at_least(self, version: str) -> bool:
         """Whether the release is ``version`` or newer."""
