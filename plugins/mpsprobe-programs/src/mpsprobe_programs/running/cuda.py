@@ -100,8 +100,8 @@ class CudaHints:
         """What was noted, in the order in which it was.
 
         Args:
-            all_on_the_device: whether operators ran there, and no model stayed on the CPU. Then the program knows of MPS,
-                and may ask for CUDA too.
+            all_on_the_device: whether operators ran there, and no model stayed on the CPU. Then the program knows of
+                MPS, and may ask for CUDA too.
         """
         return [
             CudaHint(what=what, instead=instead, calls=sum(sites.values()), call_sites=list(sites))
