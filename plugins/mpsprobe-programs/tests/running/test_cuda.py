@@ -48,7 +48,7 @@ def test_each_thing_is_noted_once_with_its_lines() -> None:
     with hints():
         _program()
     assert before == (torch.cuda.is_available, torch.cuda._lazy_init, DataLoader.__init__)
-    found = _by_what(hints.found(all_on_the_device=False))
+    found = _by_what(hints.found(on_the_device=False))
     lines = {what: [int(place.rpartition(":")[2]) - first for place in one.call_sites] for what, one in found.items()}
     assert lines == {
         ASKED: [1],
@@ -67,7 +67,7 @@ def test_to_ask_is_no_finding_where_the_device_did_the_work() -> None:
     with hints():
         assert torch.cuda.is_available() is False
         assert torch.cuda.device_count() == 0
-    assert hints.found(all_on_the_device=True) == []
+    assert hints.found(on_the_device=True) == []
 
 
 def test_a_library_that_asks_is_not_the_program() -> None:
@@ -75,7 +75,7 @@ def test_a_library_that_asks_is_not_the_program() -> None:
     hints._own[__file__] = False
     with hints():
         _program()
-    assert {one.what for one in hints.found(all_on_the_device=False)} == {"a CUDA device"}
+    assert {one.what for one in hints.found(on_the_device=False)} == {"a CUDA device"}
 
 
 def test_process_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,4 +84,4 @@ def test_process_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     with hints():
         torch.distributed.init_process_group("nccl")
         torch.distributed.init_process_group(backend="mpi")
-    assert [one.what for one in hints.found(all_on_the_device=True)] == ["nccl"]
+    assert [one.what for one in hints.found(on_the_device=True)] == ["nccl"]

@@ -96,17 +96,16 @@ class CudaHints:
             for owner, name, own in reversed(undo):
                 setattr(owner, name, own)
 
-    def found(self, all_on_the_device: bool) -> list[CudaHint]:
+    def found(self, on_the_device: bool) -> list[CudaHint]:
         """What was noted, in the order in which it was.
 
         Args:
-            all_on_the_device: whether operators ran there, and no model stayed on the CPU. Then the program knows of
-                MPS, and may ask for CUDA too.
+            on_the_device: whether an operator ran there. Then the program knows of MPS, and may ask for CUDA too.
         """
         return [
             CudaHint(what=what, instead=instead, calls=sum(sites.values()), call_sites=list(sites))
             for (what, instead), sites in self._noted.items()
-            if what != ASKED or not all_on_the_device
+            if what != ASKED or not on_the_device
         ]
 
     def _asked(self, original: Any) -> Any:

@@ -111,15 +111,14 @@ class Session:
         return observed.operators, observed.workload.notes
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
-        stayed = self._roots.stayed()
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             seconds=round(seconds, 3),
-            stayed_on_cpu=stayed,
+            stayed_on_cpu=self._roots.stayed(),
             notes=self._notes,
-            cuda=self._cuda.found(on_the_device and not stayed),
+            cuda=self._cuda.found(on_the_device),
         )
 
     def _failure(self) -> RunFailure | None:
