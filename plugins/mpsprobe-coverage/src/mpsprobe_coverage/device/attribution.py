@@ -48,19 +48,24 @@ THREADS_KEPT = 16
 """Threads whose nodes are kept, though the thread may have ended; those that run are kept whatever their number."""
 
 
+class _Running:
+    """Lives as long as its thread; identifiers of threads are used again."""
+
+
 class _Thread(threading.local):
-    """What one thread runs: ``stack`` has the names of the modules around it, ``origins`` those of its latest nodes."""
+    """What one thread runs: ``stack`` has the names of the modules around it, ``nodes`` the origins of its latest."""
 
     def __init__(self) -> None:
         self.stack: list[str | None] = []
-        self.nodes = _Nodes()
+        self.running = _Running()
+        self.nodes = _Nodes(self.running)
 
 
 class _Nodes:
     """The origins of one thread's autograd nodes, from the sequence number ``first`` on."""
 
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
+    def __init__(self, running: _Running) -> None:
+        self.thread = weakref.ref(running)
         self.first = 0
         self.origins: list[Origin] = []
 
@@ -172,8 +177,7 @@ class Attribution:
         """Keep what this thread, new here, is about to make; of many the first that ended is forgotten."""
         self._threads.append(nodes)
         if len(self._threads) > THREADS_KEPT:
-            running = {thread.ident for thread in threading.enumerate()}
-            ended = next((one for one in self._threads if one.thread not in running), None)
+            ended = next((one for one in self._threads if one.thread() is None), None)
             if ended is not None:
                 self._threads.remove(ended)
 
