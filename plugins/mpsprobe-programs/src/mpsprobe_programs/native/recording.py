@@ -141,9 +141,8 @@ class Recording:
     def _name(self, operator: int) -> str:
         if operator < len(self._operators):
             return self._operators[operator]
-        late: list[str] = (
-            torch.ops.mpsprobe.late_operators()
-        )  # libraries that were imported after the device was opened
+        # Of libraries that were imported after the device was opened.
+        late: list[str] = torch.ops.mpsprobe.late_operators()
         return late[operator - len(self._operators)]
 
     def _judge_call(self, name: str, place: int, slot: int) -> int:

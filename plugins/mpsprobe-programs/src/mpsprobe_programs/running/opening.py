@@ -74,8 +74,7 @@ def _mps(settings: Settings) -> tuple[ProgramDevice, list[str]]:
             f"there is no MPS here: torch {torch.__version__} {built}",
             "--device virtual runs the program on this machine, computed by the CPU, and says what MPS would do.",
         )
-    device = observe("mps", lines=settings.lines)
-    return device, []
+    return observe("mps", lines=settings.lines), []
 
 
 @contextmanager
