@@ -56,7 +56,8 @@ def _here(report: MatrixReport, advisory: str) -> str:
     """The releases whose calls an advisory is about, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
     names = [cell.target.torch for cell in report.releases]
     having = [advisory in cell.advisories for cell in report.releases]
-    return ", ".join(span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
+    found = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
+    return ", ".join(found) or "-"
 
 
 def releases(one: AffectedRange) -> str:
