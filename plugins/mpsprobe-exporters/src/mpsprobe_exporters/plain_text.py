@@ -6,6 +6,8 @@ import re
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 300
+# Where a long name may be broken: after `::`, `_`, `.`, `,` and before a capital that follows a small letter.
+JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])|(?<=[a-z0-9])(?=[A-Z])")
 BEYOND = 10**18
 
 

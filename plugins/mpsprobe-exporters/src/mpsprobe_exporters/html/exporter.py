@@ -30,4 +30,5 @@ class HtmlExporter:
         if read.kind == "profile":
             return profile_page(read)
         found = document_of(read)
-        return page(found.title, f"{found.headline}.", [f"{line}." for line in found.lines], list(views(found)))
+        lines = [f"{line}." for line in found.lines]
+        return page(found.title, f"{found.headline}.", lines, list(views(found)), tone=found.tone)
