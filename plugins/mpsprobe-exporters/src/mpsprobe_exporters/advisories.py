@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import release_grid
 from mpsprobe_exporters.places import where
-from mpsprobe_exporters.plain_text import number, one_line
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, AffectedRange, AffectedSystems, CoverageReport, MatrixReport

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.answer import failure_sentence
-from mpsprobe_exporters.plain_text import byte_size, distinct, listed, number, one_line, plural, shortened
-from mpsprobe_exporters.profile_answer import amount, duration
+from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
+from mpsprobe_exporters.units import byte_size, duration, measured, number, plain, ratio
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -164,32 +164,22 @@ def shown_quantities(report: ComparisonReport, cell: ComparedCell) -> tuple[list
 def _row(one: ComparedQuantity) -> QuantityRow:
     return QuantityRow(
         name=one_line(one.name, 40),
-        old=measured(one.unit, one.old),
-        new=measured(one.unit, one.new),
-        ratio="" if one.ratio is None else _ratio(one.ratio),
+        old=measured(one.old, one.unit),
+        new=measured(one.new, one.unit),
+        ratio="" if one.ratio is None else ratio(one.ratio),
         interval=interval(one),
-        p="" if one.adjusted_p_value is None else _probability(one.adjusted_p_value),
+        p="" if one.adjusted_p_value is None else probability(one.adjusted_p_value),
         difference=one.difference,
     )
 
 
 def interval(one: ComparedQuantity) -> str:
     """``0.980 to 1.020``, of the ratio; empty where there is none."""
-    return f"{one.low:.3f} to {one.high:.3f}" if one.low is not None and one.high is not None else ""
+    return f"{ratio(one.low)} to {ratio(one.high)}" if one.low is not None and one.high is not None else ""
 
 
-def measured(unit: str, value: float) -> str:
-    """An amount with its unit."""
-    if unit == "ns":
-        return duration(value)
-    return byte_size(round(value)) if unit == "bytes" else amount(value)
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.3f}" if ratio < 100 else f"{ratio:,.0f}"
-
-
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
+    """``0.020``, ``<0.001``."""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
@@ -222,10 +212,10 @@ def operator_rows(cell: ComparedCell) -> list[tuple[str, ...]]:
 
 def _operator(one: ComparedOperator) -> tuple[str, ...]:
     calls = [one.old_calls, one.new_calls]
-    known = list(dict.fromkeys(amount(count).removesuffix(".00") for count in calls if count is not None))
-    ratio = one.presence if one.ratio is None else _ratio(one.ratio)
+    known = list(dict.fromkeys(plain(count) for count in calls if count is not None))
+    factor = one.presence if one.ratio is None else ratio(one.ratio)
     spent = ["" if value is None else duration(value) for value in (one.old_ns, one.new_ns)]
-    return (one_line(one.operator, 80), ", now ".join(known), *spent, ratio)
+    return (one_line(one.operator, 80), ", now ".join(known), *spent, factor)
 
 
 def operators_title(cell: ComparedCell) -> str:

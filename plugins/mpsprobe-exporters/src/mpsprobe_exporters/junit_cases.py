@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
 from mpsprobe_exporters.places import where
-from mpsprobe_exporters.plain_text import number, one_line
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import measured, number, ratio
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -209,9 +210,9 @@ def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
     name = comparison_answer.configuration(cell)
     group = f"mpsprobe.diff.{_part(name)}"
     for one in cell.quantities:
-        old, new = (comparison_answer.measured(one.unit, value) for value in (one.old, one.new))
+        old, new = (measured(value, one.unit) for value in (one.old, one.new))
         told = f"{one.difference}: {old}, now {new}"
-        told += f", ratio {one.ratio:.3f}" if one.ratio is not None else ""
+        told += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
         between = comparison_answer.interval(one)
         told += f" ({between})" if between else ""
         outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"

@@ -16,8 +16,8 @@ from mpsprobe_exporters import (
 )
 from mpsprobe_exporters.markdown_text import code, prose, section, table
 from mpsprobe_exporters.places import places
-from mpsprobe_exporters.plain_text import byte_size, number
 from mpsprobe_exporters.supported import supported_report
+from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding

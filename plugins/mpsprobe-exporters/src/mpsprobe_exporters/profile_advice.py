@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.plain_text import BEYOND, byte_size, number, one_line, plural
-from mpsprobe_exporters.profile_answer import NOISY, amount, configuration, duration, twin
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.profile_answer import NOISY, configuration, twin
 from mpsprobe_exporters.trace_summary import Division, divide
+from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import FallbackCost, ProfileCell, ProfileReport
@@ -125,7 +126,7 @@ def _fallback_cost(one: FallbackCost, share: float | None) -> str:
         each = f", {plural(one.calls, 'call')} a step"
         return f"{name} will leave MPS ({one_line(one.verdict, 40)}{each}){moved}; its time was not observed."
     spent = "" if one.duration_ns is None else f" for {duration(one.duration_ns)} of each step"
-    part = "" if share is None else f" ({share:.0%})"
+    part = "" if share is None else f" ({percent(share)})"
     return f"{name} ran on the CPU{spent}{part}{moved}."
 
 
@@ -139,7 +140,7 @@ def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:
     yield from _busy(cell, division) if division.kernels else _host_only(division)
     copied = division.copy_ns / division.total_ns
     if copied >= COPIES:
-        found = f"Copies take {copied:.0%} of the profiled steps in which no kernel runs."
+        found = f"Copies take {percent(copied)} of the profiled steps in which no kernel runs."
         yield "copies", found, "Keep tensors on the device; load the next batch while this one runs.", copied
     if division.kernels and division.kernels >= MANY * division.steps:
         mean = division.kernel_ns / division.kernels
@@ -154,7 +155,7 @@ def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
     profiled = division.total_ns / division.steps
     step = min(profiled, cell.step.median_ns) if cell.step is not None and cell.step.median_ns > 0 else profiled
     if worked < IDLE * step:
-        found = f"The device works {duration(worked)} of a step of {duration(step)} ({worked / step:.0%})."
+        found = f"The device works {duration(worked)} of a step of {duration(step)} ({percent(worked / step)})."
         remedy = "Give it more at once: a larger batch, fewer small operators, --compile."
         yield "host-bound", f"{found} It waits for the host in the rest.", remedy, 1 - worked / step
 
@@ -162,7 +163,7 @@ def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
 def _host_only(division: Division) -> Iterator[Finding]:
     outside = division.other_ns / division.total_ns
     if outside > IDLE:
-        found = f"Only {1 - outside:.0%} of the profiled steps are inside operators; the rest is Python around them."
+        found = f"Only {percent(1 - outside)} of the profiled steps are inside operators; the rest is Python."
         yield "host-bound", found, "A larger batch, fewer small operators or --compile make it less.", outside
 
 
@@ -171,7 +172,7 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
     if step is None or step.median_ns <= 0:
         return
     if step.spread > NOISY:
-        found = f"Steps differ by {step.spread:.0%} of their median."
+        found = f"Steps differ by {percent(step.spread)} of their median."
         yield "noise", found, "Close other programs, let the machine cool, and measure again.", None
     elif (step.high_ns - step.low_ns) / step.median_ns > WIDE:
         found = f"The interval of the median is {duration(step.low_ns)} to {duration(step.high_ns)}."
@@ -191,7 +192,7 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
     optimizer = cell.phases.get("optimizer")
     if optimizer is not None and optimizer.median_ns >= OPTIMIZER * step.median_ns:
         share = min(1.0, optimizer.median_ns / step.median_ns)
-        found = f"The optimizer takes {duration(optimizer.median_ns)}, {share:.0%} of a step."
+        found = f"The optimizer takes {duration(optimizer.median_ns)}, {percent(share)} of a step."
         yield "optimizer", found, "Fewer of its steps for the same samples: a larger batch, or --grad-accum.", share
 
 

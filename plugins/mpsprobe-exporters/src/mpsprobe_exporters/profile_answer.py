@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.answer import made_with, setting
-from mpsprobe_exporters.plain_text import BEYOND, byte_size, distinct, number, one_line, plural
+from mpsprobe_exporters.plain_text import distinct, one_line, plural
+from mpsprobe_exporters.units import amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, DurationStatistics, ProfileCell, ProfileReport, WorkloadInfo
 
 INTERRUPTED = "Interrupted: what was measured before is here"
-UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 FAILED = "failed"
 MOST_PLACES = 2  # configurations up to which a remark is repeated for each
 NOISY = 0.1  # a spread from which on a reader should look at the machine before the figure
@@ -49,23 +49,6 @@ TITLES = Row(
     "tokens/s",
     "speed",
 )
-
-
-def duration(nanoseconds: float) -> str:
-    """``1.23 s``, ``35.2 ms``, ``812 µs``: three digits."""
-    for size, unit in UNITS:
-        if nanoseconds >= size or unit == "ns":
-            value = min(nanoseconds, BEYOND) / size
-            digits = 2 if value < 10 else 1 if value < 100 else 0
-            return f"{value:,.{digits}f} {unit}"
-    raise AssertionError("the last unit takes everything")
-
-
-def amount(value: float) -> str:
-    """``7.42``, ``74.2``, ``742``, ``7,421``."""
-    value = min(value, BEYOND)
-    digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{digits}f}"
 
 
 def short_answer(report: ProfileReport) -> str:
@@ -165,7 +148,7 @@ def row(report: ProfileReport, cell: ProfileCell) -> Row:
         first_call=duration(cell.first_call_ns[0]) if cell.first_call_ns else "",
         step=FAILED if step is None else duration(step.median_ns),
         interval="" if step is None else f"{duration(step.low_ns)} to {duration(step.high_ns)}",
-        spread="" if step is None else f"{step.spread:.1%}",
+        spread="" if step is None else percent(step.spread),
         samples=rates.get("samples", ""),
         tokens=rates.get("tokens", ""),
         speed_up=_speed_up(report, cell),
@@ -198,7 +181,7 @@ def phase_lines(report: ProfileReport) -> list[str]:
 
 def share(phase: DurationStatistics, total: float) -> str:
     """``14.5 ms (30%)``."""
-    return f"{duration(phase.median_ns)} ({phase.median_ns / total:.0%})"
+    return f"{duration(phase.median_ns)} ({percent(phase.median_ns / total)})"
 
 
 def remarks(report: ProfileReport) -> list[str]:
@@ -230,7 +213,7 @@ def cell_remarks(cell: ProfileCell) -> Iterable[str]:
     if cell.warmup is not None and not cell.warmup.stable and cell.step is not None:
         yield f"the steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}"
     if cell.step is not None and cell.step.spread > NOISY:
-        yield f"steps differ by {cell.step.spread:.0%}: something else may be running"
+        yield f"steps differ by {percent(cell.step.spread)}: something else may be running"
     if cell.step is not None and cell.step.outliers:
         yield f"{plural(cell.step.outliers, 'outlier')} among {plural(cell.step.count, 'step')}, kept in the figures"
     yield from map(one_line, cell.notes)

@@ -8,9 +8,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import profile_advice
-from mpsprobe_exporters.plain_text import BEYOND, byte_size, number, one_line, plural
-from mpsprobe_exporters.profile_answer import amount, configuration, duration, labels, phase_lines, share
-from mpsprobe_exporters.reading_words import spoken, with_unit
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.profile_answer import configuration, labels, phase_lines, share
+from mpsprobe_exporters.units import BEYOND, byte_size, duration, number, percent, plain, reading, split_unit
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import FallbackCost, MemoryUse, OperatorTime, ProfileCell, ProfileReport
@@ -100,7 +100,7 @@ def _processes(report: ProfileReport) -> Section:
             steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
         medians = sorted(median(spent) for spent in steps.values())
         if medians[0] > 0:
-            between = f"{medians[-1] / medians[0] - 1:.1%}"
+            between = percent(medians[-1] / medians[0] - 1)
             spans = (duration(medians[0]), duration(medians[-1]), between)
             rows.append((label, number(len(medians)), *spans))
     titles = ("medians of processes", "processes", "fastest", "slowest", "apart")
@@ -128,9 +128,9 @@ def _readings(report: ProfileReport) -> Iterator[Section]:
     for cell in read[:MOST_DETAILED]:
         where = f" ({configuration(report, cell)})" if len(report.cells) > 1 else ""
         found: dict[tuple[str, str], list[float | str]] = {}
-        for reading in cell.readings:
-            for name, value in reading.values.items():
-                found.setdefault((reading.probe, name), []).append(value)
+        for one in cell.readings:
+            for name, value in one.values.items():
+                found.setdefault((one.probe, name), []).append(value)
         rows = tuple((f"{one_line(probe, 40)}: {spoken(name)}", _range(name, v)) for (probe, name), v in found.items())
         caveats = (f"{one_line(one.probe, 40)}: {one_line(text)}" for one in cell.readings for text in one.caveats)
         yield Section(f"Readings{where}", ("probe", "read"), rows, text=(1,), lines=tuple(dict.fromkeys(caveats)))
@@ -139,10 +139,15 @@ def _readings(report: ProfileReport) -> Iterator[Section]:
         yield Section("Further readings", lines=(f"{plural(left, 'more configuration')}: csv has them all",))
 
 
+def spoken(name: str) -> str:
+    """``gpu per sample`` for ``gpu_mj_per_sample``."""
+    return one_line(split_unit(name)[0].replace("_", " "), 60) or one_line(name, 60)
+
+
 def _range(name: str, values: list[float | str]) -> str:
     numbers = sorted(value for value in values if not isinstance(value, str))
     if len(numbers) == len(values):
-        return " to ".join(dict.fromkeys(with_unit(name, value) for value in (numbers[0], numbers[-1])))
+        return " to ".join(dict.fromkeys(reading(name, value) for value in (numbers[0], numbers[-1])))
     return ", ".join(dict.fromkeys(one_line(str(value), 60) for value in values))
 
 
@@ -176,7 +181,7 @@ def _fallback(cell: ProfileCell, one: FallbackCost) -> tuple[str, ...]:
         one_line(one.verdict, 20),
         number(one.calls),
         "" if one.duration_ns is None else duration(one.duration_ns),
-        "" if one.duration_ns is None or step <= 0 else f"{one.duration_ns / step:.1%}",
+        "" if one.duration_ns is None or step <= 0 else percent(one.duration_ns / step),
         "" if one.bytes is None else byte_size(one.bytes),
         one.method,
         one_line(one.native_since, 20) if one.native_since else "-",
@@ -212,7 +217,7 @@ def _operators(cell: ProfileCell, where: str) -> Section:
             _calls(one.calls, steps),
             duration(min(one.self_host_ns, BEYOND) / steps),
             "" if one.self_device_ns is None else duration(min(one.self_device_ns, BEYOND) / steps),
-            f"{own(one) / total:.1%}" if total > 0 else "",
+            percent(own(one) / total) if total > 0 else "",
             _first(one.modules),
         )
         for one in ordered[:MOST_OPERATORS]
@@ -220,7 +225,7 @@ def _operators(cell: ProfileCell, where: str) -> Section:
     left = len(ordered) - len(rows)
     sources = ", ".join(sorted({one_line(one.source, 40) for one in cell.operators}))
     lines = (
-        [f"{plural(left, 'more operator')}, {sum(map(own, ordered[MOST_OPERATORS:])) / total:.1%}"]
+        [f"{plural(left, 'more operator')}, {percent(sum(map(own, ordered[MOST_OPERATORS:])) / total)}"]
         if left and total
         else []
     )
@@ -277,4 +282,4 @@ def _cut(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], ...], 
 
 def _calls(count: int, steps: int) -> str:
     """Calls in one step, which need not be whole."""
-    return amount(min(count, BEYOND) / steps) if count % steps else number(count // steps)
+    return plain(min(count, BEYOND) / steps)

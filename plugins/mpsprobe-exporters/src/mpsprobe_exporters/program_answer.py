@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import byte_size, call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.units import byte_size
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, CudaHint, MatrixReport, OnTheCpu, ProgramInfo

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters.answer import FINDINGS
-from mpsprobe_exporters.plain_text import number, one_line
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import MatrixCell, MatrixReport

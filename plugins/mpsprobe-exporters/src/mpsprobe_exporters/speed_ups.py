@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import BEYOND, one_line
-from mpsprobe_exporters.profile_answer import amount, labels, twin
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.profile_answer import labels, twin
+from mpsprobe_exporters.units import BEYOND, amount
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport

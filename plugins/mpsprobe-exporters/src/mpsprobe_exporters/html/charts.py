@@ -11,9 +11,10 @@ from mpsprobe_exporters.html.markup import Markup, text
 from mpsprobe_exporters.html.scales import TIMES, bounded
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.profile_advice import is_slow_mode
-from mpsprobe_exporters.profile_answer import amount, configuration, duration
+from mpsprobe_exporters.profile_answer import configuration
 from mpsprobe_exporters.speed_ups import ratios
 from mpsprobe_exporters.trace_summary import Division
+from mpsprobe_exporters.units import amount, duration, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport
@@ -86,13 +87,13 @@ def divisions(report: ProfileReport, known: Sequence[Division | None]) -> Iterat
     for cell, division in found[:MOST_BARS]:
         spent = _spent(division)
         parts = [
-            Part(one / division.total_ns, color, f"{title}: {duration(bounded(one))}, {one / division.total_ns:.0%}")
+            Part(one / division.total_ns, color, _part(title, one, division.total_ns))
             for one, (color, title, _) in zip(spent, PARTS, strict=True)
         ]
         busy = (
-            f"{division.busy:.0%} device"
+            f"{percent(division.busy)} device"
             if division.kernels
-            else f"{division.operator_ns / division.total_ns:.0%} operators"
+            else f"{percent(division.operator_ns / division.total_ns)} operators"
         )
         rows.append((text(configuration_name(report, cell)), figures.stacked(parts), busy))
     used = {index for _, division in found for index, one in enumerate(_spent(division)) if one}
@@ -117,11 +118,11 @@ def _colors(cells: list[ProfileCell]) -> dict[str, int]:
 
 
 def _part(key: str, spent: float, total: float) -> str:
-    return f"{one_line(key, 40)}: {duration(bounded(spent))}, {bounded(spent) / total:.0%}"
+    return f"{one_line(key, 40)}: {duration(spent)}, {percent(spent / total)}"
 
 
 def _shares(cell: ProfileCell, total: float) -> str:
-    parts = [f"{bounded(one.median_ns) / total:.0%}" for one in list(cell.phases.values())[:4]]
+    parts = [percent(bounded(one.median_ns) / total) for one in list(cell.phases.values())[:4]]
     return f"{duration(total)} ({' / '.join(parts)})" if len(parts) > 1 else duration(total)
 
 

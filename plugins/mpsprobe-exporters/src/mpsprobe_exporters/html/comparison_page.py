@@ -11,7 +11,8 @@ from mpsprobe_exporters.html.markup import Markup, block, element, joined, name,
 from mpsprobe_exporters.html.page import View, page
 from mpsprobe_exporters.html.scales import bounded
 from mpsprobe_exporters.html.tables import Column, Field
-from mpsprobe_exporters.plain_text import number, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import one_line, plural, shortened
+from mpsprobe_exporters.units import duration, measured, number, ratio
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ComparedCell, ComparedOperator, ComparedQuantity, ComparisonReport
@@ -79,7 +80,7 @@ def _ratios(report: ComparisonReport) -> Iterator[Markup]:
     if not found:
         return
     ends = [bounded(end) for _, one in found for end in (one.ratio, one.low, one.high) if end is not None]
-    x = scales.axis([1.0, *ends], "ratio", zero=False)
+    x = scales.axis([1.0, *ends], "", zero=False)
     margin = (x.high - x.low) * 0.04
     x = x._replace(low=x.low - margin, high=x.high + margin)
     rows = [(text(words.configuration(cell)), _drawn(one, x), _said(one)) for cell, one in found[:MOST_BARS]]
@@ -97,7 +98,7 @@ def _drawn(one: ComparedQuantity, x: scales.Axis) -> Markup:
 
 def _said(one: ComparedQuantity) -> str:
     between = words.interval(one)
-    return f"{bounded(one.ratio or 1.0):.3f}{f' ({between})' if between else ''}, {one.difference}"
+    return f"{ratio(one.ratio or 1.0)}{f' ({between})' if between else ''}, {one.difference}"
 
 
 def _quantities(report: ComparisonReport) -> Markup:
@@ -106,17 +107,17 @@ def _quantities(report: ComparisonReport) -> Markup:
 
 
 def _quantity(cell: ComparedCell, one: ComparedQuantity) -> tuple[Field, ...]:
-    ratio, p = one.ratio, one.adjusted_p_value
+    factor, p = one.ratio, one.adjusted_p_value
     counts = f"{number(one.old_count)} and {number(one.new_count)}" if one.samples else None
     kind = f" {plural(2, one.samples, 'processes' if one.samples == 'process' else 'steps')[2:]}" if one.samples else ""
     return (
         tables.words(words.configuration(cell)),
         tables.words(one_line(one.name, 60)),
-        Field(words.measured(one.unit, bounded(one.old)), bounded(one.old)),
-        Field(words.measured(one.unit, bounded(one.new)), bounded(one.new)),
-        Field(None if ratio is None else f"{bounded(ratio):.3f}", None if ratio is None else bounded(ratio)),
+        Field(measured(one.old, one.unit), bounded(one.old)),
+        Field(measured(one.new, one.unit), bounded(one.new)),
+        Field(None if factor is None else ratio(factor), None if factor is None else bounded(factor)),
         tables.words(words.interval(one)),
-        Field(None if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001", p),
+        Field(None if p is None else words.probability(p), p),
         tables.words(_change(one.difference, bad=one.regression or one.difference in BAD)),
         tables.words(f"{counts}{kind}" if counts else None),
         tables.words(one_line(one.note) if one.note else None),
@@ -131,7 +132,7 @@ def _operators(report: ComparisonReport) -> Markup:
 
 def _operator(cell: ComparedCell, one: ComparedOperator) -> tuple[Field, ...]:
     change = None if one.old_ns is None or one.new_ns is None else bounded(one.new_ns) - bounded(one.old_ns)
-    signed = None if change is None else ("+" if change > 0 else "-" if change < 0 else "") + tables.spent(abs(change))
+    signed = None if change is None else ("+" if change > 0 else "-" if change < 0 else "") + duration(abs(change))
     return (
         tables.words(words.configuration(cell)),
         tables.words(name(one.operator)),

@@ -12,7 +12,8 @@ from mpsprobe_exporters.html.markup import Child, Markup, block, element, joined
 from mpsprobe_exporters.html.page import View, page
 from mpsprobe_exporters.html.tables import Column, Field
 from mpsprobe_exporters.places import modules, sites
-from mpsprobe_exporters.plain_text import number, one_line, plural
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport, OperatorFinding, Verdict

@@ -11,10 +11,10 @@ from mpsprobe_exporters.html.markup import Markup, block, element, joined, plain
 from mpsprobe_exporters.html.scales import TIMES, bounded
 from mpsprobe_exporters.html.tables import Column, Field
 from mpsprobe_exporters.html.views.summary import tiles
-from mpsprobe_exporters.plain_text import number, one_line, plural
+from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.profile_advice import Advice, divided, folded, recommendations
-from mpsprobe_exporters.profile_answer import amount
 from mpsprobe_exporters.speed_ups import ratios
+from mpsprobe_exporters.units import amount, duration, number, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Environment, ProfileCell, ProfileReport
@@ -98,9 +98,7 @@ def _row(report: ProfileReport, index: int, cell: ProfileCell) -> tuple[Field, .
     dtype = [one_line(cell.dtype, 40)] if cell.dtype else []
     dtype += [f"autocast {one_line(cell.autocast, 40)}"] if cell.autocast else []
     spread = None if step is None else bounded(step.spread)
-    low, high = (
-        ("", "") if step is None else (profile_answer.duration(step.low_ns), profile_answer.duration(step.high_ns))
-    )
+    low, high = ("", "") if step is None else (duration(step.low_ns), duration(step.high_ns))
     return (
         tables.words(element("a", one_line(cell.workload, 60), href="#steps", data_cell=index if several else None)),
         tables.words(cell.phase),
@@ -110,7 +108,7 @@ def _row(report: ProfileReport, index: int, cell: ProfileCell) -> tuple[Field, .
         tables.words(", ".join(dtype)),
         Field(element("span", "failed", class_="tag bad")) if step is None else tables.time(step.median_ns),
         tables.words(element("span", f"{low} to {high}", class_="whole") if step is not None else None),
-        Field(None if spread is None else f"{spread:.1%}", spread),
+        Field(None if spread is None else percent(spread), spread),
         tables.rate(rates.get("samples")),
         tables.rate(rates.get("tokens")),
         Field(f"{amount(faster[0])} {TIMES}" if faster else None, faster[0] if faster else None),

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from mpsprobe_exporters import advisories, answer, backends, program_answer
 from mpsprobe_exporters.places import where
-from mpsprobe_exporters.plain_text import byte_size, number, one_line, shortened
+from mpsprobe_exporters.plain_text import one_line, shortened
 from mpsprobe_exporters.terminal.matrix_table import matrix_table
 from mpsprobe_exporters.terminal.operator_table import operator_table
 from mpsprobe_exporters.terminal.sections import BLANK, indented, section
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
+from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from mpsprobe_exporters.answer import FINDINGS, since
 from mpsprobe_exporters.places import modules, places, sites
-from mpsprobe_exporters.plain_text import byte_size, number, one_line
+from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.terminal.folding import fold_name
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
+from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod

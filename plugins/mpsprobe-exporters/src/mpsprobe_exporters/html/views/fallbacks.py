@@ -8,8 +8,8 @@ from mpsprobe_exporters.html import tables
 from mpsprobe_exporters.html.markup import Markup, element, joined, name
 from mpsprobe_exporters.html.scales import bounded
 from mpsprobe_exporters.html.tables import Column
-from mpsprobe_exporters.plain_text import byte_size, listed, one_line, plural
-from mpsprobe_exporters.profile_answer import duration
+from mpsprobe_exporters.plain_text import listed, one_line, plural
+from mpsprobe_exporters.units import byte_size, duration
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import FallbackCost, ProfileCell, ProfileReport

@@ -10,8 +10,8 @@ from mpsprobe_exporters.html.figures import Line, Tip
 from mpsprobe_exporters.html.markup import Markup, joined
 from mpsprobe_exporters.html.scales import Axis, bounded
 from mpsprobe_exporters.html.tables import Column
-from mpsprobe_exporters.plain_text import byte_size, one_line
-from mpsprobe_exporters.profile_answer import duration
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import byte_size, duration
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Counter, MemoryUse, ProfileCell, ProfileReport
@@ -62,7 +62,7 @@ def _curve(use: MemoryUse, limit: int | None) -> Markup | None:
         return None
     top = max(max(values) for values in known.values())
     values = [top, bounded(limit)] if limit and top > NEAR * limit else [top]
-    x, y = scales.axis(times, "time", zero=False), scales.axis(values, "bytes")
+    x, y = scales.axis(times, "ns", zero=False), scales.axis(values, "bytes")
     lines = [Line(name, color, _places(times, known[name], x, y)) for name, color in CURVES if name in known]
     tips = []
     for index in scales.thinned(len(times), MOST_POINTS):
@@ -77,7 +77,7 @@ def _counter(one: Counter) -> Markup | None:
     if len(pairs) < 2:
         return None
     times, values = [time for time, _ in pairs], [value for _, value in pairs]
-    x, y = scales.axis(times, "time", zero=False), scales.axis(values, "bytes")
+    x, y = scales.axis(times, "ns", zero=False), scales.axis(values, "bytes")
     tips = [
         Tip(x.place(times[index]), f"{duration(times[index])}: {byte_size(int(values[index]))}")
         for index in scales.thinned(len(times), MOST_POINTS)

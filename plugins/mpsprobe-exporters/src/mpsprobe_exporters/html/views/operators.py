@@ -10,8 +10,8 @@ from mpsprobe_exporters.html.scales import bounded
 from mpsprobe_exporters.html.tables import Column
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import plural
-from mpsprobe_exporters.profile_answer import duration
 from mpsprobe_exporters.trace_summary import copies, kernels
+from mpsprobe_exporters.units import duration
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import OperatorTime, ProfileCell, ProfileReport

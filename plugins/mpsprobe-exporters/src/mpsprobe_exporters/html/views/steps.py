@@ -10,8 +10,8 @@ from mpsprobe_exporters.html.figures import Line, Part, Tip
 from mpsprobe_exporters.html.markup import Markup, element, joined, text
 from mpsprobe_exporters.html.scales import Axis, bounded
 from mpsprobe_exporters.html.tables import Column
-from mpsprobe_exporters.plain_text import number, one_line, plural
-from mpsprobe_exporters.profile_answer import amount, duration
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import amount, duration, number, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DurationStatistics, ProfileCell, ProfileReport, StepSample
@@ -50,7 +50,7 @@ def _dots(cell: ProfileCell) -> Markup | None:
     if not samples:
         return None
     count = len(samples)
-    y = scales.axis([one.duration_ns for one in samples], "time")
+    y = scales.axis([one.duration_ns for one in samples], "ns")
     x = _index_axis(count)
     place = [(x.place(index), y.place(bounded(one.duration_ns))) for index, one in enumerate(samples)]
     lines = [
@@ -91,13 +91,13 @@ def _histogram(cell: ProfileCell) -> Markup | None:
     durations = [bounded(one.duration_ns) for one in cell.steps]
     if len(durations) < FEWEST_IN_HISTOGRAM or max(durations) <= min(durations):
         return None
-    x = scales.axis(durations, "time", zero=False)
+    x = scales.axis(durations, "ns", zero=False)
     # Sturges' rule would give too few for long tails; the square root is the other usual one.
     bins = min(MOST_BARS, max(5, round(len(durations) ** 0.5) * 2))
     counts = [0] * bins
     for one in durations:
         counts[min(bins - 1, int(x.place(one) * bins))] += 1
-    y = scales.axis([float(max(counts))], "count", 3)
+    y = scales.axis([float(max(counts))], "", 3)
     ends = f"{duration(min(durations))} to {duration(max(durations))}"
     return figures.histogram(f"How they spread: {ends}; the height is the number of steps", x, counts, y)
 
@@ -118,7 +118,7 @@ def _row(what: str, found: DurationStatistics) -> tuple[tables.Field, ...]:
         tables.time(found.median_ns),
         tables.time(found.low_ns),
         tables.time(found.high_ns),
-        tables.Field(f"{spread:.1%}", spread),
+        tables.Field(percent(spread), spread),
         tables.time(found.mean_ns),
         tables.time(found.minimum_ns),
         tables.time(found.maximum_ns),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.html.scales import TIMES, bounded
-from mpsprobe_exporters.plain_text import byte_size, one_line, plural
-from mpsprobe_exporters.profile_answer import amount, duration
+from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.speed_ups import ratios
+from mpsprobe_exporters.units import amount, byte_size, duration, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport
@@ -29,7 +29,7 @@ def tiles(report: ProfileReport, cell: ProfileCell) -> Markup:
 def _tiles(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
     step = cell.step
     if step is not None:
-        interval = f"{duration(step.low_ns)} to {duration(step.high_ns)}, spread {bounded(step.spread):.1%}"
+        interval = f"{duration(step.low_ns)} to {duration(step.high_ns)}, spread {percent(step.spread)}"
         yield "Median step", duration(step.median_ns), interval
     for one in cell.throughput[:2]:
         yield "Throughput", f"{amount(one.per_second)} {one.unit}/s", f"{amount(one.low)} to {amount(one.high)}"
