@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "Interrupted: what was measured before is here"
 FAILED = "failed"
+# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
+OUTLIERS = 0.05
 MOST_PLACES = 2  # configurations up to which a remark is repeated for each
-NOISY = 0.1  # a spread from which on a reader should look at the machine before the figure
 
 
 class Row(NamedTuple):
@@ -206,19 +207,20 @@ def _notes(report: ProfileReport) -> Iterable[list[str]]:
 
 
 def cell_remarks(cell: ProfileCell) -> Iterable[str]:
-    """What a reader should know of the figures of one configuration."""
+    """What a reader should know of the figures of one configuration, beyond what there is to do about them."""
     if cell.failure is not None:
         error = f"{one_line(cell.failure.error)}: {one_line(cell.failure.message)}"
         yield f"stopped in {one_line(cell.failure.phase)}: {error}"
-    if cell.warmup is not None and not cell.warmup.stable and cell.step is not None:
-        yield f"the steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}"
-    if cell.step is not None and cell.step.spread > NOISY:
-        yield f"steps differ by {percent(cell.step.spread)}: something else may be running"
-    if cell.step is not None and cell.step.outliers:
+    if cell.step is not None and cell.step.outliers > 0 and not has_many_outliers(cell.step):
         yield f"{plural(cell.step.outliers, 'outlier')} among {plural(cell.step.count, 'step')}, kept in the figures"
     yield from map(one_line, cell.notes)
     for one in cell.unavailable:
         yield f"{one_line(one.probe, 40)} was not measured: {one_line(one.reason)}"
+
+
+def has_many_outliers(step: DurationStatistics) -> bool:
+    """Whether there are more of them than heavy tails have."""
+    return step.outliers > OUTLIERS * step.count and step.outliers > 1
 
 
 def configuration(report: ProfileReport, cell: ProfileCell) -> str:

@@ -66,10 +66,10 @@ def sections(report: ProfileReport) -> Iterator[Section]:
 def recommendations(report: ProfileReport) -> list[str]:
     """What to do, a line each."""
     lines = []
-    for one, more in profile_advice.folded(profile_advice.recommendations(report)):
+    for one in profile_advice.recommendations(report):
         where = f"{one.where}: " if one.where else ""
-        also = f" (and {plural(more, 'configuration')} more)" if more else ""
-        lines.append(f"{where}{one.found} {one.remedy}{also}")
+        also = f" (and {plural(one.more, 'configuration')} more)" if one.more else ""
+        lines.append(f"{where}{one.remedy} {one.found}{also}")
     return lines
 
 

@@ -26,6 +26,11 @@ def test_ticks_are_written_in_one_unit() -> None:
     assert [said for _, said in axis([181e6], "ns").ticks] == ["0", "50 ms", "100 ms", "150 ms", "200 ms"]
     assert [said for _, said in axis([1.7e9], "bytes").ticks] == ["0", "0.5 GB", "1 GB", "1.5 GB", "2 GB"]
     assert [said for _, said in axis([30.0], "", 3).ticks] == ["0", "10", "20", "30"]
+    assert [[said for _, said in axis([most], "", whole=True).ticks] for most in (1.0, 3.0, 19.0)] == [
+        ["0", "1"],
+        ["0", "1", "2", "3"],
+        ["0", "5", "10", "15", "20"],
+    ]
 
 
 def test_without_zero_the_ends_are_the_values() -> None:

@@ -12,7 +12,7 @@ from mpsprobe_exporters.html.scales import TIMES, bounded
 from mpsprobe_exporters.html.tables import Column, Field
 from mpsprobe_exporters.html.views.summary import tiles
 from mpsprobe_exporters.plain_text import one_line, plural
-from mpsprobe_exporters.profile_advice import Advice, divided, folded, recommendations
+from mpsprobe_exporters.profile_advice import Advice, divided, recommendations
 from mpsprobe_exporters.speed_ups import ratios
 from mpsprobe_exporters.units import amount, duration, number, percent
 
@@ -67,14 +67,18 @@ def _alerts(report: ProfileReport) -> Iterator[Markup]:
 
 def _advice(found: list[Advice]) -> Iterator[Markup]:
     items = []
-    for one, more in folded(found):
+    for one in found:
         where = element("span", one.where, class_="where") if one.where else None
-        rest = element("span", f" The same in {number(more)} more configurations.", class_="quiet") if more else None
+        rest = (
+            element("span", f" The same in {number(one.more)} more configurations.", class_="quiet")
+            if one.more
+            else None
+        )
         items.append(
             element(
                 "li",
                 element("span", one.kind, class_="tag"),
-                element("p", where, one.found, " ", element("em", one.remedy), rest),
+                element("p", where, element("b", one.remedy), " ", one.found, rest),
             )
         )
     nothing = element("p", "Nothing in this report asks for a change.", class_="quiet")

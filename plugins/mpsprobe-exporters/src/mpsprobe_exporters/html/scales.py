@@ -30,14 +30,23 @@ def bounded(value: float) -> float:
     return float(max(-BEYOND, min(BEYOND, value)))
 
 
-def axis(values: Sequence[float], unit: str, most: int = 5, zero: bool = True) -> Axis:
-    """An axis that holds ``values``, from zero unless ``zero`` is false, with at most about ``most`` ticks."""
+def axis(values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True, whole: bool = False) -> Axis:
+    """An axis that holds ``values``, with at most about ``most`` ticks.
+
+    Args:
+        values: what it has a place for.
+        unit: of the values, a key of ``units.SCALES``.
+        most: ticks.
+        zero: whether it begins at zero.
+        whole: whether there is nothing between two whole numbers.
+    """
     known = [bounded(value) for value in values] or [0.0]
     low = min(0.0, *known) if zero else min(known)
     high = max(0.0, *known) if zero else max(known)
     if high - low < TINY:
         high = low + (abs(low) if abs(low) > TINY else 1.0)
     step = _round_step((high - low) / most)
+    step = max(1.0, step) if whole else step
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     size, symbol = scale_of(max(abs(first), abs(last)) * step, unit)
     ticks = [(index * step, label(index * step, size, symbol)) for index in range(first, last + 1)]

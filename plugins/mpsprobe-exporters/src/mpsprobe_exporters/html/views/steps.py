@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.html import figures, scales, tables
@@ -38,7 +38,7 @@ COLUMNS = (
 
 def steps(report: ProfileReport, cell: ProfileCell) -> Markup | None:
     """The steps of a cell: dots over their index, a histogram, statistics, and the calls before."""
-    before = _before(cell)
+    before = _before(cell, asked=report.plan.warmup is not None)
     if cell.step is None and not cell.steps and before is None:
         return None
     blocks = [_dots(cell), _histogram(cell), _statistics(cell), before]
@@ -76,10 +76,9 @@ def _dots(cell: ProfileCell) -> Markup | None:
 
 def _index_axis(count: int) -> Axis:
     """Steps counted from 0; on the left there is room for the labels of the other axis."""
-    last = count - 1
-    wanted = dict.fromkeys([0, last // 2, last]) if last > 1 else range(count)
-    ticks = [(float(index), number(index) if index else f"step {number(index)}") for index in wanted]
-    return Axis(-0.5 - LABELS * count, last + 0.5, ticks)
+    ticks = scales.axis([float(count - 1)], "", whole=True).ticks
+    named = [(at, said if at else f"step {said}") for at, said in ticks if at < count]
+    return Axis(-0.5 - LABELS * count, count - 0.5, named)
 
 
 def _tip(index: int, one: StepSample) -> str:
@@ -97,7 +96,7 @@ def _histogram(cell: ProfileCell) -> Markup | None:
     counts = [0] * bins
     for one in durations:
         counts[min(bins - 1, int(x.place(one) * bins))] += 1
-    y = scales.axis([float(max(counts))], "", 3)
+    y = scales.axis([float(max(counts))], "", 3, whole=True)
     ends = f"{duration(min(durations))} to {duration(max(durations))}"
     return figures.histogram(f"How they spread: {ends}; the height is the number of steps", x, counts, y)
 
@@ -127,7 +126,7 @@ def _row(what: str, found: DurationStatistics) -> tuple[tables.Field, ...]:
     )
 
 
-def _before(cell: ProfileCell) -> Markup | None:
+def _before(cell: ProfileCell, *, asked: bool) -> Markup | None:
     """First calls and warm-up on one scale, beside the median step."""
     warm = cell.warmup.durations_ns if cell.warmup is not None else []
     rows: list[tuple[str, float, int]] = []
@@ -144,16 +143,18 @@ def _before(cell: ProfileCell) -> Markup | None:
         (text(what), figures.stacked([Part(spent / largest, color, "")]), duration(spent))
         for what, spent, color in rows
     ]
-    return joined([element("h3", "Before the timed steps"), figures.bar_rows(made, "; ".join(_said(cell, warm, rows)))])
+    return joined([element("h3", "Before the timed steps"), figures.bar_rows(made, "; ".join(_said(cell, asked)))])
 
 
-def _said(cell: ProfileCell, warm: Sequence[int], rows: Sequence[tuple[str, float, int]]) -> Iterator[str]:
+def _said(cell: ProfileCell, asked: bool) -> Iterator[str]:
     step = cell.step
     if cell.first_call_ns and step is not None and step.median_ns > 0:
         times = amount(bounded(max(cell.first_call_ns)) / step.median_ns)
         yield f"The first call, with its compilations, takes {times} times as long as a step"
     if cell.warmup is not None:
         settled = "the steps were stable" if cell.warmup.stable else "the steps had not settled"
-        yield f"{plural(len(warm), 'warm-up step')} ({one_line(cell.warmup.rule)}): {settled}"
-    if len(warm) > MOST_BARS:
-        yield f"{MOST_BARS} of them are shown"
+        rule = "as asked" if asked else one_line(cell.warmup.rule)
+        warm = plural(len(cell.warmup.durations_ns), "warm-up step")
+        yield f"{warm} ({rule}): {settled}"
+        if len(cell.warmup.durations_ns) > MOST_BARS:
+            yield f"{MOST_BARS} of them are shown"
