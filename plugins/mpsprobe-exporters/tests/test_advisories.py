@@ -10,7 +10,7 @@ from example_reports import ADVISORIES, advised, advised_matrix, coverage
 
 from mpsprobe.declarations import ExporterDeclaration, resolve
 from mpsprobe.schemas import AffectedRange, AffectedSystems
-from mpsprobe_exporters import answer, release_grid
+from mpsprobe_exporters import advisories, answer
 from mpsprobe_exporters.advisories import releases, systems
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 
@@ -43,10 +43,10 @@ def test_the_short_answer_counts_them() -> None:
 
 
 def test_a_matrix_says_on_which_releases() -> None:
-    report = advised_matrix()
-    assert release_grid.advised(report, "attention-causal-half") == "2.11.0-2.12.1"
-    assert release_grid.advised(report, "bmm-long-reduction") == "2.11.0"
-    assert release_grid.advised(report, "nothing-like-it") == ""
+    made = advisories.table(advised_matrix())
+    place = next(index for index, column in enumerate(made.columns) if column.title == "here on")
+    assert [row[place] for row in made.rows] == ["2.11.0-2.12.1", "2.11.0"]
+    assert {row[place] for row in advisories.table(advised()).rows} == {None}
 
 
 def test_rows_of_their_own_in_csv() -> None:

@@ -6,18 +6,18 @@ import html
 import re
 
 import pytest
-from example_reports import NATIVE, coverage, examples, finding
+from example_reports import examples, mixed
 from hostile import HOSTILE, hostile_coverage, hostile_matrix, texts
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
 from mpsprobe.schemas.report import Report
-from mpsprobe_exporters.markdown import MOST_OPEN_ROWS, MarkdownExporter
+from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.plain_text import one_line
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-OWN_TAGS = {"p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "h3"}
+OWN_TAGS = {"p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "h3", "details", "summary"}
 
 
 def shown(markdown: str) -> str:
@@ -71,11 +71,12 @@ def check_document(report: Report, plain: Report) -> None:
         assert rendered.count(tag) == expected.count(tag)
 
 
-def test_many_native_operators_are_folded_away() -> None:
-    many = [finding(f"aten::op{index}") for index in range(MOST_OPEN_ROWS + 1)]
-    text = MarkdownExporter().render(coverage("2.15.0", many))
-    assert "<details><summary>13 native operators</summary>\n\n| native operator" in text
-    assert "<details>" not in MarkdownExporter().render(coverage("2.15.0", NATIVE))
+def test_all_operators_are_folded_away_and_findings_are_not() -> None:
+    text = MarkdownExporter().render(mixed())
+    assert "<details><summary>Operators</summary>\n\n| operator" in text
+    assert (
+        "aten::gelu" not in text.partition("<details>")[0] and "aten::linalg_qr.out" in text.partition("<details>")[0]
+    )
 
 
 @pytest.mark.parametrize("name", examples())

@@ -39,18 +39,6 @@ WIDE_DTYPES = frozenset({"float64", "complex128"})
 
 TO_DO = "What to do"
 MACOS = "Needs a newer macOS"
-EXPLAINED = "What each verdict rests on"
-SOURCES = {
-    "registration": "registration",
-    "branch": "branch in C++",
-    "dtype": "dtype that no {} tensor has",
-    "device": "PyTorch's rule for devices",
-    "message": "guard in the binary",
-    "metal": "Metal kernels in the binary",
-    "stub": "DispatchStub in the binary",
-    "list": "PyTorch's own expectations",
-    "issue": "issues of PyTorch",
-}
 NOT_JUDGED = "Not judged: whether these are native is not known"
 COMPOSED_OTHERWISE = "Not certain: the release composes these of other operators than the torch that traced"
 DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"
@@ -116,7 +104,8 @@ def short_answer(report: AnyReport) -> str:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
     if report.advisories:
         parts.append(_advised(report))
-    return "; ".join(parts)
+    clean = report.kind == "coverage" and report.operators and not (report.failure or findings(report))
+    return f"{parts[0]}: nothing needs doing" if clean and len(parts) == 1 else "; ".join(parts)
 
 
 def _advised(report: AnyReport) -> str:
@@ -276,41 +265,21 @@ def macos_notes(report: AnyReport) -> list[str]:
     ]
 
 
-def explanations(report: AnyReport) -> list[tuple[str, str, str]]:
-    """For each finding of an explained report: operator, verdict, and what the verdict rests on."""
-    if report.kind != "coverage" or not report.explained:
-        return []
-    label = backends.label(report.target)
-    every = (*findings(report), *natives(report))
-    return [(finding.operator, finding.verdict, rests_on(finding, label) + _asked(finding)) for finding in every]
-
-
-def _asked(finding: OperatorFinding) -> str:
-    """Which judges were asked, the last of whom answered."""
-    judges = ", ".join(map(one_line, finding.judges))
-    return f" (asked: {judges})" if judges else ""
-
-
-def rests_on(one: OperatorFinding, label: str = "MPS") -> str:
-    """The kind of evidence and what it says: ``message: linear for non-float inputs``."""
-    if one.source is None:
-        return "nothing: no table covers it"
-    source = SOURCES[one.source].format(label)
-    return f"{source}: {one_line(one.evidence, 400)}" if one.evidence else source
-
-
 def workload_line(report: AnyReport) -> str:
     """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
     workload = report.workload
-    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
-    sizes = [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
     calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
     program = program_answer.of(report)
     if program is None:
-        return ", ".join([*setting(workload, sizes), *calls])
+        return ", ".join([*setting(workload, _sizes(workload)), *calls])
     whole = workload.model_copy(update={"name": workload.name + program_answer.command(program)})
     counted = bool(workload.architecture)
     return ", ".join([*setting(whole, counted=counted), *calls, *program_answer.run(program)])
+
+
+def _sizes(workload: WorkloadInfo) -> list[str]:
+    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
+    return [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
 
 
 def setting(
@@ -341,6 +310,17 @@ def setting(
         yield "real weights"
 
 
+def in_short(report: CoverageReport) -> str:
+    """What was run and how it is known, in about a line."""
+    program = program_answer.of(report)
+    arguments = program_answer.command(program) if program is not None else ""
+    named = report.workload.model_copy(update={"name": report.workload.name + arguments, "architecture": None})
+    how = "observed" if report.method == "observed" else "predicted"
+    return (
+        f"{', '.join(setting(named, _sizes(report.workload), counted=False))}; {how} with {_torch(report.environment)}"
+    )
+
+
 def method_line(report: AnyReport) -> str:
     """How it is known: predicted with which torch, or observed."""
     macos = report.target.macos if report.kind == "coverage" else None
@@ -354,10 +334,14 @@ def method_line(report: AnyReport) -> str:
 
 def made_with(environment: Environment) -> str:
     """``torch 2.13.0+cpu and transformers 5.1.0 on Linux-6.1-x86_64``."""
-    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
-    libraries = [f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"]
+    libraries = [_torch(environment)]
     libraries += [f"transformers {one_line(environment.transformers)}"] if environment.transformers else []
     return f"{' and '.join(libraries)} on {one_line(environment.platform)}"
+
+
+def _torch(environment: Environment) -> str:
+    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
+    return f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
 
 
 def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
-from mpsprobe_exporters.places import where
+from mpsprobe_exporters.document import Row, Table, facts, written
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.units import measured, number, ratio
+from mpsprobe_exporters.reports import coverage
+from mpsprobe_exporters.units import measured, ratio
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # These fail; what no table covers is skipped, since nothing is known of it.
 FAILING = ("missing", "unsupported", "fallback")
+MOST_PLACES = 7
 QUIET = ("too few samples", "not tested")
 
 
@@ -114,9 +116,10 @@ def _coverage(report: CoverageReport) -> Suite:
     group = f"mpsprobe.coverage.{_part(report.workload.name)}{_backend(report.target)}"
     release = report.target.torch
     cases = []
-    for one in (*answer.findings(report), *answer.natives(report)):
-        place = where(one)
-        lines = (f"verdict: {one.verdict}", f"calls: {number(one.calls)}", *([f"where: {place}"] if place else []))
+    judged = (*answer.findings(report), *answer.natives(report))
+    table = Table(coverage.COLUMNS, coverage.operators(report, judged))
+    for one, row in zip(judged, table.rows, strict=True):
+        lines = (f"verdict: {one.verdict}", *_facts(table, row))
         name = one_line(one.operator)
         if one.verdict in FAILING:
             on = backends.on_release(report.target, release)
@@ -130,10 +133,20 @@ def _coverage(report: CoverageReport) -> Suite:
         Case(group, one_line(left.operator), None, "skipped", message=f"not judged: {one_line(left.reason)}")
         for left in report.not_judged
     ]
-    for known in report.advisories:
+    known_wrong = advisories.table(report)
+    for known, row in zip(report.advisories, known_wrong.rows, strict=True):
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
-        told = tuple(f"{label}: {text}" for label, text in advisories.facts(report, known))
-        cases.append(Case(f"{group}.advisories", one_line(known.id), None, "failure", "advisory", message, told))
+        cases.append(
+            Case(
+                f"{group}.advisories",
+                one_line(known.id),
+                None,
+                "failure",
+                "advisory",
+                message,
+                _facts(known_wrong, row),
+            )
+        )
     if report.failure is not None:
         message = answer.failure_sentence(report.failure)
         cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
@@ -141,6 +154,10 @@ def _coverage(report: CoverageReport) -> Suite:
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {backends.on_release(report.target, release)}", cases, properties)
+
+
+def _facts(table: Table, row: Row) -> tuple[str, ...]:
+    return tuple(f"{column.title}: {written(cell, column.kind, MOST_PLACES)}" for column, cell in facts(table, row))
 
 
 def _backend(target: Target) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.html.comparison_page import comparison_page
-from mpsprobe_exporters.html.coverage_page import coverage_page
+from mpsprobe_exporters.html.drawing import views
+from mpsprobe_exporters.html.page import page
 from mpsprobe_exporters.html.profile_page import profile_page
+from mpsprobe_exporters.reports import document_of
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
@@ -25,4 +27,7 @@ class HtmlExporter:
         read = supported_report(report, "html")
         if read.kind == "comparison":
             return comparison_page(read)
-        return profile_page(read) if read.kind == "profile" else coverage_page(read)
+        if read.kind == "profile":
+            return profile_page(read)
+        found = document_of(read)
+        return page(found.title, f"{found.headline}.", [f"{line}." for line in found.lines], list(views(found)))

@@ -16,10 +16,10 @@ APART = 0.075  # between the labels of lines: a line of text in a plot of 220 pi
 
 
 class Part(NamedTuple):
-    """A part of a bar: its share of the whole width, its colour (1 to 8) and what it is."""
+    """A part of a bar: its share of the whole width, its colour (1 to 8, ``-missing``) and what it is."""
 
     fraction: float
-    color: int
+    color: int | str
     title: str
 
 
@@ -58,7 +58,7 @@ def stacked(parts: Iterable[Part], mark: float | None = None) -> Markup:
     return element("svg", *drawn, class_="bar", aria_hidden="true")
 
 
-def interval(low: float, high: float, at: float, mark: float, color: int) -> Markup:
+def interval(low: float, high: float, at: float, mark: float, color: int | str) -> Markup:
     """A range with the value in it, and a line at ``mark``: places from 0 to 1."""
     low, high, at, mark = (min(1.0, max(0.0, one)) for one in (low, high, at, mark))
     return element(
@@ -71,7 +71,7 @@ def interval(low: float, high: float, at: float, mark: float, color: int) -> Mar
     )
 
 
-def legend(entries: Iterable[tuple[int, str]]) -> Markup:
+def legend(entries: Iterable[tuple[int | str, str]]) -> Markup:
     """What the colours mean."""
     made = (
         element("li", element("svg", element("rect", width="100%", height="100%", class_=f"f{color}")), said)
