@@ -79,6 +79,11 @@ def percent(fraction: float) -> str:
     return f"{share:,.{1 if 0 < abs(share) < 9.95 else 0}f}%"
 
 
+def fraction(part: float | None, whole: float) -> float | None:
+    """``part`` of ``whole``, for ``percent``; ``None`` where one of them is not known."""
+    return None if part is None or whole <= 0 else min(part, BEYOND) / min(whole, BEYOND)
+
+
 def ratio(value: float) -> str:
     """``0.980``, ``1.110``, ``250``: what a change is read from, to the third decimal."""
     value = min(value, float(BEYOND))

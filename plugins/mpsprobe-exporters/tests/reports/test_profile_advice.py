@@ -8,7 +8,7 @@ import pytest
 
 from mpsprobe.schemas import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, Trace
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_trace
-from mpsprobe_exporters.profile_advice import MOST_PLACES, Advice, recommendations
+from mpsprobe_exporters.reports.profile_advice import MOST_PLACES, Advice, recommendations
 
 US = 1_000
 

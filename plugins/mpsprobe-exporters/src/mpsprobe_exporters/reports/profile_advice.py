@@ -12,12 +12,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.plain_text import one_line, plural
-from mpsprobe_exporters.profile_answer import configuration, has_many_outliers, twin
+from mpsprobe_exporters.reports.configurations import name as configuration
+from mpsprobe_exporters.reports.configurations import twin
 from mpsprobe_exporters.trace_summary import Division, divide
 from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import FallbackCost, ProfileCell, ProfileReport
+    from mpsprobe.schemas import DurationStatistics, FallbackCost, ProfileCell, ProfileReport
 
 # A part of the step that is smaller is within the noise of most machines.
 SMALL = 0.01
@@ -40,6 +41,8 @@ FULL = 0.8
 WIDE = 0.1
 # A larger batch that gives less than this more has nothing left to gain.
 GROWTH = 0.05
+# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
+OUTLIERS = 0.05
 MOST_PLACES = 3
 STOPPED = "out of memory"
 HALF = ("float16", "bfloat16")
@@ -200,6 +203,11 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
         found = f"The optimizer takes {duration(optimizer.median_ns)}, {percent(share)} of a step."
         remedy = "Let the optimizer run less often for the same samples: a larger batch, or --grad-accum."
         yield "optimizer", found, remedy, share
+
+
+def has_many_outliers(step: DurationStatistics) -> bool:
+    """Whether there are more of them than heavy tails have."""
+    return step.outliers > OUTLIERS * step.count and step.outliers > 1
 
 
 def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
