@@ -114,10 +114,16 @@ def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
 def _read(code: int, settings: Settings) -> Ended:
     from mpsprobe.schemas import CoverageReport
 
-    if settings.report.is_file():
-        report = CoverageReport.model_validate_json(settings.report.read_bytes())
+    processes = settings.processes()
+    found = [path for path in (settings.report, *processes) if path.is_file()]
+    if found:
+        from mpsprobe_programs.running.merging import merge
+
+        report = merge([CoverageReport.model_validate_json(path.read_bytes()) for path in found])
         assert report.program is not None
-        program = report.program.model_copy(update={"exit_code": code, "processes": settings.processes()})
+        unreported = sum(not path.is_file() for path in processes)
+        ended = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}
+        program = report.program.model_copy(update=ended)
         return Ended(code, report.model_copy(update={"program": program, "failure": report.failure if code else None}))
     if settings.refusal.is_file():
         message, hint, ended = json.loads(settings.refusal.read_bytes())
