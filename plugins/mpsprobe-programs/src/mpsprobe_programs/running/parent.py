@@ -71,8 +71,9 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
         )
         paths = [str(START), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: chosen.as_variable(), "PYTHONPATH": os.pathsep.join(paths)}
-        if chosen.device == "virtual":  # a Mac has no CUDA, and torch takes one kind of accelerator in a process
+        if chosen.device == "virtual":  # a Mac has none of these
             environment |= dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "")
+            environment["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command = [sys.executable, *flags, *(["-m"] if as_module else []), *program]
         return _read(_code(command, environment), chosen)
