@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import backends, program_answer
-from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.units import number, quantity
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (

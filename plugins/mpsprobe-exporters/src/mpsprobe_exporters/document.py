@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar
 
 from mpsprobe_exporters import units
-from mpsprobe_exporters.plain_text import one_line, shortened
+from mpsprobe_exporters.plain_text import one_line, plural, shortened
 
 Tone = Literal["plain", "good", "bad"]
 Depth = Literal["first", "all", "page"]
@@ -20,7 +20,19 @@ Depth = Literal["first", "all", "page"]
 only.
 """
 Kind = Literal[
-    "text", "advice", "name", "names", "places", "verdict", "counts", "number", "time", "bytes", "share", "ratio"
+    "text",
+    "advice",
+    "name",
+    "names",
+    "places",
+    "verdict",
+    "counts",
+    "number",
+    "time",
+    "bytes",
+    "share",
+    "ratio",
+    "amount",
 ]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
 ``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share`` and
@@ -28,13 +40,26 @@ Kind = Literal[
 """
 AMOUNTS: Mapping[str, Callable[[float], str]] = {
     "number": lambda value: units.number(value) if isinstance(value, int) else units.amount(value),
-    "time": lambda value: units.duration(value) if value else "0",
+    "time": units.duration,
     "bytes": units.byte_size,
     "share": units.percent,
     "ratio": units.ratio,
+    "amount": lambda value: units.measured(value, value.unit if isinstance(value, Amount) else ""),
 }
 NOTHING = "·"
 Found = TypeVar("Found")
+
+
+class Amount(float):
+    """A number that knows its unit (a key of ``units.SCALES``), in a column of several."""
+
+    unit: str
+
+    def __new__(cls, value: float, unit: str) -> Amount:
+        """``value`` of ``unit``."""
+        made = super().__new__(cls, value)
+        made.unit = unit
+        return made
 
 
 class Place(NamedTuple):
@@ -81,6 +106,7 @@ class Table:
         caption: what the rows are, for who cannot see what stands around them.
         entries: whether each row is drawn as an entry, its first cells for a heading and the others with their titles.
         filtered: whether a page offers to look for rows.
+        most: rows that a terminal and Markdown show, with a line about the others; ``None`` for all.
     """
 
     columns: tuple[Column, ...]
@@ -88,6 +114,16 @@ class Table:
     caption: str = ""
     entries: bool = False
     filtered: bool = False
+    most: int | None = None
+
+    def first(self) -> Sequence[Row]:
+        """The rows that a terminal and Markdown show."""
+        return self.rows[: self.most]
+
+    def left(self) -> str:
+        """A line about the others; empty where there are none."""
+        count = len(self.rows) - len(self.first())
+        return f"{plural(count, 'more row')}: CSV and HTML have them all" if count else ""
 
     def used(self) -> list[int]:
         """The numbers of the columns in which anything stands, without those for entries."""
@@ -189,12 +225,17 @@ Block = Paragraph | Bullets | Code | Table | Bars | Grid | Tiles
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a title (empty: under none). ``view`` is the page's entry of the navigation that it stands in."""
+    """Blocks under a title (empty: under none).
+
+    ``view`` is the page's entry of the navigation that it stands in; empty where a page shows it in another way.
+    ``cell`` is the number of the configuration that it is of, where a page shows one at a time.
+    """
 
     title: str
     blocks: Sequence[Block]
     view: str = "Overview"
     depth: Depth = "first"
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +250,8 @@ class Document:
         lines: what it is about, and how it is known.
         notes: what to know of these.
         sections: in the order of reading; those without blocks are left out.
+        cells: names of the configurations that sections are of; a page lets choose between them.
+        chosen: the number of the one that it shows first.
         brief: all that a terminal shows where nothing is to do, unless it is asked for all.
     """
 
@@ -219,7 +262,14 @@ class Document:
     sections: Sequence[Section]
     alerts: Sequence[str] = ()
     notes: Sequence[str] = ()
+    cells: Sequence[str] = ()
+    chosen: int = 0
     brief: Sequence[str] = ()
+
+    def heading(self, section: Section) -> str:
+        """The title of a section with its configuration, where there are several."""
+        of = f" ({self.cells[section.cell]})" if section.cell is not None and len(self.cells) > 1 else ""
+        return f"{section.title}{of}"
 
     def at(self, *depths: Depth) -> list[Section]:
         """The sections of these depths."""

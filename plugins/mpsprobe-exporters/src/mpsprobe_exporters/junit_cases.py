@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
+from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.document import Row, Table, facts, written
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.reports import coverage
+from mpsprobe_exporters.reports import comparison, coverage, profile
+from mpsprobe_exporters.units import measured, ratio
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -85,7 +86,7 @@ def _profile(report: ProfileReport) -> Suite:
 
 def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
-    name = comparison_answer.configuration(_key(cell))
+    name = comparison.configuration(_key(cell))
     group = f"mpsprobe.profile.{_part(cell.workload)}"
     lines = [f"{title}: {text}" for title, text in _figures(report, cell) if text]
     seconds = cell.step.median_ns / 1e9 if cell.step is not None else None
@@ -98,9 +99,10 @@ def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
 
 
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[tuple[str, str]]:
-    row = profile_answer.row(report, cell)
-    yield from zip(profile_answer.TITLES[5:], row[5:], strict=True)
-    for line in profile_answer.cell_remarks(cell):
+    for column, of in profile.FIELDS:
+        if column.title not in profile.NAMED:
+            yield column.title, written(of(report, cell), column.kind)
+    for line in profile.remarks_on(cell):
         yield "note", line
 
 
@@ -198,18 +200,18 @@ def _comparison(report: ComparisonReport) -> Suite:
     for one in report.verdicts:
         message = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
         cases.append(_change("mpsprobe.diff.verdicts", one_line(one.operator), one, one.change, message))
-    lines = zip(report.advisories, comparison_answer.advisory_lines(report), strict=True)
+    lines = zip(report.advisories, comparison.advisory_lines(report), strict=True)
     for known, line in lines:
         cases.append(_change("mpsprobe.diff.advisories", one_line(known.id), known, "advisory", line))
-    for failure, line in zip(report.failures, comparison_answer.failure_lines(report), strict=False):
+    for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
         cases.append(_change("mpsprobe.diff", "the whole step runs", failure, "stopped", line))
     for lonely in report.unpaired:
-        name = comparison_answer.configuration(lonely)
+        name = comparison.configuration(lonely)
         where = "old" if lonely.presence == "gone" else "new"
         cases.append(Case("mpsprobe.diff", name, None, "skipped", message=f"in the {where} report only"))
     properties = [("old", report.old.source), ("new", report.new.source)]
-    properties += [("differs", line) for line in comparison_answer.condition_lines(report)]
-    properties += [("method", line) for line in comparison_answer.method_lines(report)]
+    properties += [("differs", line) for line in comparison.condition_lines(report)]
+    properties += [("method", line) for line in comparison.method_lines(report)]
     return Suite("mpsprobe diff", cases, properties)
 
 
@@ -223,23 +225,23 @@ def _change(
 
 def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
     """One case for each quantity and fallback of a configuration; operators are told, not tested."""
-    name = comparison_answer.configuration(cell)
+    name = comparison.configuration(cell)
     group = f"mpsprobe.diff.{_part(name)}"
     for one in cell.quantities:
-        old, new = (comparison_answer.measured(one.unit, value) for value in (one.old, one.new))
+        old, new = (measured(value, one.unit) for value in (one.old, one.new))
         told = f"{one.difference}: {old}, now {new}"
-        told += f", ratio {one.ratio:.3f}" if one.ratio is not None else ""
-        between = comparison_answer.interval(one)
+        told += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
+        between = comparison.interval(one)
         told += f" ({between})" if between else ""
         outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
         seconds = one.new / 1e9 if one.unit == "ns" else None
         output = (told, *([one_line(one.note)] if one.note else []))
         yield Case(group, one_line(one.name), seconds, outcome, one.difference, told, output)
-    for left, line in zip(cell.fallbacks, comparison_answer.fallback_lines(cell), strict=True):
+    for left, line in zip(cell.fallbacks, comparison.fallback_lines(cell), strict=True):
         outcome = "failure" if left.regression else "passed"
         yield Case(group, f"on MPS: {one_line(left.operator)}", None, outcome, "fallback", line, (line,))
     if cell.regression or cell.old_failure is not None:
-        message = "; ".join(comparison_answer.cell_notes(cell)[:1])
+        message = "; ".join(comparison.cell_notes(cell)[:1])
         yield Case(group, "runs to its end", None, "failure" if cell.regression else "passed", "stopped", message)
 
 

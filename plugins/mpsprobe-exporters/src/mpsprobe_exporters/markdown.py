@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import comparison_markdown, markdown_drawing, profile_markdown, reports
+from mpsprobe_exporters import markdown_drawing, reports
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MarkdownExporter:
-    """The short answer, the operators, and what to do about each finding."""
+    """The short answer, what to do, and what it follows from."""
 
     def render(self, report: Report) -> str:
         """The document.
@@ -20,9 +20,5 @@ class MarkdownExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = supported_report(report, "markdown")
-        if read.kind == "profile":
-            return "\n\n".join(profile_markdown.blocks(read)) + "\n"
-        if read.kind == "comparison":
-            return "\n\n".join(comparison_markdown.blocks(read)) + "\n"
-        return "\n\n".join(markdown_drawing.blocks(reports.document_of(read))) + "\n"
+        read = reports.document_of(supported_report(report, "markdown"))
+        return "\n\n".join(markdown_drawing.blocks(read)) + "\n"

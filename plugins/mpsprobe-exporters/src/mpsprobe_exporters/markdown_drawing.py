@@ -24,18 +24,18 @@ def blocks(document: Document) -> Iterator[str]:
     if document.notes:
         yield bullets(document.notes)
     for section in document.at("first", "all"):
-        yield from _section(section)
+        yield from _section(section, document.heading(section))
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: Section, title: str) -> Iterator[str]:
     found = (text for block in section.blocks for text in drawn(block))
     if section.depth == "all":
-        yield f"<details><summary>{prose(section.title)}</summary>"
+        yield f"<details><summary>{prose(title)}</summary>"
         yield from found
         yield "</details>"
         return
-    if section.title:
-        yield f"### {prose(section.title)}"
+    if title:
+        yield f"### {prose(title)}"
     yield from found
 
 
@@ -83,8 +83,10 @@ def _tables(block: model.Table) -> Iterator[str]:
         return
     shown = block.used()
     right = [place for place, index in enumerate(shown) if columns[index].kind in model.AMOUNTS]
-    rows = ([cell(row[index], columns[index].kind) for index in shown] for row in block.rows)
+    rows = ([cell(row[index], columns[index].kind) for index in shown] for row in block.first())
     yield "\n".join(table([columns[index].title for index in shown], rows, right=right))
+    if block.left():
+        yield f"{block.left()}."
 
 
 def _entry(block: model.Table, row: model.Row) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The report on a terminal: the short answer, the operators, what to do about each finding."""
+"""The report on a terminal: the short answer, what to do, and what it follows from."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import reports
 from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.terminal import drawing
-from mpsprobe_exporters.terminal.comparison_blocks import body as comparison_body
-from mpsprobe_exporters.terminal.profile_blocks import body as profile_body
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
     from mpsprobe.schemas.report import Report
-    from mpsprobe_exporters.supported import SupportedReport
 
 FILE_COLUMNS = 100
 
@@ -59,19 +52,11 @@ class TableExporter:
         return _drawn(report, on_terminal(), everything)
 
 
-def _blocks(report: SupportedReport, screen: Screen, everything: bool) -> Iterator[RenderableType]:
-    if report.kind == "profile":
-        return profile_body(report, screen.width)
-    if report.kind == "comparison":
-        return comparison_body(report, screen.width)
-    return drawing.blocks(reports.document_of(report), screen.width, everything=everything)
-
-
 def _drawn(report: Report, screen: Screen, everything: bool) -> str:
-    read = supported_report(report, "table")
+    document = reports.document_of(supported_report(report, "table"))
     console = screen.console()
     with console.capture() as capture:
-        for block in _blocks(read, screen, everything):
+        for block in drawing.blocks(document, screen.width, everything=everything):
             console.print(block)
     # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
     lines = (line.rstrip() for line in capture.get().split("\n"))

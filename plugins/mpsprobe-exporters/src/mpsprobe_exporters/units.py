@@ -11,7 +11,7 @@ BEYOND = 10**18
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
     "bytes": ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
-    "quantity": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+    "in short": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")),
     "mj": ((1e6, "kJ"), (1e3, "J"), (1.0, "mJ")),
     "j": ((1e3, "kJ"), (1.0, "J")),
     "mw": ((1e6, "kW"), (1e3, "W"), (1.0, "mW")),
@@ -21,7 +21,7 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "percent": ((1.0, "%"),),
 }
 PLAIN = ((1.0, ""),)
-ONE_DECIMAL = frozenset({"bytes", "quantity"})  # what people compare by its size; the others have three digits
+ONE_DECIMAL = frozenset({"bytes", "in short"})  # what people compare by its size; the others have three digits
 
 
 def measured(value: float, unit: str) -> str:
@@ -53,7 +53,7 @@ def byte_size(count: float) -> str:
 
 def quantity(count: int) -> str:
     """A large count in short: ``812``, ``45.1 k``, ``109.5 M``, ``70.6 B`` (billion)."""
-    return measured(count, "quantity")
+    return measured(count, "in short")
 
 
 def number(count: int) -> str:
@@ -77,6 +77,11 @@ def percent(fraction: float) -> str:
     """``0.5%``, ``15%``: a share, with a decimal below a tenth."""
     share = 100 * min(fraction, float(BEYOND))
     return f"{share:,.{1 if 0 < abs(share) < 9.95 else 0}f}%"
+
+
+def fraction(part: float | None, whole: float) -> float | None:
+    """``part`` of ``whole``, for ``percent``; ``None`` where one of them is not known."""
+    return None if part is None or whole <= 0 else min(part, BEYOND) / min(whole, BEYOND)
 
 
 def ratio(value: float) -> str:

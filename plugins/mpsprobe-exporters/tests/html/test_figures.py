@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpsprobe_exporters.html.figures import FINE, Line, Part, Tip, histogram, interval, plot, stacked
 from mpsprobe_exporters.html.scales import axis
 
-X, Y = axis([0.0, 4.0], "count"), axis([200.0], "count")
+X, Y = axis([0.0, 4.0], ""), axis([200.0], "")
 
 
 def numbers(pattern: str, drawn: str) -> list[float]:
@@ -58,7 +58,7 @@ def test_tips_are_read_back() -> None:
 
 
 def test_a_histogram_begins_at_zero() -> None:
-    drawn = histogram("t", X, [2, 0, 4], axis([4.0], "count", 2))
+    drawn = histogram("t", X, [2, 0, 4], axis([4.0], "", 2))
     heights = numbers(r'height="([\d.]+)%"', drawn)
     assert heights == [50.0, 100.0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
@@ -16,7 +16,7 @@ from mpsprobe_exporters.units import number
 if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Cell, Column, Document, Section
 
-MOST_ENTRIES, MOST_PLACES, MOST_OPEN = 200, 40, 6
+MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
 # What a cell of a grid says of a verdict: a letter, beside its colour.
 LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
 BAD = frozenset({"slower", "larger", "worse", "failed"})
@@ -25,15 +25,54 @@ MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand
 LONGEST = 60  # of a name in a cell
 
 
-def views(document: Document) -> Iterator[View]:
-    """Sections under the entry of the navigation that they stand in."""
+Further = Mapping[str, Sequence[tuple[int, Markup]]]
+
+
+def views(document: Document, further: Further) -> Iterator[View]:
+    """Sections under the entry of the navigation that they stand in.
+
+    Args:
+        document: what is drawn.
+        further: what a page draws itself: by view, in the order of the navigation, what of each configuration.
+    """
     found = document.at("first", "all", "page")
-    for title in dict.fromkeys(["Overview", *(section.view for section in found)]):
-        body = [_section(one, title) for one in found if one.view == title]
+    for title in dict.fromkeys(["Overview", *further, *(section.view for section in found if section.view)]):
+        parts: dict[int | None, list[Markup]] = {}
+        for at, made in further.get(title, ()):
+            parts.setdefault(at, []).append(made)
+        for section in found:
+            if section.view == title:
+                parts.setdefault(section.cell, []).append(_section(section, title))
+        body = [*parts.pop(None, []), *_of_cells(document, parts)]
         if title == "Overview":
             body[:0] = [element("p", line, class_="alert") for line in document.alerts]
             body += _notes(document)
-        yield View(title.partition(" ")[0].lower(), title, body)
+        if body:
+            yield View(title.partition(" ")[0].lower(), title, body)
+
+
+def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) -> Iterator[Markup]:
+    """The parts of each configuration, folded away but for the chosen one; the script then shows one at a time."""
+    several = len(document.cells) > 1
+    for index, title in enumerate(document.cells):
+        if index in parts:
+            summary = element("summary", title)
+            made = element("details", summary, *parts[index], data_cell=index, open=index == document.chosen)
+            yield made if several else element("div", *parts[index], data_cell=0)
+    if parts and several:
+        yield element("p", "Nothing of it is known of this configuration.", class_="nothing", hidden=True)
+
+
+def chooser(document: Document) -> Markup | None:
+    """What chooses between configurations, where there are several."""
+    if len(document.cells) < 2:
+        return None
+    options = (
+        element("option", title, value=index, selected=index == document.chosen)
+        for index, title in enumerate(document.cells)
+    )
+    selected = element("select", *options, id="cell", aria_label="Configuration")
+    return element("label", selected, class_="chooser", hidden=True)
 
 
 def _notes(document: Document) -> Iterator[Markup]:
@@ -183,9 +222,11 @@ def _place(one: str | model.Place) -> Markup:
 
 
 def _bars(block: model.Bars) -> Markup:
-    rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in block.rows[: tables.MOST_ROWS])
+    shown = block.rows[:MOST_BARS]
+    rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in shown)
+    left = _left(len(block.rows) - len(shown))
     return joined(
-        [figures.legend((_color(one), said) for one, said in block.legend), figures.bar_rows(rows, block.caption)]
+        [figures.legend((_color(one), said) for one, said in block.legend), figures.bar_rows(rows, block.caption), left]
     )
 
 

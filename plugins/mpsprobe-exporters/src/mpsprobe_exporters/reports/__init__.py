@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport
     from mpsprobe_exporters.document import Document
+    from mpsprobe_exporters.supported import SupportedReport
 
 
-def document_of(report: CoverageReport | MatrixReport) -> Document:
+def document_of(report: SupportedReport) -> Document:
     """``report`` as people read it."""
-    from mpsprobe_exporters.reports import coverage, matrix
+    from mpsprobe_exporters.reports import comparison, coverage, matrix, profile
 
+    if report.kind == "profile":
+        return profile.document(report)
+    if report.kind == "comparison":
+        return comparison.document(report)
     return coverage.document(report) if report.kind == "coverage" else matrix.document(report)

@@ -103,7 +103,7 @@ def document(report: CoverageReport) -> Document:
         sections=[
             *sections,
             Section("In figures", list(figures(report.summary)), depth="page"),
-            *all_operators(report),
+            *all_operators(report, "Overview" if clean else OPERATORS),
         ],
         brief=[answer.in_short(report), f"{answer.headline(report)}.", *notes, NEXT] if clean else [],
     )

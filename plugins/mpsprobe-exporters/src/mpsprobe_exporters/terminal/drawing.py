@@ -50,7 +50,7 @@ def blocks(document: Document, width: int, *, everything: bool) -> Iterator[Rend
     for section in document.at("first", "all") if everything else document.at("first"):
         yield BLANK
         if section.title:
-            yield _text(section.title, width, "bold")
+            yield _text(document.heading(section), width, "bold")
         margin = GAP if section.title else 0
         for block in section.blocks:
             yield from (Padding(one, (0, 0, 0, margin)) for one in drawn(block, width - margin))
@@ -95,6 +95,8 @@ def _tiles(block: model.Tiles, width: int) -> Iterator[RenderableType]:
 
 def _tables(block: model.Table, width: int) -> Iterator[RenderableType]:
     yield from _entries(block, width) if block.entries else [_table(block, width)]
+    if block.left():
+        yield _text(block.left(), width)
 
 
 def _entries(table: model.Table, width: int) -> Iterator[RenderableType]:
@@ -123,7 +125,7 @@ def _table(table: model.Table, width: int) -> RenderableType:
     """The columns for which there is room; the first one is folded, texts are wrapped."""
     columns = [table.columns[index] for index in table.used()]
     cells = [
-        [model.written(row[index], table.columns[index].kind, MOST_IN_TABLE) for row in table.rows]
+        [model.written(row[index], table.columns[index].kind, MOST_IN_TABLE) for row in table.first()]
         for index in table.used()
     ]
     natural = [

@@ -1,56 +1,34 @@
-"""Memory: peaks, and what was held when."""
+"""Memory: what was held when."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.html import figures, scales, tables
+from mpsprobe_exporters.html import figures, scales
 from mpsprobe_exporters.html.figures import Line, Tip
 from mpsprobe_exporters.html.markup import Markup, joined
 from mpsprobe_exporters.html.scales import Axis, bounded
-from mpsprobe_exporters.html.tables import Column
-from mpsprobe_exporters.plain_text import byte_size, one_line
-from mpsprobe_exporters.profile_answer import duration
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import byte_size, duration
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Counter, MemoryUse, ProfileCell, ProfileReport
 
 MOST_POINTS = 400
 NEAR = 0.4  # a limit is drawn from this share of it on: below, it would press the curves to the ground
-SOURCES = {
-    "allocator": "peaks are the allocator's own",
-    "sampled": "peaks are the largest of samples, which can miss a short one",
-}
 CURVES = (("allocated", 1), ("reserved", 2), ("process", 4))
 
 
 def memory(report: ProfileReport, cell: ProfileCell) -> Markup | None:
-    """Peaks and curves of a cell, and the byte counters of its trace."""
-    blocks: list[Markup | None] = [_use(report, cell, cell.memory)] if cell.memory is not None else []
+    """Curves of a cell, and the byte counters of its trace."""
+    info = next((one for one in report.devices if one.type == cell.device), None)
+    limit = info.memory_bytes if info is not None else None
+    blocks: list[Markup | None] = [_curve(cell.memory, limit)] if cell.memory is not None else []
     counters = cell.trace.counters if cell.trace is not None else []
     blocks += [_counter(one) for one in counters[:8] if one.name.endswith("bytes")]
     found = [block for block in blocks if block]
     return joined(found) if found else None
-
-
-def _use(report: ProfileReport, cell: ProfileCell, use: MemoryUse) -> Markup:
-    rows = [
-        _row("allocated", "what tensors hold", use.allocated_bytes, use.peak_allocated_bytes),
-        _row("reserved", "what the allocator has taken from the system", use.reserved_bytes, use.peak_reserved_bytes),
-        _row("process", "the whole footprint of the process", None, use.peak_process_bytes),
-    ]
-    info = next((one for one in report.devices if one.type == cell.device), None)
-    limit = info.memory_bytes if info is not None else None
-    if limit:
-        rows.append(_row("device", f"memory of {one_line(info.name) if info else ''}", None, limit))
-    columns = (Column("Memory"), Column("What it is"), Column("Now", True, "after the last step"), Column("Peak", True))
-    shown = [row for row in rows if any(field.value is not None for field in row)]
-    return joined([_curve(use, limit), tables.table(f"Over the timed steps; {SOURCES[use.source]}", columns, shown)])
-
-
-def _row(what: str, about: str, now: int | None, peak: int | None) -> tuple[tables.Field, ...]:
-    return tables.words(what), tables.words(about), tables.size(now), tables.size(peak)
 
 
 def _curve(use: MemoryUse, limit: int | None) -> Markup | None:
@@ -62,7 +40,7 @@ def _curve(use: MemoryUse, limit: int | None) -> Markup | None:
         return None
     top = max(max(values) for values in known.values())
     values = [top, bounded(limit)] if limit and top > NEAR * limit else [top]
-    x, y = scales.axis(times, "time", zero=False), scales.axis(values, "bytes")
+    x, y = scales.axis(times, "ns", zero=False), scales.axis(values, "bytes")
     lines = [Line(name, color, _places(times, known[name], x, y)) for name, color in CURVES if name in known]
     tips = []
     for index in scales.thinned(len(times), MOST_POINTS):
@@ -77,7 +55,7 @@ def _counter(one: Counter) -> Markup | None:
     if len(pairs) < 2:
         return None
     times, values = [time for time, _ in pairs], [value for _, value in pairs]
-    x, y = scales.axis(times, "time", zero=False), scales.axis(values, "bytes")
+    x, y = scales.axis(times, "ns", zero=False), scales.axis(values, "bytes")
     tips = [
         Tip(x.place(times[index]), f"{duration(times[index])}: {byte_size(int(values[index]))}")
         for index in scales.thinned(len(times), MOST_POINTS)

@@ -1,4 +1,4 @@
-"""What to do about a profile, in words: each recommendation with the figures of the report that it follows from.
+"""What to do about a profile: each recommendation with the figures of the report that it follows from.
 
 Nothing here is known of a model or a machine: every sentence is derived from what was measured, and a threshold only
 decides whether it is worth a reader's time.
@@ -6,19 +6,24 @@ decides whether it is worth a reader's time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.plain_text import BEYOND, byte_size, number, one_line, plural
-from mpsprobe_exporters.profile_answer import NOISY, amount, configuration, duration, twin
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.reports.configurations import name as configuration
+from mpsprobe_exporters.reports.configurations import twin
 from mpsprobe_exporters.trace_summary import Division, divide
+from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import FallbackCost, ProfileCell, ProfileReport
+    from mpsprobe.schemas import DurationStatistics, FallbackCost, ProfileCell, ProfileReport
 
 # A part of the step that is smaller is within the noise of most machines.
 SMALL = 0.01
+# From this spread on a reader should look at the machine before the figure.
+NOISY = 0.1
 # From a half on, the device waits longer than it works: a faster kernel would change less than a busier device.
 IDLE = 0.5
 # What the host needs to start a kernel is some 5 to 10 µs (CUDA and Metal alike); shorter kernels cannot keep a queue
@@ -32,22 +37,23 @@ OPTIMIZER = 0.25
 FIRST_STEPS, FIRST_NS = 20, 1_000_000_000
 # Beyond it, the systems of unified memory begin to compress and to swap (recommended maxima are about 70 to 80 %).
 FULL = 0.8
-# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
-OUTLIERS = 0.05
 # An interval that is wider than this hides the differences that people look for.
 WIDE = 0.1
 # A larger batch that gives less than this more has nothing left to gain.
 GROWTH = 0.05
+# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
+OUTLIERS = 0.05
 MOST_PLACES = 3
+STOPPED = "out of memory"
 HALF = ("float16", "bfloat16")
 
 
 class Advice(NamedTuple):
     """One recommendation.
 
-    ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``found`` says what
-    was seen with its figures, ``remedy`` what to do, both as sentences with a full stop. ``share`` of a step is what it
-    is about, where that is known.
+    ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``remedy`` is what to
+    do, ``found`` what was seen with its figures, both as sentences with a full stop. ``share`` of a step is what it is
+    about, where that is known. ``more`` configurations with advice of this kind are left out after it.
     """
 
     kind: str
@@ -55,10 +61,13 @@ class Advice(NamedTuple):
     found: str
     remedy: str
     share: float | None = None
+    more: int = 0
 
 
 def recommendations(report: ProfileReport, divisions: Sequence[Division | None] | None = None) -> list[Advice]:
-    """What follows from the report: what costs most first, what cannot be weighed last.
+    """What follows from the report: first what did not run, then what costs most; what cannot be weighed last.
+
+    Of each kind there are at most ``MOST_PLACES``.
 
     ``divisions`` is ``divided(report)`` where the caller has it already: of a long trace it takes seconds.
     """
@@ -68,7 +77,11 @@ def recommendations(report: ProfileReport, divisions: Sequence[Division | None] 
     found += _sweeps(report)
     several = len(report.cells) > 1
     found = [one if several else one._replace(where="") for one in found]
-    return sorted(found, key=lambda one: -1.0 if one.share is None else one.share, reverse=True)
+    return _folded(sorted(found, key=_severity))
+
+
+def _severity(one: Advice) -> float:
+    return -2.0 if one.kind == STOPPED else 1.0 if one.share is None else -one.share
 
 
 def divided(report: ProfileReport) -> list[Division | None]:
@@ -76,18 +89,15 @@ def divided(report: ProfileReport) -> list[Division | None]:
     return [None if cell.trace is None else divide(cell.trace) for cell in report.cells]
 
 
-def folded(found: list[Advice]) -> list[tuple[Advice, int]]:
-    """The same with at most ``MOST_PLACES`` of a kind, each with the number of those left out after it."""
-    seen: dict[str, int] = {}
-    for one in found:
-        seen[one.kind] = seen.get(one.kind, 0) + 1
-    shown: dict[str, int] = {}
+def _folded(found: list[Advice]) -> list[Advice]:
+    """The first of each kind; the last of them says how many more there are."""
+    of_kind, seen = Counter(one.kind for one in found), Counter[str]()
     kept = []
     for one in found:
-        shown[one.kind] = shown.get(one.kind, 0) + 1
-        if shown[one.kind] <= MOST_PLACES:
-            more = seen[one.kind] - MOST_PLACES if shown[one.kind] == MOST_PLACES else 0
-            kept.append((one, max(0, more)))
+        seen[one.kind] += 1
+        if seen[one.kind] <= MOST_PLACES:
+            more = of_kind[one.kind] - MOST_PLACES if seen[one.kind] == MOST_PLACES else 0
+            kept.append(one._replace(more=max(0, more)))
     return kept
 
 
@@ -107,63 +117,62 @@ Finding = tuple[str, str, str, float | None]
 
 
 def _fallbacks(cell: ProfileCell) -> Iterator[Finding]:
-    small = []
+    """The operators that leave MPS, without those that cost next to nothing."""
     for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
         share = _share_of_step(cell, one.duration_ns)
-        if share is not None and share < SMALL:
-            small.append(one_line(one.operator, 80))
-            continue
-        yield "fallback", _fallback_cost(one, share), _fallback_cure(one), share
-    if small:
-        names = ", ".join(small[:MOST_PLACES]) + (f" and {len(small) - MOST_PLACES} more" if len(small) > 3 else "")
-        yield "fallback", f"{names} also left MPS, each for less than {SMALL:.0%} of the step.", "No need to act.", None
+        if share is None or share >= SMALL:
+            yield "fallback", _fallback_cost(one, share), _fallback_cure(one), share
 
 
 def _fallback_cost(one: FallbackCost, share: float | None) -> str:
-    name, moved = one_line(one.operator, 80), f" and copies {byte_size(one.bytes)}" if one.bytes else ""
+    calls = plural(one.calls, "call")
     if one.method == "predicted":
-        each = f", {plural(one.calls, 'call')} a step"
-        return f"{name} will leave MPS ({one_line(one.verdict, 40)}{each}){moved}; its time was not observed."
+        moved = f" and copies {byte_size(one.bytes)}" if one.bytes else ""
+        return f"It leaves MPS ({one_line(one.verdict, 40)}, {calls} a step){moved}; its time was not measured."
+    moved = f" and copied {byte_size(one.bytes)}" if one.bytes else ""
     spent = "" if one.duration_ns is None else f" for {duration(one.duration_ns)} of each step"
-    part = "" if share is None else f" ({share:.0%})"
-    return f"{name} ran on the CPU{spent}{part}{moved}."
+    part = "" if share is None else f" ({percent(share)})"
+    return f"It ran on the CPU{spent}{part}{moved}."
 
 
 def _fallback_cure(one: FallbackCost) -> str:
+    name = one_line(one.operator, 80)
     if one.native_since:
-        return f"torch {one_line(one.native_since, 40)} has an MPS kernel for it: upgrade."
-    return "No release has a kernel for it: replace the operator, or move it out of the step."
+        return f"Upgrade to torch {one_line(one.native_since, 40)} or newer, which has an MPS kernel for {name}."
+    return f"Replace {name} or move it out of the step: no release has an MPS kernel for it."
 
 
 def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:
     yield from _busy(cell, division) if division.kernels else _host_only(division)
     copied = division.copy_ns / division.total_ns
     if copied >= COPIES:
-        found = f"Copies take {copied:.0%} of the profiled steps in which no kernel runs."
-        yield "copies", found, "Keep tensors on the device; load the next batch while this one runs.", copied
+        found = f"For {percent(copied)} of the profiled steps tensors are copied while no kernel runs."
+        yield "copies", found, "Keep tensors on the device, and load the next batch while this one runs.", copied
     if division.kernels and division.kernels >= MANY * division.steps:
         mean = division.kernel_ns / division.kernels
         if mean < TINY_NS:
-            found = f"{number(division.kernels // division.steps)} kernels a step last {duration(mean)} on average."
-            yield "tiny kernels", found, "Starting them costs as much: fuse them with --compile.", None
+            kernels = number(division.kernels // division.steps)
+            found = f"{kernels} kernels a step take {duration(mean)} on average; to start one takes as long."
+            yield "tiny kernels", found, "Fuse small kernels with --compile.", None
 
 
 def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
-    """The device's work beside the timed step where there is one: under a profiler the host is slower than it is."""
+    """The device's work as a part of the timed step where there is one: under a profiler the host is slower."""
     worked = (division.kernel_ns + division.copy_ns) / division.steps
     profiled = division.total_ns / division.steps
     step = min(profiled, cell.step.median_ns) if cell.step is not None and cell.step.median_ns > 0 else profiled
     if worked < IDLE * step:
-        found = f"The device works {duration(worked)} of a step of {duration(step)} ({worked / step:.0%})."
-        remedy = "Give it more at once: a larger batch, fewer small operators, --compile."
-        yield "host-bound", f"{found} It waits for the host in the rest.", remedy, 1 - worked / step
+        found = f"The device works for {duration(worked)} of a step of {duration(step)} ({percent(worked / step)})"
+        remedy = "Give the device more at once: a larger batch, fewer small operators, or --compile."
+        yield "host-bound", f"{found} and waits for the host in the rest.", remedy, 1 - worked / step
 
 
 def _host_only(division: Division) -> Iterator[Finding]:
     outside = division.other_ns / division.total_ns
     if outside > IDLE:
-        found = f"Only {1 - outside:.0%} of the profiled steps are inside operators; the rest is Python around them."
-        yield "host-bound", found, "A larger batch, fewer small operators or --compile make it less.", outside
+        found = f"Only {percent(1 - outside)} of the profiled steps are inside operators; the rest is Python."
+        remedy = "Spend less time in Python: a larger batch, fewer small operators, or --compile."
+        yield "host-bound", found, remedy, outside
 
 
 def _steps(cell: ProfileCell) -> Iterator[Finding]:
@@ -171,14 +180,14 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
     if step is None or step.median_ns <= 0:
         return
     if step.spread > NOISY:
-        found = f"Steps differ by {step.spread:.0%} of their median."
+        found = f"Steps vary by {percent(step.spread)} of their median."
         yield "noise", found, "Close other programs, let the machine cool, and measure again.", None
     elif (step.high_ns - step.low_ns) / step.median_ns > WIDE:
-        found = f"The interval of the median is {duration(step.low_ns)} to {duration(step.high_ns)}."
-        yield "noise", found, f"More than {plural(step.count, 'step')} narrow it: --steps, --processes.", None
-    if step.outliers > OUTLIERS * step.count and step.outliers > 1:
+        found = f"The median is known only to lie between {duration(step.low_ns)} and {duration(step.high_ns)}."
+        yield "noise", found, f"Time more than {plural(step.count, 'step')}: --steps, --processes.", None
+    if has_many_outliers(step):
         longest = duration(step.maximum_ns)
-        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest {longest}."
+        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest takes {longest}."
         yield "outliers", found, "Look at when they come: a pattern is memory being collected, or heat.", None
     if cell.warmup is not None and not cell.warmup.stable:
         found = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
@@ -191,8 +200,14 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
     optimizer = cell.phases.get("optimizer")
     if optimizer is not None and optimizer.median_ns >= OPTIMIZER * step.median_ns:
         share = min(1.0, optimizer.median_ns / step.median_ns)
-        found = f"The optimizer takes {duration(optimizer.median_ns)}, {share:.0%} of a step."
-        yield "optimizer", found, "Fewer of its steps for the same samples: a larger batch, or --grad-accum.", share
+        found = f"The optimizer takes {duration(optimizer.median_ns)}, {percent(share)} of a step."
+        remedy = "Let the optimizer run less often for the same samples: a larger batch, or --grad-accum."
+        yield "optimizer", found, remedy, share
+
+
+def has_many_outliers(step: DurationStatistics) -> bool:
+    """Whether there are more of them than heavy tails have."""
+    return step.outliers > OUTLIERS * step.count and step.outliers > 1
 
 
 def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
@@ -200,17 +215,18 @@ def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
     peak = _peak(cell)
     if info is not None and info.memory_bytes and peak and peak > FULL * info.memory_bytes:
         found = f"{byte_size(peak)} of the device's {byte_size(info.memory_bytes)} were in use at the peak."
-        yield "memory", found, "Beyond it steps fail or the system swaps: a smaller batch, or half precision.", None
+        remedy = "Use a smaller batch or half precision: near the limit steps fail, or the system swaps."
+        yield "memory", found, remedy, None
     base = twin(report, cell, report.plan.baseline) if report.plan.baseline not in (None, cell.device) else None
     if base is not None and base.step is not None and cell.step is not None and base.step.high_ns < cell.step.low_ns:
         times = amount(cell.step.median_ns / base.step.median_ns) if base.step.median_ns > 0 else "many"
         found = f"A step takes {times} times as long as on {one_line(base.device, 20)}."
-        yield "slower", found, "Run this one there, or give the device more work at once.", None
+        yield "slower", found, "Run it there, or give the device more work at once.", None
     if cell.failure is not None and "memory" in cell.failure.error.lower() + cell.failure.message.lower():
         fits = [one.batch_size for one in report.cells if _sizes(one, cell) and one.step and one.batch_size]
-        largest = f" Batch {number(max(fits))} did." if fits else ""
-        found = f"It did not fit into memory.{largest}"
-        yield "memory", found, "Stay below it, or use --dtype float16, bfloat16 or --grad-accum.", None
+        largest = f" (batch {number(max(fits))} fits)" if fits else ""
+        remedy = f"Use a smaller batch{largest}, --dtype float16 or bfloat16, or --grad-accum."
+        yield STOPPED, "It did not fit into memory.", remedy, None
 
 
 def _peak(cell: ProfileCell) -> int | None:
@@ -245,7 +261,7 @@ def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advi
         if larger > batch and more < rate * (1 + GROWTH):
             change = f"{more / rate - 1:+.0%}"
             found = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
-            remedy = "The device has enough to do: a larger batch only takes memory."
+            remedy = f"Stay at batch {number(batch)}: a larger one only takes memory."
             yield Advice("saturated", configuration(report, cell), found, remedy)
             return
 
@@ -259,8 +275,8 @@ def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advic
     tried = {one.device for one in report.cells if one.dtype in HALF or one.autocast}
     for device in dict.fromkeys(one.device for one in cells if one.dtype == "float32" and one.device != "cpu"):
         if device not in tried:
-            found = f"Everything on {one_line(device, 20)} ran in float32."
-            remedy = "Half of the bytes is often faster there: measure --dtype float16, bfloat16 or --autocast."
+            found = f"Everything on {one_line(device, 20)} ran in float32; half of the bytes is often faster there."
+            remedy = "Measure half precision too: --dtype float16, bfloat16 or --autocast."
             yield Advice("precision", "", found, remedy)
 
 
