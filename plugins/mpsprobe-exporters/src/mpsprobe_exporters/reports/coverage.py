@@ -106,7 +106,9 @@ def document(report: CoverageReport) -> Document:
             Section("In figures", list(figures(report.summary)), depth="page"),
             *all_operators(report, "Overview" if clean else OPERATORS),
         ],
-        brief=[answer.in_short(report), f"{answer.headline(report)}.", *notes, NEXT] if clean else [],
+        brief=[answer.in_short(report), f"{answer.headline(report)}.", *answer.details(report), *notes, NEXT]
+        if clean
+        else [],
     )
 
 
