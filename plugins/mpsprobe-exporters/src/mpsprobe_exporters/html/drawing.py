@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Cell, Column, Document, Section
 
 MOST_ENTRIES, MOST_PLACES, MOST_BARS = 200, 40, 40
+MOST_COLUMNS = 8  # of a table; those of the highest ranks go into the row that opens
 # What a cell of a grid says of a verdict: a letter, beside its colour.
 LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
 BAD = frozenset({"slower", "larger", "worse", "failed"})
@@ -141,9 +142,10 @@ def _left(count: int) -> Markup | None:
 
 def _table(table: model.Table) -> Markup:
     """Rows that the script sorts and filters; what has no column stands in a row below that opens."""
-    shown = table.used()
+    by_rank = sorted(table.used(), key=lambda index: table.columns[index].rank)
+    shown = sorted(by_rank[:MOST_COLUMNS])
     columns = [table.columns[index] for index in shown]
-    more = [index for index, column in enumerate(table.columns) if column.where == "more"]
+    more = [index for index, one in enumerate(table.columns) if one.where == "more" or index in by_rank[MOST_COLUMNS:]]
     head = (
         element(
             "th",

@@ -53,6 +53,7 @@ QUANTITIES = (
     Column("95 % interval", about="of the ratio", rank=3),
     Column("p", about="corrected for the number of tests", rank=4),
     Column("difference", "verdict"),
+    Column("samples", about="old and new, and what the test took for independent", where="more"),
 )
 OPERATORS = (
     Column("operator", "name"),
@@ -246,9 +247,8 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
 
 
 def _row(one: ComparedQuantity) -> tuple[Cell, ...]:
-    p = one.adjusted_p_value
     measured = (Amount(one.old, one.unit), Amount(one.new, one.unit), one.ratio)
-    return (one.name, *measured, interval(one), None if p is None else probability(p), one.difference)
+    return one.name, *measured, interval(one), probability(one.adjusted_p_value), one.difference, _samples(one)
 
 
 def interval(one: ComparedQuantity) -> str:
@@ -256,9 +256,9 @@ def interval(one: ComparedQuantity) -> str:
     return f"{ratio(one.low)} to {ratio(one.high)}" if one.low is not None and one.high is not None else ""
 
 
-def probability(p: float) -> str:
-    """``0.020``, ``<0.001``."""
-    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+def probability(p: float | None) -> str:
+    """``0.020``, ``<0.001``; empty where nothing was tested."""
+    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def _operator(one: ComparedOperator) -> tuple[Cell, ...]:
@@ -373,16 +373,16 @@ def _ratios(report: ComparisonReport) -> Iterator[Block]:
         said = f"{ratio(at)}{f' ({between})' if between else ''}, {one.difference}"
         part = Part(place(at, at), COLORS.get(one.difference, 8))
         rows.append(Bar(configuration(cell), [part], said, (place(one.low, at), place(one.high, at))))
-    yield Bars(rows, "New divided by old with its 95 % interval; the line is 1: no change", LEGEND, place(1.0, 1.0))
+    used = {COLORS.get(one.difference, 8) for _, one in found}
+    legend = [(color, said) for color, said in LEGEND if color in used]
+    caption = f"New divided by old with its 95 % interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
+    yield Bars(rows, caption, legend, place(1.0, 1.0))
 
 
 def _all_quantities(report: ComparisonReport) -> Iterator[Block]:
-    rows = [
-        (configuration(cell), *_row(one), _samples(one), one.note) for cell in report.cells for one in cell.quantities
-    ]
-    samples = Column("samples", about="old and new, and what the test took for independent", where="more")
-    columns = (Column("configuration"), *QUANTITIES, samples, Column("note", where="more"))
-    if rows:
+    rows = [(configuration(cell), *_row(one), one.note) for cell in report.cells for one in cell.quantities]
+    columns = (Column("configuration"), *QUANTITIES, Column("note", where="more"))
+    if len(report.cells) > MOST_WHOLE:
         yield Table(columns, rows, plural(len(rows), "quantity", "quantities"), filtered=True)
 
 

@@ -81,7 +81,8 @@ def document(report: ProfileReport) -> Document:
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
     alerts = list(_alerts(report))
     parts = [*charts.phases(report), *charts.divisions(report, divisions)]
-    faster = f"Times as fast as {one_line(report.plan.baseline or '', 20)}"
+    faster = charts.speed_ups(report)
+    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page says of a single one what a tile says
     return Document(
         title=", ".join(shortened(list(names), 3)),
         headline=short_answer(report),
@@ -94,7 +95,7 @@ def document(report: ProfileReport) -> Document:
             Section("", list(_tiles(report)), depth="page"),
             Section("What to do", _to_do(advice)),
             Section("Configurations", [table] if rows else []),
-            Section(faster, list(charts.speed_ups(report))),
+            Section(charts.title(report), [faster] if faster else [], view=compared),
             Section("Where a step goes", parts, depth="page"),
             Section("Phases of a step", list(_phases(report)), view=""),
             Section("Medians of the processes", list(_processes(report))),
@@ -204,8 +205,8 @@ def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
             "Median step", duration(cell.step.median_ns), f"{_interval(cell)}, spread {percent(cell.step.spread)}"
         )
     for one in cell.throughput[:2]:
-        value = f"{amount(one.per_second)} {one_line(one.unit, 20)}/s"
-        yield Tile("Throughput", value, f"{amount(one.low)} to {amount(one.high)}")
+        title = f"{one_line(one.unit, 20)}/s".capitalize()
+        yield Tile(title, amount(one.per_second), f"{amount(one.low)} to {amount(one.high)}")
     faster = configurations.speed_up(report, cell)
     if faster is not None and cell.device != report.plan.baseline:
         title = f"Against {one_line(report.plan.baseline or '', 20)}"
