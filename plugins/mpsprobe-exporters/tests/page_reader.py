@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-VOID = {"meta", "input", "br", "hr", "col"}
+VOID = {"meta", "input", "br", "hr", "col", "wbr"}
 # Elements and attributes that the exporter writes; none of them runs or fetches anything.
 TAGS = VOID | {
     *("html", "head", "title", "style", "script", "body", "header", "main", "nav", "section", "div", "span", "p"),
@@ -77,6 +77,7 @@ class Page(HTMLParser):
         self.open: list[tuple[str, dict[str, str | None]]] = []
         self.policy = ""
         self.comments = 0
+        self.glued = False
         self.feed(content)
         self.close()
         assert not self.open, self.open
@@ -91,6 +92,7 @@ class Page(HTMLParser):
             self.policy = found["content"] or ""
         if tag == "a":
             self.links.append(found["href"] or "")
+        self.glued = tag == "wbr"
         if tag not in VOID:
             self.open.append((tag, found))
 
@@ -106,6 +108,9 @@ class Page(HTMLParser):
             self.data.append(json.loads(data))
         elif tag == "script":
             self.scripts.append(data)
+        elif self.glued:
+            self.texts[-1] += data
+            self.glued = False
         else:
             self.texts.append(data)
 

@@ -54,8 +54,9 @@ def test_backticks_around_plain_code_stay() -> None:
 @settings(max_examples=30, deadline=None)
 @given(texts)
 def test_no_string_adds_structure_to_a_document(text: str) -> None:
-    check_document(hostile_coverage(text), hostile_coverage("plain"))
-    check_document(hostile_matrix(text), hostile_matrix("plain"))
+    blank = not one_line(text)
+    check_document(hostile_coverage(text), hostile_coverage("plain"), blank=blank)
+    check_document(hostile_matrix(text), hostile_matrix("plain"), blank=blank)
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if text.strip()])
@@ -63,17 +64,18 @@ def test_no_known_string_adds_structure_to_a_document(text: str) -> None:
     check_document(hostile_coverage(text), hostile_coverage("plain"))
 
 
-def check_document(report: Report, plain: Report) -> None:
+def check_document(report: Report, plain: Report, *, blank: bool = False) -> None:
     """The same headings, tables and rows as with a plain word; no tag that is not ours."""
     rendered, expected = (PARSER.render(MarkdownExporter().render(one)) for one in (report, plain))
     assert set(re.findall(r"<(\w+)", rendered)) <= OWN_TAGS
     for tag in ("<h3>", "<table>", "<tr>", "<ul>", "<li>"):
-        assert rendered.count(tag) == expected.count(tag)
+        # What is empty has no line.
+        assert rendered.count(tag) == expected.count(tag) or (rendered.count(tag) < expected.count(tag) and blank)
 
 
 def test_all_operators_are_folded_away_and_findings_are_not() -> None:
     text = MarkdownExporter().render(mixed())
-    assert "<details><summary>Operators</summary>\n\n| operator" in text
+    assert "<details><summary>Operators on torch 2.6.0</summary>\n\n| operator" in text
     assert (
         "aten::gelu" not in text.partition("<details>")[0] and "aten::linalg_qr.out" in text.partition("<details>")[0]
     )

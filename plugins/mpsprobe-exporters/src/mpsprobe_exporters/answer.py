@@ -37,11 +37,12 @@ SAYS = {
 # Apple's GPUs have no arithmetic for these, so that no release changes it.
 WIDE_DTYPES = frozenset({"float64", "complex128"})
 
+LONGEST = 60  # of a workload's name
 TO_DO = "What to do"
 MACOS = "Needs a newer macOS"
-NOT_JUDGED = "Not judged: whether these are native is not known"
-COMPOSED_OTHERWISE = "Not certain: the release composes these of other operators than the torch that traced"
-DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"
+NOT_JUDGED = "Not judged: nothing is known of these"
+COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that traced"
+DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 
 
 def release_key(release: str) -> tuple[int, ...]:
@@ -88,14 +89,18 @@ def judged_release(report: AnyReport) -> str:
 
 
 def headline(report: AnyReport) -> str:
-    """The short answer as it begins a page, without a full stop; of a program after its name."""
-    if program_answer.of(report) is None:
-        return sentence(short_answer(report))
-    return f"{one_line(report.workload.name)}: {short_answer(report)}"
+    """The first of the short answer as it begins a page."""
+    return sentence(short_answer(report)[0])
 
 
-def short_answer(report: AnyReport) -> str:
-    """The report in a sentence, which begins small and has no full stop."""
+def details(report: AnyReport) -> list[str]:
+    """The rest of the short answer, as a line; nothing where there is none."""
+    parts = short_answer(report)[1:]
+    return [sentence("; ".join(parts))] if parts else []
+
+
+def short_answer(report: AnyReport) -> list[str]:
+    """The report in clauses, the first of which says most; each begins small and has no full stop."""
     if report.kind == "coverage":
         parts = _coverage_answer(report)
     else:
@@ -105,7 +110,7 @@ def short_answer(report: AnyReport) -> str:
     if report.advisories:
         parts.append(_advised(report))
     clean = report.kind == "coverage" and report.operators and not (report.failure or findings(report))
-    return f"{parts[0]}: nothing needs doing" if clean and len(parts) == 1 else "; ".join(parts)
+    return [f"{parts[0]}: nothing needs doing"] if clean and len(parts) == 1 else parts
 
 
 def _advised(report: AnyReport) -> str:
@@ -122,17 +127,13 @@ def sentence(text: str) -> str:
 
 def _coverage_answer(report: CoverageReport) -> list[str]:
     release = backends.on_release(report.target, report.target.torch)
-    label = backends.label(report.target)
-    answer = _verdicts(report.summary, release, label, judged=bool(report.not_judged))
+    answer, *parts = _verdicts(report.summary, release, backends.label(report.target), judged=bool(report.not_judged))
     if report.failure:
-        answer = f"up to there, {answer}"
+        answer = f"the run stopped; up to there, {answer}"
     remedy = _remedy(findings(report), report.target.torch)
     unproven = report.summary.calls_registered_only
-    return [
-        answer,
-        *([remedy] if remedy else []),
-        *([f"{plural(unproven, 'call')} registered only"] if unproven else []),
-    ]
+    of_dtypes = f"of {plural(unproven, 'native call')} no test shows that the dtypes work"
+    return [answer, *parts, *([remedy] if remedy else []), *([of_dtypes] if unproven else [])]
 
 
 def _matrix_answer(report: MatrixReport) -> list[str]:
@@ -140,35 +141,33 @@ def _matrix_answer(report: MatrixReport) -> list[str]:
         return ["no release was judged"]
     oldest, newest = report.releases[0], report.releases[-1]
     if report.native_since is None:
-        answer = "every operator native: in no release yet"
+        answer = "no release has every operator native yet"
     elif report.native_since == oldest.target.torch:
         answer = f"every operator native in every release, {one_line(report.native_since)} on"
     else:
         answer = f"every operator native from {one_line(report.native_since)} on"
     release = f"the newest, {backends.on_release(newest.target, newest.target.torch)}"
-    label = backends.label(newest.target)
-    parts = [answer, _verdicts(newest.summary, release, label, judged=bool(report.not_judged))]
+    parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=bool(report.not_judged))
     remaining = sum(cell.failure is not None for cell in report.releases)
     if remaining:
         parts.append(f"the run stopped on {remaining:,} of {plural(len(report.releases), 'release')}")
-    return parts
+    return [answer, *parts]
 
 
-def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> str:
-    """``16 of 16 operators native on torch 2.15.0`` and its worse forms."""
+def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> list[str]:
+    """``16 of 16 operators native on torch 2.15.0`` and its worse forms; of several verdicts a second clause."""
     counts = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
     operators = plural(summary.operators, "judged operator" if judged else "operator")
     if summary.operators == 0:
-        return f"no operator was judged on {release}"
+        return [f"no operator was judged on {release}"]
     if not present:
-        return f"{number(counts.get('native', 0))} of {operators} native on {release}"
+        return [f"{number(counts.get('native', 0))} of {operators} native on {release}"]
     total = sum(counts[verdict] for verdict in present)
     if len(present) == 1:
-        return f"{number(total)} of {operators} {SAYS[present[0]][total != 1].format(label)} on {release}"
+        return [f"{number(total)} of {operators} {SAYS[present[0]][total != 1].format(label)} on {release}"]
     parts = [f"{number(counts[verdict])} {SAYS[verdict][counts[verdict] != 1].format(label)}" for verdict in present]
-    be = "is" if total == 1 else "are"
-    return f"{number(total)} of {operators} {be} not native on {release}: {listed(parts)}"
+    return [f"{number(total)} of {operators} {'is' if total == 1 else 'are'} not native on {release}", listed(parts)]
 
 
 def _remedy(found: list[OperatorFinding], release: str) -> str:
@@ -272,7 +271,7 @@ def workload_line(report: AnyReport) -> str:
     program = program_answer.of(report)
     if program is None:
         return ", ".join([*setting(workload, _sizes(workload)), *calls])
-    whole = workload.model_copy(update={"name": workload.name + program_answer.command(program)})
+    whole = workload.model_copy(update={"name": one_line(workload.name, LONGEST) + program_answer.command(program)})
     counted = bool(workload.architecture)
     return ", ".join([*setting(whole, counted=counted), *calls, *program_answer.run(program)])
 
@@ -294,7 +293,7 @@ def setting(
     """
     made = [one_line(workload.architecture)] if workload.architecture else []
     made += [f"{quantity(workload.parameters)} parameters"] if counted else []
-    yield one_line(workload.name) + (f" ({', '.join(made)})" if made else "")
+    yield one_line(workload.name, LONGEST) + (f" ({', '.join(made)})" if made else "")
     yield workload.phase
     if workload.dtype:
         yield one_line(workload.dtype)

@@ -103,7 +103,7 @@ class Table:
     Attributes:
         columns: of all rows.
         rows: their cells.
-        caption: what the rows are.
+        caption: what the rows are, for who cannot see what stands around them.
         entries: whether each row is drawn as an entry, its first cells for a heading and the others with their titles.
         filtered: whether a page offers to look for rows.
         most: rows that a terminal and Markdown show, with a line about the others; ``None`` for all.
@@ -278,7 +278,7 @@ class Document:
 
 def is_known(cell: Cell) -> bool:
     """Whether anything stands in a cell; a zero does."""
-    return cell is not None and cell not in ("", (), {})
+    return bool(cell.strip()) if isinstance(cell, str) else cell is not None and cell not in ((), {})
 
 
 def facts(table: Table, row: Row) -> list[tuple[Column, Cell]]:

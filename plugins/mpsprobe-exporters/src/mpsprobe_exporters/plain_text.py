@@ -8,6 +8,8 @@ from mpsprobe_exporters.units import number
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 300
+# Where a long name may be broken: after `::`, `_`, `.`, `,` and before a capital that follows a small letter.
+JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def one_line(text: str, longest: int | None = LONGEST) -> str:

@@ -29,7 +29,7 @@ def stayed_on_cpu(report: AnyReport) -> list[str]:
     if program is None:
         return []
     stayed = [_stayed(one) for one in program.stayed_on_cpu]
-    lines = [f"{STAYED}: {listed(shortened(stayed, MOST))}"] if stayed else []
+    lines = [f'{STAYED}: {listed(shortened(stayed, MOST))}. Move what is large with `.to("mps")`'] if stayed else []
     if report.operators:
         return lines
     others = program.processes_unreported

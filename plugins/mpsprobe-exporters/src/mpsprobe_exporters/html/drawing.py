@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.html import figures, tables
-from mpsprobe_exporters.html.markup import NAME, Child, Markup, element, joined, name
+from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name
 from mpsprobe_exporters.html.page import View
 from mpsprobe_exporters.html.scales import bounded
 from mpsprobe_exporters.plain_text import one_line
@@ -16,12 +16,13 @@ from mpsprobe_exporters.units import number
 if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Cell, Column, Document, Section
 
-MOST_ENTRIES, MOST_PLACES, MOST_BARS = 200, 40, 40
-MOST_COLUMNS = 8  # of a table; those of the highest ranks go into the row that opens
+MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
+MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
 # What a cell of a grid says of a verdict: a letter, beside its colour.
 LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
 BAD = frozenset({"slower", "larger", "worse", "failed"})
 MOST_WORDS = 6  # releases that have room for a word each
+MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand in the row that opens there
 LONGEST = 60  # of a name in a cell
 
 
@@ -131,9 +132,15 @@ def _entries(table: model.Table) -> Markup:
     return joined([element("ul", *items, class_="entries"), _left(len(table.rows) - MOST_ENTRIES)])
 
 
-def _facts(facts: Iterable[tuple[Column, Cell]]) -> Markup:
-    made = ([element("dt", column.title), element("dd", cell(value, column.kind, 6))] for column, value in facts)
-    return element("dl", *made, class_="facts")
+def _facts(facts: Iterable[tuple[Column, Cell]], spare: Iterable[tuple[Column, Cell]] = ()) -> Markup:
+    """Cells with their titles; ``spare`` ones have a column where there is room for it."""
+    made = [_fact(*one, "wide" if isinstance(one[1], str) and len(one[1]) > LONGEST else None) for one in facts]
+    return element("dl", *made, *(_fact(*one, "narrow") for one in spare), class_="facts")
+
+
+def _fact(column: Column, value: Cell, class_: str | None) -> Markup:
+    said = cell(value, column.kind, MOST_OPEN)
+    return element("div", element("dt", column.title), element("dd", said), class_=class_)
 
 
 def _left(count: int) -> Markup | None:
@@ -157,18 +164,20 @@ def _table(table: model.Table) -> Markup:
         )
         for column in columns
     )
+    spare = [index for index in shown if table.columns[index].rank > MOST_RANK]
     bodies = []
     for row in table.rows[: tables.MOST_ROWS]:
-        cells = (_td(row[index], column) for index, column in zip(shown, columns, strict=True))
+        cells = (_td(row[index], table.columns[index], first=index == shown[0]) for index in shown)
         known = [(table.columns[index], row[index]) for index in more if model.is_known(row[index])]
-        opened = element("tr", element("td", _facts(known), colspan=len(shown)), class_="more") if known else None
+        also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
+        facts = element("td", _facts(known, also), colspan=len(shown))
+        opened = element("tr", facts, class_="more") if known or also else None
         bodies.append(element("tbody", element("tr", *cells), opened))
     made = element(
         "table",
-        element("caption", table.caption, class_="quiet") if table.caption else None,
         element("thead", element("tr", *head)),
         *bodies,
-        class_="data fits",
+        class_="rows",
         data_filter="Filter by any word" if table.filtered else None,
     )
     label = table.caption or ", ".join(column.title for column in columns)
@@ -176,14 +185,16 @@ def _table(table: model.Table) -> Markup:
     return joined([box, _left(len(table.rows) - tables.MOST_ROWS)])
 
 
-def _td(value: Cell, column: Column) -> Markup:
+def _td(value: Cell, column: Column, *, first: bool) -> Markup:
+    """A cell; the first of a row is its heading."""
     known = bounded(value) if isinstance(value, (int, float)) else None
     sort = None if known is None else f"{known:.10g}"
-    return element("td", cell(value, column.kind), class_=_class(column), data_v=sort)
+    scope = {"scope": "row"} if first else {}
+    return element("th" if first else "td", cell(value, column.kind), **scope, class_=_class(column), data_v=sort)
 
 
 def _class(column: Column) -> str | None:
-    return "n" if column.kind in model.AMOUNTS else None
+    return "n" if column.kind in model.AMOUNTS else "spare" if column.rank > MOST_RANK else None
 
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
@@ -197,16 +208,18 @@ def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     return tables.listed((_place(one) for one in value), open_, MOST_PLACES)
 
 
-def tag(word: str) -> Markup:
-    """A verdict or a difference in its colour."""
+def tag(word: str, said: str = "") -> Markup:
+    """A verdict or a difference in its colour, or its letter in that colour."""
     color = f" v-{word}" if word in LETTERS else " bad" if word in BAD else ""
-    return element("span", one_line(word, 40), class_=f"tag{color}")
+    return element("span", said or one_line(word, 40), class_=f"tag{color}")
 
 
 def _place(one: str | model.Place) -> Markup:
     if isinstance(one, str):
         return name(one, LONGEST)
-    code = element("code", one_line(one.text, LONGEST), title=one.full if one.full not in ("", one.text) else None)
+    code = element(
+        "code", broken(one_line(one.text, LONGEST)), title=one.full if one.full not in ("", one.text) else None
+    )
     return element("a", code, href=one.url, rel="noopener") if one.url else code
 
 
@@ -215,7 +228,7 @@ def _bars(block: model.Bars) -> Markup:
     rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in shown)
     left = _left(len(block.rows) - len(shown))
     return joined(
-        [figures.bar_rows(rows, block.caption), figures.legend((_color(one), said) for one, said in block.legend), left]
+        [figures.legend((_color(one), said) for one, said in block.legend), figures.bar_rows(rows, block.caption), left]
     )
 
 
@@ -248,7 +261,7 @@ def _grid(block: model.Grid) -> Markup:
     used = {word for _, words in block.rows for word in words}
     legend = element(
         "ul",
-        *(element("li", tag(LETTERS[word]), f" {word}") for word in LETTERS if word in used and not wide),
+        *(element("li", tag(word, LETTERS[word]), f" {word}") for word in LETTERS if word in used and not wide),
         *(element("li", said) for said in block.legend),
         class_="legend",
     )

@@ -27,4 +27,4 @@ class HtmlExporter:
         found = document_of(read)
         own: Further = further(read) if read.kind == "profile" else {}
         lines = [f"{line}." for line in found.lines]
-        return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found))
+        return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found), found.tone)

@@ -53,7 +53,6 @@ QUANTITIES = (
     Column("95 % interval", about="of the ratio", rank=3),
     Column("p", about="corrected for the number of tests", rank=4),
     Column("difference", "verdict"),
-    Column("samples", about="old and new, and what the test took for independent", where="more"),
 )
 OPERATORS = (
     Column("operator", "name"),
@@ -248,7 +247,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
 
 def _row(one: ComparedQuantity) -> tuple[Cell, ...]:
     measured = (Amount(one.old, one.unit), Amount(one.new, one.unit), one.ratio)
-    return one.name, *measured, interval(one), probability(one.adjusted_p_value), one.difference, _samples(one)
+    return one.name, *measured, interval(one), probability(one.adjusted_p_value), one.difference
 
 
 def interval(one: ComparedQuantity) -> str:
@@ -277,8 +276,8 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
 
 
 def cell_notes(cell: ComparedCell) -> list[str]:
-    """How the runs ended, and why something could not be told; each reason once."""
-    lines = []
+    """How the runs ended, what was compared, and why something is not known; each reason once."""
+    lines = [f"the test compares {_samples(one)}" for one in cell.quantities if one.quantity == "step" and one.samples]
     if cell.new_failure is not None:
         stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
         error = f"{one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"
@@ -386,9 +385,9 @@ def _all_quantities(report: ComparisonReport) -> Iterator[Block]:
         yield Table(columns, rows, plural(len(rows), "quantity", "quantities"), filtered=True)
 
 
-def _samples(one: ComparedQuantity) -> str | None:
-    several = {"process": "processes", "step": "steps"}
-    return f"{number(one.old_count)} and {number(one.new_count)} {several[one.samples]}" if one.samples else None
+def _samples(one: ComparedQuantity) -> str:
+    kind = "processes" if one.samples == "process" else "steps"
+    return f"{number(one.old_count)} {kind} of the old report with {number(one.new_count)} of the new one"
 
 
 def _all_operators(report: ComparisonReport) -> Iterator[Block]:

@@ -23,7 +23,7 @@ from mpsprobe_exporters.document import (
     Tiles,
 )
 from mpsprobe_exporters.module_names import fold_names
-from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SINCE = "from this release on, without a gap; of a finding, the release that cures it"
 OPERATORS = "Operators"
-EXPLAINED = "What each verdict rests on"
+EXPLAINED = "What native verdicts rest on"
 SOURCES = {
     "registration": "registration",
     "branch": "branch in C++",
@@ -90,39 +90,38 @@ def document(report: CoverageReport) -> Document:
     """The coverage of one release."""
     alerts = [*program_answer.stayed_on_cpu(report), *answer.failures(report)]
     alerts += filter(None, [answer.first_refused(report)])
-    sections = [Section("", list(figures(report.summary)), depth="page"), *middle(report), *explained(report)]
+    sections = [*middle(report), *explained(report)]
     notes = backends.notes(report)
-    clean = not alerts and not any(section.blocks for section in sections[1:])
+    clean = bool(report.operators) and not alerts and not any(section.blocks for section in sections)
     return Document(
         title=one_line(report.workload.name, 60),
         headline=answer.headline(report),
         tone="good" if clean else "bad",
         alerts=alerts,
-        lines=[answer.workload_line(report), answer.method_line(report)],
+        lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
         notes=notes,
-        sections=[*sections, *all_operators(report)],
+        sections=[
+            *sections,
+            Section("In figures", list(figures(report.summary)), depth="page"),
+            *all_operators(report, "Overview" if clean else OPERATORS),
+        ],
         brief=[answer.in_short(report), f"{answer.headline(report)}.", *notes, NEXT] if clean else [],
     )
 
 
 def figures(summary: CoverageSummary) -> Iterator[Block]:
-    """What answers most at once: how many operators are native, the calls by verdict, the memory of the parameters."""
+    """How many operators are native, the memory of the parameters, and the calls by verdict."""
     native = f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
     size = summary.parameters_bytes
-    yield Tiles(
-        [
-            Tile("Native operators", native),
-            Tile("Calls", number(summary.calls)),
-            *([Tile("Parameters", byte_size(size), "memory")] if size else []),
-        ]
-    )
+    memory = [Tile("Parameters", byte_size(size), "memory")] if size else []
+    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *memory])
     calls = summary.calls_by_verdict
     known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=lambda one: SEVERITY[one]) if calls[verdict]]
-    if known:
+    if len(known) > 1:
         total = sum(count for _, count in known)
         parts = [Part(count / total, verdict, f"{verdict}: {number(count)}") for verdict, count in known]
         said = ", ".join(f"{number(count)} {verdict}" for verdict, count in known)
-        yield Bars([Bar("calls", parts, said)], "Calls by verdict", [(verdict, verdict) for verdict, _ in known])
+        yield Bars([Bar("Calls", parts, said)], "Calls by verdict", [(verdict, verdict) for verdict, _ in known])
 
 
 def middle(report: AnyReport) -> Iterator[Section]:
@@ -145,21 +144,16 @@ def bullets(lines: Iterable[tuple[str, str]]) -> list[Block]:
 
 
 def explained(report: CoverageReport) -> Iterator[Section]:
-    """Of ``--explain``: what each verdict rests on, and which judges were asked, the last of whom answered."""
-    columns = (*COLUMNS[:2], Column("evidence"))
-    rows = []
-    for one in [*answer.findings(report), *answer.natives(report)] if report.explained else []:
-        asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges else ""
-        rows.append((one.operator, one.verdict, _evidence(report, one) + asked))
-    yield Section(EXPLAINED, [Table(columns, rows)] if rows else [])
+    """Of ``--explain``: what the verdicts of native operators rest on; findings say it themselves."""
+    rows = [(one.operator, _evidence(report, one)) for one in answer.natives(report)] if report.explained else []
+    yield Section(EXPLAINED, [Table((COLUMNS[0], Column("evidence")), rows)] if rows else [], view="Evidence")
 
 
-def all_operators(report: AnyReport) -> Iterator[Section]:
-    """Every operator."""
+def all_operators(report: AnyReport, view: str = OPERATORS) -> Iterator[Section]:
+    """Every operator; where there is nothing else to see, on the first view."""
     rows = operators(report, ordered(report))
-    release = backends.on_release(backends.target(report), answer.judged_release(report))
-    table = Table(COLUMNS, rows, f"{plural(len(rows), 'operator')} on {release}", filtered=True)
-    yield Section(OPERATORS, [table] if rows else [], view=OPERATORS, depth="all")
+    title = f"{OPERATORS} on {backends.on_release(backends.target(report), answer.judged_release(report))}"
+    yield Section(title, [Table(COLUMNS, rows, title, filtered=True)] if rows else [], view=view, depth="all")
 
 
 def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
@@ -208,8 +202,13 @@ def _moved(one: OperatorFinding) -> str | None:
 
 
 def _evidence(report: AnyReport, one: OperatorFinding) -> str:
-    """The kind of evidence and what it says: ``guard in the binary: linear for non-float inputs``."""
+    """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``."""
+    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and _is_explained(report) else ""
     if one.source is None:
-        return "nothing: no table covers it"
+        return f"nothing: no table covers it{asked}"
     source = SOURCES[one.source].format(backends.label(backends.target(report)))
-    return f"{source}: {one_line(one.evidence, 400)}" if one.evidence else source
+    return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
+
+
+def _is_explained(report: AnyReport) -> bool:
+    return report.kind == "coverage" and report.explained

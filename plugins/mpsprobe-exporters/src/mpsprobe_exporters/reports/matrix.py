@@ -45,7 +45,7 @@ def document(report: MatrixReport) -> Document:
         headline=answer.headline(report),
         tone="good" if clean else "bad",
         alerts=answer.failures(report),
-        lines=[answer.workload_line(report), answer.method_line(report)],
+        lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
         notes=backends.notes(report),
         sections=[
             Section(answer.TO_DO, [Paragraph(TO_DO.format(first))] if late else []),
@@ -81,6 +81,8 @@ def _grid(report: MatrixReport) -> Iterator[Block]:
     heads = [("native operators", [_native(cell) for cell in cells])]
     if any(cell.failure for cell in cells):
         heads.append(("run", ["stopped" if cell.failure else "to its end" for cell in cells]))
+    if report.advisories:
+        heads.append(("known wrong results", [number(len(cell.advisories)) for cell in cells]))
     rows = [(name, [verdict_at(cell, name) for cell in cells]) for name in operators(report)]
     signs = {word for _, words in rows for word in words}
     if cells:

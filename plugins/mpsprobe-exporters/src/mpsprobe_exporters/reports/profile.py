@@ -53,13 +53,13 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
         Column("step", "time", about="median of the timed steps"),
         lambda _, cell: FAILED if cell.step is None else cell.step.median_ns,
     ),
-    (Column("95 % interval", about="of the median, by bootstrap", rank=7), lambda _, cell: _interval(cell)),
+    (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: _interval(cell)),
     (
         Column("spread", "share", about="scaled median absolute deviation as a share of the median", rank=10),
         lambda _, cell: None if cell.step is None else cell.step.spread,
     ),
     (Column("samples/s", "number", rank=6), lambda _, cell: _rate(cell, "samples")),
-    (Column("tokens/s", "number", rank=8), lambda _, cell: _rate(cell, "tokens")),
+    (Column("tokens/s", "number", rank=7), lambda _, cell: _rate(cell, "tokens")),
     (
         Column("speed-up", "number", about="how many times as fast as the baseline", rank=3),
         lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
