@@ -199,6 +199,8 @@ def _class(column: Column) -> str | None:
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
+    if kind == "part" and isinstance(value, (int, float)):
+        return [figures.bar(min(1.0, max(0.0, value))), element("span", model.written(value, kind), class_="pc")]
     if value is None or isinstance(value, (int, float, Mapping)):
         return model.written(value, kind)
     if isinstance(value, str):

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.answer import failure_sentence
-from mpsprobe_exporters.document import (
-    Amount,
-    Bar,
-    Bars,
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Paragraph,
-    Part,
-    Section,
-    Table,
-)
+from mpsprobe_exporters.document import Amount, Bar, Bars, Column, Document, Paragraph, Part, Section, Table, bullets
 from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
 
@@ -34,6 +20,7 @@ if TYPE_CHECKING:
         ComparisonReport,
         ConfigurationKey,
     )
+    from mpsprobe_exporters.document import Block, Cell
 
 CONDITIONS = "The runs themselves differ: a difference in time may come from that"
 COVERAGE_CONDITIONS = "The runs themselves differ"
@@ -82,24 +69,19 @@ def document(report: ComparisonReport) -> Document:
         alerts=failure_lines(report),
         lines=[side_line(report)],
         sections=[
-            Section("What to do", _bullets(_to_do(report))),
-            Section(conditions, _bullets(condition_lines(report))),
+            Section("What to do", bullets(_to_do(report))),
+            Section(conditions, bullets(condition_lines(report))),
             Section("Steps", list(_ratios(report)), depth="page"),
             Section("Verdicts", list(_verdicts(report))),
-            Section("Known wrong results", _bullets(advisory_lines(report))),
+            Section("Known wrong results", bullets(advisory_lines(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
-            Section(UNPAIRED, _bullets(unpaired_lines(report))),
+            Section(UNPAIRED, bullets(unpaired_lines(report))),
             Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
             Section("", list(_all_quantities(report)), view="Quantities", depth="page"),
             Section("", list(_all_operators(report)), view="Operators", depth="page"),
         ],
     )
-
-
-def _bullets(lines: Iterable[str]) -> list[Block]:
-    found = [Bullet(line) for line in lines]
-    return [Bullets(found)] if found else []
 
 
 def short_answer(report: ComparisonReport) -> str:
@@ -234,7 +216,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
         yield Table(QUANTITIES, [_row(one) for one in kept])
     left = Counter(one.difference for one in cell.quantities if one not in kept)
     others = [f"{plural(count, 'more quantity', 'more quantities')}: {word}" for word, count in left.items()]
-    yield from _bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
+    yield from bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
     differing = [one for one in cell.operators if one.presence != "both" or one.old_ns != one.new_ns]
     if differing:
         clock = cell.operators[0].clock
@@ -242,7 +224,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
         yield Table(OPERATORS, [_operator(one) for one in differing[:MOST_OPERATORS]])
     if cell.fallbacks:
         yield Paragraph("Operators that leave MPS:")
-        yield from _bullets(fallback_lines(cell))
+        yield from bullets(fallback_lines(cell))
 
 
 def _row(one: ComparedQuantity) -> tuple[Cell, ...]:
@@ -272,7 +254,7 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
     rows = [(name, *_row(one)[1:]) for name, (_, one) in zip(names, steps, strict=True)]
     if rows:
         yield Table((Column("configuration"), *QUANTITIES[1:]), rows)
-    yield from _bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
+    yield from bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
 def cell_notes(cell: ComparedCell) -> list[str]:

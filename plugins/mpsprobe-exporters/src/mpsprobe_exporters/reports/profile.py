@@ -7,19 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import answer
-from mpsprobe_exporters.document import (
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Paragraph,
-    Section,
-    Table,
-    Tile,
-    Tiles,
-)
+from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
 from mpsprobe_exporters.reports import profile_charts as charts
@@ -27,6 +15,7 @@ from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+    from mpsprobe_exporters.document import Block, Cell
 
     Of = Callable[[ProfileReport, ProfileCell], Cell]
 
@@ -307,8 +296,7 @@ def _remarks(report: ProfileReport) -> list[Block]:
     for text, places in where.items():
         several = [plural(len(places), "configuration")] if len(places) > MOST_ALIKE else places
         lines += [f"{place}: {text}" for place in several]
-    found = [Bullet(line) for line in shortened(list(dict.fromkeys(lines)), MOST_REMARKS)]
-    return [Bullets(found)] if found else []
+    return bullets(shortened(list(dict.fromkeys(lines)), MOST_REMARKS))
 
 
 def remarks_on(cell: ProfileCell) -> Iterator[str]:

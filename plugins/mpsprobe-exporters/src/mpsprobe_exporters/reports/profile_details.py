@@ -122,7 +122,7 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
         Column("verdict", "verdict", rank=1),
         Column("calls", "number", rank=3),
         Column("time", "time"),
-        Column("of step", "share", about="of the median step", rank=4),
+        Column("of step", "part", about="of the median step", rank=4),
         Column("copied", "bytes", about="to the CPU and back"),
         Column("known by", rank=5),
         Column("native since", about=NATIVE, rank=2),
@@ -219,7 +219,7 @@ def _kernels(cell: ProfileCell) -> Iterator[Block]:
             for name, calls, spent, shortest, longest in found
         ]
         amounts = (Column(title, "time") for title in ("total", "mean", "shortest", "longest"))
-        columns = (Column("kernel", "name"), Column("calls", "number"), Column("share", "share"), *amounts)
+        columns = (Column("kernel", "name"), Column("calls", "number"), Column("share", "part"), *amounts)
         caption = f"{plural(len(found), 'kernel')}, {plural(sum(one.calls for one in found), 'run')}"
         yield Table(columns, rows, caption, filtered=True)
     if moved:
