@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ComparedQuantity,
         ComparisonReport,
         ConfigurationKey,
+        ProfileCell,
     )
     from mpsprobe_exporters.document import Block, Cell
 
@@ -184,7 +185,7 @@ def condition_lines(report: ComparisonReport) -> list[str]:
     ]
 
 
-def configuration(key: ConfigurationKey) -> str:
+def configuration(key: ConfigurationKey | ProfileCell) -> str:
     """``bert-base training on mps, batch 8, sequence 128, float32``."""
     parts = [f"{one_line(key.workload, 60)} {one_line(key.phase, 20)} on {one_line(key.device, 20)}"]
     parts += [f"batch {number(key.batch_size)}"] if key.batch_size is not None else []
@@ -260,17 +261,19 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
 def cell_notes(cell: ComparedCell) -> list[str]:
     """How the runs ended, what was compared, and why something is not known; each reason once."""
     lines = [f"the test compares {_samples(one)}" for one in cell.quantities if one.quantity == "step" and one.samples]
-    if cell.new_failure is not None:
-        stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
-        error = f"{one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"
-        lines.append(f"{stopped}: {error}")
-    elif cell.old_failure is not None:
-        lines.append("runs to its end now, and did not before")
     reasons: dict[str, list[str]] = {}
     for one in cell.quantities:
         if one.note and one.quantity != "throughput":
             reasons.setdefault(one_line(one.note), []).append(one_line(one.name, 40))
-    return [*lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
+    return [*ends(cell), *lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
+
+
+def ends(cell: ComparedCell) -> list[str]:
+    """How the runs ended, where one of them stopped."""
+    if cell.new_failure is None:
+        return ["runs to its end now, and did not before"] if cell.old_failure is not None else []
+    stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
+    return [f"{stopped}: {one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"]
 
 
 def fallback_lines(cell: ComparedCell) -> list[str]:

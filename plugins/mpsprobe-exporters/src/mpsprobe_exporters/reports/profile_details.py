@@ -141,7 +141,6 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
     """By self time, of the device where it is known."""
-    steps = max(cell.profiled_steps, 1)
     on_device = any(one.self_device_ns for one in cell.operators)
 
     def own(one: OperatorTime) -> int:
@@ -152,13 +151,13 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = [
         (
             one.operator,
-            _each_step(one.calls, steps),
-            _each_step(one.self_host_ns, steps),
-            _each_step(one.self_device_ns, steps),
+            each_step(cell, one.calls),
+            each_step(cell, one.self_host_ns),
+            each_step(cell, one.self_device_ns),
             fraction(own(one), total),
             tuple(module or "(model)" for module in fold_names(one.modules)),
-            _each_step(one.host_ns, steps),
-            _each_step(one.device_ns, steps),
+            each_step(cell, one.host_ns),
+            each_step(cell, one.device_ns),
             tuple(one.shapes),
         )
         for one in ordered
@@ -184,21 +183,23 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
 
 def _modules(cell: ProfileCell) -> Iterator[Block]:
     """The modules that take most; a page has them as a tree."""
-    steps = max(cell.profiled_steps, 1)
+    phases = {one.phase for one in cell.modules}
     ordered = sorted(cell.modules, key=lambda one: (-(one.self_device_ns or one.self_host_ns), one.module))
     rows = [
         (
             one.module or "(model)",
+            one.phase if len(phases) > 1 else None,
             one.type,
-            _each_step(one.calls, steps),
-            _each_step(one.self_host_ns, steps),
-            _each_step(one.self_device_ns, steps),
-            _each_step(one.host_ns, steps),
+            each_step(cell, one.calls),
+            each_step(cell, one.self_host_ns),
+            each_step(cell, one.self_device_ns),
+            each_step(cell, one.host_ns),
         )
         for one in ordered
     ]
     columns = (
         Column("module", "name"),
+        Column("phase", rank=1),
         Column("type", rank=4),
         Column("calls", "number", rank=3),
         Column("self host", "time", rank=1),
@@ -272,8 +273,9 @@ def _thinned(found: list[Spent]) -> list[Spent]:
     return [found[place] for place in places]
 
 
-def _each_step(total: int | None, steps: int) -> float | int | None:
-    """The part of one step, of what is counted over several; a whole number where it is one."""
+def each_step(cell: ProfileCell, total: int | None) -> float | int | None:
+    """The part of one step, of what is counted over the profiled ones; a whole number where it is one."""
+    steps = max(cell.profiled_steps, 1)
     if total is None or not total % steps:
         return None if total is None else total // steps
     return min(total, BEYOND) / steps
