@@ -44,7 +44,7 @@ def diff(
     from mpsprobe.schemas.report import read_report
 
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output, "comparison")
     report = compare(read_report(old), read_report(new), (old, new), threshold)
     exporting.write(registry, name, report, output)
     if fail_on == REGRESSION and report.regressions:

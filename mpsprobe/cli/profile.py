@@ -21,6 +21,7 @@ from mpsprobe.protocols import RunOptions
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
+    from mpsprobe.progress import SilentProgress
     from mpsprobe.schemas.profile import ProfileReport
 
 OF_ALL_RUNS = ("dtype", "autocast", "grad_accum", "weights", "trust_remote_code")
@@ -82,13 +83,15 @@ def profile(
     options = RunOptions(**{name: flags.pop(name) for name in OF_ALL_RUNS})
     request = ProfileRequest((*names, *workloads), options=options, fallbacks=not no_fallbacks, **flags)
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output, "profile")
     targets = [_target(registry, text, request) for text in exports]
-    plan = make_plan(registry, request)  # also before other processes measure: wrong use is an error once, here
-    named = ",".join(dict.fromkeys(run.workload.name for run in plan.runs))
-    phase = ",".join(dict.fromkeys(run.options.phase for run in plan.runs))
-    registry.announce("mpsprobe_before_run", workload=named, phase=phase)
-    report = _measured(registry, plan)
+    with make_progress() as progress:
+        progress.start_loading(2)
+        plan = make_plan(registry, request)  # also before other processes measure: wrong use is an error once, here
+        named = ",".join(dict.fromkeys(run.workload.name for run in plan.runs))
+        phase = ",".join(dict.fromkeys(run.options.phase for run in plan.runs))
+        registry.announce("mpsprobe_before_run", workload=named, phase=phase)
+        report = _measured(registry, plan, progress)
     if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
         registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
     try:
@@ -99,14 +102,16 @@ def profile(
     sys.exit(exit_code(report))
 
 
-def _measured(registry: Registry, plan: Plan) -> ProfileReport:
+def _measured(registry: Registry, plan: Plan, progress: SilentProgress) -> ProfileReport:
     from mpsprobe.cli import processes
     from mpsprobe.engine.predicting import predict
     from mpsprobe.engine.profiling import profile as measure
 
-    progress = make_progress()
-    several = plan.request.processes > 1
-    report = processes.measure(registry, plan.request) if several else measure(plan, progress)
+    if plan.request.processes > 1:
+        progress.stop()  # each process has its own
+        report = processes.measure(registry, plan.request)
+    else:
+        report = measure(plan, progress)
     if not plan.request.fallbacks or not report.complete:
         return report
     return predict(report, plan.runs, registry.scanner_for, progress)
@@ -119,7 +124,7 @@ def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str
     path = path or exporting.default_path(
         registry, name, Path(request.preset or [*request.workloads, "profile"][0]).name
     )
-    exporting.check_target(registry, name, path)
+    exporting.check_target(registry, name, path, "profile")
     return name, path
 
 

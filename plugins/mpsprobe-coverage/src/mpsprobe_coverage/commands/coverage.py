@@ -26,6 +26,7 @@ from mpsprobe_coverage.commands.options import (
     torch_option,
 )
 
+STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
 GENERATE = "generate"
 DECODINGS = ("greedy", "sampling", "beams")
@@ -107,16 +108,19 @@ def coverage(
         if getattr(options, field) != getattr(RunOptions(), field):
             raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
 
     from mpsprobe_coverage.kernels.backends import family_named
 
     targets = releases(torch_release, family_named(options.backend, registry))
+    kind = "coverage" if len(targets) == 1 else "coverage-matrix"
+    name = exporting.choose(registry, format_name, output, kind)
 
     check_version("torch", "mpsprobe-coverage", "coverage")
     chosen = registry.workload(workload)
     registry.announce("mpsprobe_before_run", workload=workload, phase=options.phase)
-    report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, make_progress())
+    with make_progress() as progress:
+        progress.start_loading(STEPS)
+        report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
     document = report.model_dump(mode="json")
     registry.announce("mpsprobe_after_run", workload=workload, phase=options.phase, report=document)
     if explain and isinstance(report, CoverageReport):

@@ -90,7 +90,7 @@ def run(
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
     if settings["device"] == "mps" and (targets != ["installed"] or settings["macos"]):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
-    name = exporting.choose(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output, "coverage")
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")
     ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **settings)
