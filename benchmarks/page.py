@@ -176,8 +176,8 @@ def main() -> int:
                 found = paints(start, page, asked.rounds)
                 problems = ran(start, bad) if asked.hostile else []
         except OSError as error:
-            told = error.read().decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
-            sys.stderr.write(f"the browser could not be asked: {error} {told[:500]}\n")
+            answer = error.read().decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
+            sys.stderr.write(f"the browser could not be asked: {error} {answer[:500]}\n")
             return 2
         size = page.stat().st_size
     missed = size > MOST_BYTES or bool(problems)
@@ -185,7 +185,7 @@ def main() -> int:
     for name in ("first-paint", "first-contentful-paint"):
         times = [entries[name] for entries in found if name in entries]
         if len(times) < len(found):
-            sys.stderr.write(f"{name} was not told by every browser\n")
+            sys.stderr.write(f"{name} was not measured by every browser\n")
             return 2
         middle = statistics.median(times)
         missed = missed or middle > MOST_MS
