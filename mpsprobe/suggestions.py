@@ -47,3 +47,8 @@ def in_short(error: BaseException) -> str:
     """The type of an error and its first line where it has one, safe to print: ``ValueError: the message``."""
     name, line = type(error).__name__, first_line(error)
     return name if line == name else f"{name}: {printable(line)}"
+
+
+def an(noun: str) -> str:
+    """``noun`` with its article."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -21,7 +21,7 @@ from typing import Any
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import in_short, nearest, printable
+from mpsprobe.suggestions import an, in_short, nearest, printable
 
 OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
@@ -192,7 +192,7 @@ class UserWorkload:
 
 
 def execute(path: Path) -> ModuleType:
-    """Run the file as a module of its own; no ``__pycache__`` is left beside it."""
+    """Run the file as a module of its own; no ``__pycache__`` is left next to it."""
     with tokenize.open(path) as file:  # honours the file's own encoding declaration
         source = file.read()
     module = ModuleType(f"mpsprobe_user_{path.stem}")
@@ -264,7 +264,7 @@ def _is_module(value: Any) -> bool:
 def _shape_of(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {', '.join(type(one).__name__ for one in value) or 'nothing'}"
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    return "nothing" if value is None else an(type(value).__name__)
 
 
 def _cast(value: Any, method: str) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 INTERRUPTED = 130
 READER_GONE = 141
 FAILED = 2
-DRAWN = "…✓│─"  # what tables and messages are made of beside ASCII
+DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +82,7 @@ def _run(arguments: list[str]) -> int:
     except MpsprobeError as error:
         _explain(error.message, error.hint)
         return error.exit_code
-    except Exception as error:  # the last place where it can be told in a sentence
+    except Exception as error:  # the last place where a sentence can report it
         if isinstance(error, OSError) and is_reader_gone(error):
             raise
         _explain(f"unexpected {describe(error)}", "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.")

@@ -1,4 +1,4 @@
-"""What is said of a whole program, beside the operators that it called."""
+"""What a report says about a whole program, in addition to the operators that it called."""
 
 from __future__ import annotations
 

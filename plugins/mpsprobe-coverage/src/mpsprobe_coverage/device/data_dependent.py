@@ -20,7 +20,7 @@ from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped,
 from mpsprobe_coverage.device.upcast import in_another_dtype
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT, specs_of
 
-SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
+SCALAR_ASSUMPTION = "checks are true, other booleans are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
 
 

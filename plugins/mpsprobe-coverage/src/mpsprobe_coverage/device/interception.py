@@ -260,7 +260,7 @@ class Interception(TorchDispatchMode):
             plan.entry = Entry.DATA_DEPENDENT
             try:
                 return self.data_dependent.call(plan, args, kwargs)
-            except Exception:  # noqa: BLE001 - what it said of shapes alone is the better answer
+            except Exception:  # noqa: BLE001 - what it said about shapes alone is the better answer
                 raise error from None
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:

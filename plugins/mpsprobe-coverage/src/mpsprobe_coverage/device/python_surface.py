@@ -96,7 +96,7 @@ def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str
 
 
 def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None]:
-    """``torch.xpu`` and its like: that a device is there, and that it does what it is told at once.
+    """``torch.xpu`` and its like: that a device is available, and that it does everything at once.
 
     Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
     Returns what takes it out of ``sys.modules`` again.

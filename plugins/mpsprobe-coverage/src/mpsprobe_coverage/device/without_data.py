@@ -124,7 +124,7 @@ def _run(
 def _on_meta(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
     """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
 
-    Kernels of TensorIterator take a 0-dim CPU tensor beside tensors of any device; a few meta kernels, being
+    Kernels of TensorIterator take a 0-dim CPU tensor together with tensors of any device; a few meta kernels, being
     Python references (``copysign``), ask for one device.
     """
     try:

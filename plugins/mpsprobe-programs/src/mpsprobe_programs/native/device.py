@@ -26,7 +26,7 @@ class NativeDevice:
 
     Args:
         chain: judges the calls; its table says which kernels there are.
-        keep_going: what a Mac refuses is computed all the same.
+        keep_going: what a Mac refuses is computed anyway.
         lines: record the module and the line of every call.
 
     Raises:
