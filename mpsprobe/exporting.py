@@ -12,7 +12,7 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.containment import contained
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import of_type, printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -140,7 +140,7 @@ def _named(name: str, path: str | None) -> Path:
 def _whole(registry: Registry, name: str, make: Callable[[], Any]) -> str | bytes:
     content: object = next(_guarded(registry, name, lambda: [make()]))
     if not isinstance(content, (str, bytes)):
-        _blame(registry, name, f"rendered a {type(content).__name__}, neither text nor bytes", None)
+        _blame(registry, name, f"rendered {of_type(content)}, neither text nor bytes", None)
     return content
 
 

@@ -10,7 +10,7 @@ from mpsprobe import declarations as declared
 from mpsprobe.declarations import CommandDeclaration, Declaration, DoctorFinding
 from mpsprobe.plugins.discovery import CORE, FoundPlugin
 from mpsprobe.plugins.loading import HookFailed, Plugin
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import of_type, printable
 
 KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "workload": ("mpsprobe_workloads", declared.WorkloadDeclaration),
@@ -109,7 +109,7 @@ def checked(answer: Any, hook: str, expected: type[Any], *, open_names: bool = F
         HookFailed: it is something else, or one in it is wrong; the text says which.
     """
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        raise HookFailed(f"its hook {hook} returned a {type(answer).__name__}, not a list of {expected.__name__}")
+        raise HookFailed(f"its hook {hook} returned {of_type(answer)}, not a list of {expected.__name__}")
     answers: list[Any] = list(answer)
     seen: set[str] = set()
     for one in answers:
@@ -140,7 +140,7 @@ def _wrong_field(record: Any) -> str | None:
         else:
             right = isinstance(value, TYPES[str(field.type)])
         if not right:
-            return f"has a {type(value).__name__} as its {field.name}, which should be {field.type}"
+            return f"has {of_type(value)} as its {field.name}, which should be {field.type}"
     if isinstance(record, DoctorFinding) and record.level not in LEVELS:
         return f"has the level '{printable(record.level)}', which is none of {', '.join(LEVELS)}"
     return None

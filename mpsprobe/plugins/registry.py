@@ -26,7 +26,7 @@ from mpsprobe.plugins.catalogue import KINDS, Entry, checked
 from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import of_type, printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.discovery import FoundPlugin
@@ -274,7 +274,7 @@ class Registry:
         """The object behind ``declaration``; whatever fails is the plugin's and is told so."""
         made, expected = self._collection.made(what, plugin, declaration.target, make), protocol_of(declaration)
         if not isinstance(made, expected):
-            loading.refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
+            loading.refuse(what, plugin, f"is {of_type(made)}, not a {expected.__name__}", None)
         return made
 
 

@@ -25,10 +25,10 @@ def _plugin(name: str) -> Plugin:
     [
         (None, "returned a NoneType, not a list of WorkloadDeclaration"),
         ("text", "returned a str, not a list"),
-        (7, "returned a int, not a list"),
+        (7, "returned an int, not a list"),
         (["x"], "returned a str in its list"),
         ([ExporterDeclaration("a", "m:f", "x", ".x")], "returned a ExporterDeclaration in its list"),
-        ([_workload(name=3)], "has a int as its name, which should be str"),
+        ([_workload(name=3)], "has an int as its name, which should be str"),
         ([_workload(name="")], "is not a name"),
         ([_workload(name="Upper Case")], "is not a name"),
         ([_workload(target="module.attribute")], "not of the form 'package.module:attribute'"),

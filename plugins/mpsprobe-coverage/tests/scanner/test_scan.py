@@ -91,8 +91,9 @@ def test_what_a_model_writes_into_its_input_is_gone_in_the_next_release() -> Non
 def test_long_work_shows_progress_and_ends_it() -> None:
     progress = FakeProgress()
     CoverageScanner().scan(calling(), RunOptions(), ["2.4.1", "2.13.0"], progress)
-    assert progress.steps[0] == ("start", 3, "building made")
-    assert progress.steps[1:] == [("advance", "torch 2.4.1"), ("advance", "torch 2.13.0"), ("stop",)]
+    assert progress.steps[0] == ("start", 1, "building made")
+    releases = [("start", 2, "running it on torch 2.4.1"), ("advance", "running it on torch 2.13.0")]
+    assert progress.steps[1:] == [*releases, ("stop",)]
     with pytest.raises(KeyError):
         CoverageScanner().scan(Made(lambda: {}["x"]), RunOptions(), ["2.4.1", "2.13.0"], progress)
     assert progress.steps[-1] == ("stop",)
