@@ -160,6 +160,20 @@ def test_a_workload_must_build_a_torch_run() -> None:
         scan(Made(dict), "2.13.0")
 
 
+@pytest.mark.parametrize("move", [lambda m: m.cuda(), lambda m: m.to("cuda")])
+def test_a_move_to_cuda_where_the_model_is_made_is_a_note(move: Any) -> None:
+    report = scan(Made(lambda: TorchRun(move(torch.nn.Linear(4, 3)), (torch.ones(2, 4),))), "2.13.0")
+    [note] = report.workload.notes
+    assert "test_scan.py:" in note and "moves to cuda" in note and '.to("mps")' in note
+    assert report.summary.operators_by_verdict == {"native": 1}
+
+
+@pytest.mark.parametrize("move", [lambda y: y.cuda(), lambda y: y.to("cuda"), lambda y: y.to(torch.device("cuda"))])
+def test_a_move_to_cuda_in_a_step_ends_the_run(move: Any) -> None:
+    failure = scan(calling(move), "2.13.0").failure
+    assert failure is not None and "CUDA" in failure.message and failure.phase == "forward"
+
+
 def test_some_release_is_needed() -> None:
     with pytest.raises(UsageError, match="no torch release"):
         CoverageScanner().scan(calling(), RunOptions(), [], FakeProgress())
