@@ -40,7 +40,7 @@ class CsvExporter:
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
     ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``; of a program
-    ``stayed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead.
+    ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead.
     """
 
     def render(self, report: Report) -> str:
@@ -78,6 +78,9 @@ def _coverage_rows(report: CoverageReport) -> Iterable[tuple[object, ...]]:
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         yield _row(stayed.module, "stayed_on_cpu", stayed.calls, [stayed.call_site or ""], program_answer.STAYED)
+    for line in program.computed_on_cpu if program else ():
+        operators = ", ".join(line.operators)
+        yield _row(operators, "computed_on_cpu", line.calls, [line.call_site or ""], program_answer.COMPUTED)
     for hint in program.cuda if program else ():
         yield _row(hint.what, "written_for_cuda", hint.calls, hint.call_sites, f"write {hint.instead}")
     if report.failure:
