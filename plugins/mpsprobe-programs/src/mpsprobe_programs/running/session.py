@@ -115,15 +115,16 @@ class Session:
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
         stayed = self._roots.stayed()
+        computed_on_cpu = self._computed_on_cpu(one.module for one in stayed)
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             seconds=round(seconds, 3),
             stayed_on_cpu=stayed,
-            computed_on_cpu=self._computed_on_cpu(one.module for one in stayed),
+            computed_on_cpu=computed_on_cpu,
             notes=self._notes,
-            cuda=self._cuda.found(on_the_device),
+            cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
 
     def _computed_on_cpu(self, stayed: Iterable[str]) -> list[ComputedOnCpu]:
