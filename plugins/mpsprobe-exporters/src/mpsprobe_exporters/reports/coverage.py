@@ -155,6 +155,9 @@ def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]
         yield _record(stayed.module, "stayed_on_cpu", stayed.calls, program_answer.STAYED, where)
+    for line in program.computed_on_cpu if program else ():
+        where = [line.call_site or ""]
+        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, program_answer.COMPUTED, where)
     for hint in program.cuda if program else ():
         yield _record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
     if report.failure:
