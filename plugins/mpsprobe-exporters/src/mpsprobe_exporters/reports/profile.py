@@ -47,14 +47,14 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
         Column("spread", "share", about="scaled median absolute deviation as a share of the median", rank=10),
         lambda _, cell: None if cell.step is None else cell.step.spread,
     ),
-    (Column("samples/s", "number", rank=6), lambda _, cell: _rate(cell, "samples")),
+    (Column("samples/s", "number", rank=2), lambda _, cell: _rate(cell, "samples")),
     (Column("tokens/s", "number", rank=7), lambda _, cell: _rate(cell, "tokens")),
     (
-        Column("speed-up", "number", about="how many times as fast as the baseline", rank=3),
+        Column("speed-up", "number", about="how many times as fast as the baseline", rank=2),
         lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
     ),
     (
-        Column("peak memory", "bytes", about="allocated, where the device tells; else of the process", rank=4),
+        Column("peak memory", "bytes", about="allocated, where the device says so; else of the process", rank=4),
         lambda _, cell: peak(cell)[1],
     ),
 )
@@ -222,7 +222,7 @@ def peak(cell: ProfileCell) -> tuple[str, int | None]:
 
 
 def _to_do(advice: Sequence[profile_advice.Advice]) -> list[Block]:
-    columns = (Column("about"), Column("do"), Column("why"), Column("where"), Column("also"))
+    columns = (Column("about", "verdict"), Column("do"), Column("why"), Column("where"), Column("also"))
     rows = [
         (one.kind, one.remedy, one.found, one.where, plural(one.more, "more configuration") if one.more else None)
         for one in advice

@@ -136,7 +136,8 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
         )
         left = len(rows) - len(observed)
         said += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
-        yield Table(columns, rows, "; ".join(said), most=MOST_FALLBACKS)
+        yield Paragraph(f"{'; '.join(said)}.")
+        yield Table(columns, rows, most=MOST_FALLBACKS)
 
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
@@ -167,9 +168,7 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
         Column("calls", "number", rank=2),
         Column("host", "time", about="on the host, without the operators that it calls", rank=1),
         Column("device", "time", about="its own kernels"),
-        Column(
-            "share", "share", about="of the time of all operators: on the device where it was read, else on the host"
-        ),
+        Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
         Column("where", "names", rank=3),
         Column("host, with what it calls", "time", where="more"),
         Column("device, with what it calls", "time", where="more"),
@@ -177,8 +176,8 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
     )
     if rows:
         sources = listed(sorted({one_line(one.source, 40) for one in cell.operators}))
-        caption = f"Time without the operators that it calls, by {sources}"
-        yield Table(columns, rows, caption, filtered=True, most=MOST_OPERATORS)
+        yield Paragraph(f"Timed by {sources}.")
+        yield Table(columns, rows, filtered=True, most=MOST_OPERATORS)
 
 
 def _modules(cell: ProfileCell) -> Iterator[Block]:
@@ -233,12 +232,12 @@ def _statistics(cell: ProfileCell) -> Iterator[Block]:
     found = [("step", cell.step)] if cell.step is not None else []
     rows = [_row(what, one) for what, one in (*found, *cell.phases.items())]
     times = (Column(title, "time") for title in ("median", "95 % from", "to"))
-    others = (Column(title, "time") for title in ("mean", "shortest", "longest"))
-    counts = (Column("steps", "number"), Column("outliers", "number", about="kept in all figures"))
+    others = (Column(title, "time", rank=3) for title in ("mean", "shortest", "longest"))
+    counts = (Column("steps", "number", rank=4), Column("outliers", "number", about="kept in all figures", rank=4))
     spread = Column("spread", "share", about="scaled median absolute deviation as a share of the median")
     if rows:
-        caption = "Phases come from steps of their own, synchronised between them" if cell.phases else ""
-        yield Table((Column("what"), *times, spread, *others, *counts), rows, caption)
+        yield Table((Column("what"), *times, spread, *others, *counts), rows)
+        yield from [Paragraph("Phases come from steps of their own, synchronised between them.")][: len(cell.phases)]
 
 
 def _row(what: str, one: DurationStatistics) -> tuple[Cell, ...]:
@@ -253,7 +252,7 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
     spent: list[Spent] = [
         (f"first call, process {i}" if len(first) > 1 else "first call", one, 3) for i, one in enumerate(first)
     ]
-    spent += [(f"warm-up {index}", one, 2) for index, one in enumerate(warm)]
+    spent += [(f"warm-up step {number}", one, 2) for number, one in enumerate(warm, start=1)]
     if not spent:
         return
     shown = [*_thinned(spent), *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
