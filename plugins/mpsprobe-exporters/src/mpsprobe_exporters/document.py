@@ -50,6 +50,7 @@ AMOUNTS: Mapping[str, Callable[[float], str]] = {
 }
 NOTHING = "·"
 Found = TypeVar("Found")
+Context = TypeVar("Context")
 
 
 class Amount(float):
@@ -131,6 +132,26 @@ class Table:
         """The numbers of the columns in which anything stands, without those for entries."""
         asked = [index for index, column in enumerate(self.columns) if column.where in ("table", "column")]
         return [index for index in asked if any(is_known(row[index]) for row in self.rows)]
+
+
+Fields = Sequence[tuple[Column, Callable[[Context, Found], Cell]]]
+"""The columns of a table, each with how its cell is found: from what all rows share, and from what a row is of."""
+
+
+def table(
+    fields: Fields[Context, Found],
+    context: Context,
+    items: Iterable[Found],
+    caption: str = "",
+    *,
+    entries: bool = False,
+    filtered: bool = False,
+    most: int | None = None,
+) -> list[Block]:
+    """A row for each item, as blocks of a section; nothing for no items. The others are attributes of ``Table``."""
+    rows = [tuple(of(context, one) for _, of in fields) for one in items]
+    columns = tuple(column for column, _ in fields)
+    return [Table(columns, rows, caption, entries, filtered, most)] if rows else []
 
 
 class Part(NamedTuple):

@@ -155,7 +155,7 @@ def _to_do(report: ComparisonReport) -> Iterator[str]:
     workload = one_line(next(iter(report.new.workloads), "WORKLOAD"), 60)
     old, new = report.old.torch, report.new.torch
     if report.compares != "profile":
-        yield f"mpsprobe coverage {workload} says what to do about each operator."
+        yield f"mpsprobe coverage {workload} says what to do about each finding."
         if old is not None and old != new:
             yield f"Until then, stay with torch {one_line(old, 40)}, which does not have these regressions."
         return
