@@ -19,22 +19,8 @@ Depth = Literal["first", "all", "page"]
 """How far a reader went: ``first`` is always shown; ``all`` with ``--all``, in Markdown folded away; ``page`` on a page
 only.
 """
-Kind = Literal[
-    "text",
-    "advice",
-    "name",
-    "names",
-    "places",
-    "verdict",
-    "counts",
-    "number",
-    "time",
-    "bytes",
-    "share",
-    "part",
-    "ratio",
-    "amount",
-]
+AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
+Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
 ``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share``, ``part``
 (drawn as a bar too) and ``ratio`` as fractions.
