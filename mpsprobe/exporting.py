@@ -74,8 +74,12 @@ def check_target(registry: Registry, name: str, path: str | None, kind: str | No
         check_writable(path)
 
 
-def write(registry: Registry, name: str, report: Report, output: str | None) -> str | None:
+def write(
+    registry: Registry, name: str, report: Report, output: str | None, everything: bool = False
+) -> str | None:
     """Write ``report`` with the exporter called ``name`` to ``output``; standard output for ``None`` and ``-``.
+
+    ``everything`` is ``--all``: a terminal shows what nobody needs to act, too.
 
     Returns where it went: the file, or the folder that a folder exporter made; ``None`` for standard output.
 
@@ -91,7 +95,8 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
     if path is None and draw is not None:
-        deliver(_whole(registry, name, lambda: draw(report)), None)
+        whole = {"everything": True} if everything else {}
+        deliver(_whole(registry, name, lambda: draw(report, **whole)), None)
     elif stream is not None:
         deliver(_guarded(registry, name, lambda: map(as_bytes, stream(report))), path)
     else:

@@ -204,7 +204,7 @@ def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     if isinstance(value, str):
         if kind == "verdict":
             return tag(value)
-        return name(value, NAME) if kind == "name" else one_line(value, 1000)
+        return name(value, NAME) if kind == "name" else broken(one_line(value, 1000), joints=False)
     return tables.listed((_place(one) for one in value), open_, MOST_PLACES)
 
 
@@ -248,7 +248,10 @@ def _grid(block: model.Grid) -> Markup:
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"
-    titles = (element("th", element("span", title), scope="col", class_=turned) for title, _ in spans)
+    titles = (
+        element("th", element("span", broken(title) if wide else title), scope="col", class_=turned)
+        for title, _ in spans
+    )
     head = element("tr", element("th", "Operator", scope="col"), *titles)
     rows = []
     for title, texts in block.heads:
