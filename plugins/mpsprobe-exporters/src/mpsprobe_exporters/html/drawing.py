@@ -172,7 +172,7 @@ def _table(table: model.Table) -> Markup:
         also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
         facts = element("td", _facts(known, also), colspan=len(shown))
         opened = element("tr", facts, class_="more") if known or also else None
-        bodies.append(element("tbody", element("tr", *cells), opened))
+        bodies.append(element("tbody", element("tr", *cells), opened, class_="slim" if also and not known else None))
     made = element(
         "table",
         element("thead", element("tr", *head)),
@@ -194,11 +194,14 @@ def _td(value: Cell, column: Column, *, first: bool) -> Markup:
 
 
 def _class(column: Column) -> str | None:
-    return "n" if column.kind in model.AMOUNTS else "spare" if column.rank > MOST_RANK else None
+    found = ["n"] if column.kind in model.AMOUNTS else []
+    return " ".join([*found, *(["spare"] if column.rank > MOST_RANK else [])]) or None
 
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
+    if kind == "part" and isinstance(value, (int, float)):
+        return [figures.bar(min(1.0, max(0.0, value))), element("span", model.written(value, kind), class_="pc")]
     if value is None or isinstance(value, (int, float, Mapping)):
         return model.written(value, kind)
     if isinstance(value, str):
