@@ -57,8 +57,8 @@ def test_the_steps_after_loading_follow_on_its_line(monkeypatch: pytest.MonkeyPa
         monkeypatch.setitem(sys.modules, "made_for_this_test", sys)
         drawn = progress._drawn
         assert drawn is not None and drawn.tasks[0].start_time is not None
-        drawn.tasks[0].start_time -= 60
-        assert progress._left(drawn.tasks[0]).startswith("about 12")  # one of three steps in a minute
+        drawn.tasks[0].start_time -= 30
+        assert progress._left(drawn.tasks[0]).startswith("about 60 s")  # one of three steps in half a minute
         progress.start(2, "building it")
         assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (1, 3)
     assert "loading PyTorch" in stream.getvalue() and "building it" in stream.getvalue()

@@ -11,7 +11,7 @@ from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import Named
 from mpsprobe.output import write_stdout
-from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, torch_option
+from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, releases, torch_option
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.names import resolve_operators
 from mpsprobe_coverage.kernels.releases import INSTALLED
@@ -87,7 +87,7 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
 
 @kernels.command(short_help="What MPS does with an operator, release by release.")
 @click.argument("operators", nargs=-1, required=True, metavar="OP…")
-@torch_option(ALL, "The release to ask about.")
+@torch_option(ALL, "The release to ask about; several with commas.")
 @KEY_OPTION
 @BACKEND_OPTION
 @FORMAT_OPTION
@@ -109,8 +109,8 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     if torch_release == ALL:
         verdicts = [(name, list(family.history(name, key))) for name in names]
     else:
-        target = family.target(torch_release)
-        verdicts = [(name, [(target.release, _verdict(name, target, key))]) for name in names]
+        targets = [family.target(release) for release in releases(torch_release, family)]
+        verdicts = [(name, [(target.release, _verdict(name, target, key)) for target in targets]) for name in names]
     if format_name == "json":
         write_json(
             [
@@ -129,7 +129,7 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
         return
     from mpsprobe_coverage.commands import kernels_output
 
-    kernels_output.print_verdicts(verdicts, None if key == family.backend.key else key)
+    kernels_output.print_verdicts(verdicts, None if key == family.backend.key else key, torch_release == ALL)
 
 
 @kernels.command(short_help="The release since which an operator is native.")

@@ -171,11 +171,16 @@ def live_table() -> KernelTable:
 @functools.cache
 def torchvision_for(torch_release: str) -> str | None:
     """The newest torchvision release made for ``torch_release``; ``None`` when there is none with a table."""
-    fitting = None
+    return next(reversed(torchvision_releases(torch_release)), None)
+
+
+def torchvision_releases(torch_release: str) -> list[str]:
+    """The torchvision releases with a table that were made for ``torch_release``, oldest first."""
+    fitting = []
     for release in library_releases("torchvision"):
         required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
         if torch_release in SpecifierSet(required):
-            fitting = release
+            fitting.append(release)
     return fitting
 
 
