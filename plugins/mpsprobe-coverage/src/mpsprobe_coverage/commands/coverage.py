@@ -37,7 +37,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 
 
 @click.command()
-@click.argument("workload", required=False)
+@click.argument("workload", required=False, metavar="WORKLOAD")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
@@ -96,7 +96,7 @@ def coverage(
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
     if workload is None:
-        raise UsageError("what should be judged?", "Name a workload ('mpsprobe workloads list'), or file.py:function.")
+        raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
