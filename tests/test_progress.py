@@ -50,7 +50,7 @@ def test_the_steps_after_loading_follow_on_its_line(monkeypatch: pytest.MonkeyPa
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("mpsprobe.progress.MODULES", 1)
+    monkeypatch.setattr("mpsprobe.progress._MODULES", 1)
     with make_progress() as progress:
         assert isinstance(progress, TerminalProgress)
         progress.start_loading(3)

@@ -94,8 +94,9 @@ class MpsFamily(KernelFamily):
         return _history(operator, key or MPS)
 
     def is_made_of_native(self, operator: str, release: str) -> bool:
+        # Where it calls nothing that is known, it may compute by itself: code behind a DispatchStub is not seen.
         parts = load_compositions(release).parts(operator, self.load(release))
-        return parts is not None and all(self.load(release).verdict(part) == NATIVE for part in parts)
+        return bool(parts) and all(self.load(release).verdict(part) == NATIVE for part in parts)
 
     def _has(self, operator: str, release: str) -> bool:
         return dict(self.history(operator))[release] != UNKNOWN
