@@ -50,12 +50,8 @@ def choose(registry: Registry, format_name: str | None, output: str | None, kind
     if name is None and path is not None and (extension := PurePath(path).suffix):
         fitting = [one for one in registry.exporters().values() if kind is None or kind in one.kinds]
         known = sorted({one.extension for one in fitting if one.extension})
-        raise UsageError(
-            f"no format is known by the extension '{printable(extension)}'",
-            f"Use one of {', '.join(known)}, or name the format: --format NAME."
-            if known
-            else registry.hint("exporter"),
-        )
+        hint = f"Use {', '.join(known)}, or name the format: --format NAME." if known else registry.hint("exporter")
+        raise UsageError(f"no format has the extension '{printable(extension)}'", hint)
     name = name or ("table" if path is None else "json")
     check_target(registry, name, path, kind)
     return name

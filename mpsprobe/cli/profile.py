@@ -13,7 +13,7 @@ from mpsprobe import exporting
 from mpsprobe.cli.planning import BOTH, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.engine.request import Plan, ProfileRequest
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import RunFailed
 from mpsprobe.options import Named, Names, Positive, Several
 from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
@@ -99,7 +99,7 @@ def profile(
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
     finally:  # what was measured is not lost with an export that fails
         exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report))
+    sys.exit(exit_code(report, shown=name == "table" and output in (None, "-")))
 
 
 def _measured(registry: Registry, plan: Plan, progress: SilentProgress) -> ProfileReport:
@@ -128,14 +128,9 @@ def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str
     return name, path
 
 
-def exit_code(report: ProfileReport) -> int:
-    """0, also for an interrupted run: its report says so; an error when a configuration failed."""
-    failures = [cell for cell in report.cells if cell.failure is not None]
+def exit_code(report: ProfileReport, shown: bool) -> int:
+    """0, also for an interrupted run: its report says so; an error when each configuration failed."""
+    failures = [cell.failure for cell in report.cells if cell.failure is not None]
     if failures and len(failures) == len(report.cells):
-        failure = failures[0].failure
-        assert failure is not None
-        raise MpsprobeError(
-            f"nothing was measured to its end: {failure.error} in {failure.phase}: {failure.message}",
-            "The report has what was measured before.",
-        )
+        raise RunFailed(failures[0], shown)
     return 0

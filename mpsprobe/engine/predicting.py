@@ -51,7 +51,7 @@ def predict(
                 cells.append(cell)
                 continue
             table = table or found.target.table
-            if found.failure is not None:
+            if found.failure is not None and cell.failure is None:
                 notes.append(STOPPED.format(reason=f"{found.failure.error}: {found.failure.message}"))
             cells.append(_with_costs(cell, found.operators))
     finally:

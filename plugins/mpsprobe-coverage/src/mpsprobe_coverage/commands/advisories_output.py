@@ -36,7 +36,7 @@ def print_list(advisories: list[Advisory]) -> None:
             facts.append(advisory.hardware)
         grid.add_row(Text(advisory.id, style="bold"), Text.assemble(advisory.title, "\n", ("; ".join(facts), "dim")))
     counted = f"{len(advisories)} known wrong result{'' if len(advisories) == 1 else 's'}"
-    show([grid, Text(), Text(f"{counted}; mpsprobe advisories show ID shows everything about one")], PIPE_WIDTH)
+    show([grid, Text(), Text(f"{counted}. More about one: mpsprobe advisories show ID")], PIPE_WIDTH)
 
 
 def print_details(advisories: list[Advisory]) -> None:

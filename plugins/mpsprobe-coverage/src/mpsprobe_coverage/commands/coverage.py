@@ -10,7 +10,7 @@ import click
 from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.errors import RunFailed, UsageError
 from mpsprobe.options import Named, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
@@ -126,16 +126,19 @@ def coverage(
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
     exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report, fail_on or ()))
+    sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
 
 
-def exit_code(report: object, fail_on: tuple[str, ...]) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end."""
+def exit_code(report: object, fail_on: tuple[str, ...], *, shown: bool) -> int:
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end.
+
+    Args:
+        shown: the report, which has the cause of a failure, is what the user sees.
+    """
     cells = getattr(report, "releases", None) or [report]
     for cell in cells:
         if cell.failure is not None:
-            stopped = f"the run stopped: {cell.failure.error}: {cell.failure.message}"  # the report is out already
-            raise MpsprobeError(stopped, "The report has the operators that were judged before.")
+            raise RunFailed(cell.failure, shown)
     seen = {verdict for cell in cells for verdict in cell.summary.operators_by_verdict}
     if any(cell.advisories for cell in cells):
         seen.add(ADVISORY)

@@ -20,7 +20,7 @@ import torch
 from mpsprobe_coverage.calls.spec import CPU, META, TensorSpec, interned, spec_of, tensors_in
 from mpsprobe_coverage.device.dispatch import Plan, written_arguments
 from mpsprobe_coverage.device.resizing import on_smaller
-from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, mapped
+from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, mapped, without_data
 from mpsprobe_coverage.device.upcast import Ran, in_another_dtype, lacks_code
 
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
@@ -142,7 +142,8 @@ def _meta(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _meta_but_scalars(tensor: torch.Tensor) -> torch.Tensor | None:
-    return None if type(tensor) is not VirtualTensor and tensor.dim() == 0 else spec_of(tensor).empty()
+    plain = type(tensor) is not VirtualTensor and type(tensor) not in without_data
+    return None if plain and tensor.dim() == 0 else spec_of(tensor).empty()
 
 
 def _zeros(tensor: torch.Tensor) -> torch.Tensor:

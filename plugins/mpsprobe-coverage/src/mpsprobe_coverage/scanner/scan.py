@@ -40,6 +40,7 @@ from mpsprobe_coverage.scanner.findings import (
     findings,
     first_refused_tensor,
     gradients,
+    moves_elsewhere,
     not_judged,
     site,
     summarise,
@@ -95,11 +96,11 @@ class CoverageScanner:
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
-        progress.advance(f"building {workload.name}")
+        progress.start(1 if long else 2, f"building {workload.name}")
         try:
             with collecting_only_new() as begin_to_collect:
                 device = VirtualDevice(tables[-1], keep_weights=options.weights)
-                with device.construction():
+                with device.construction() as construction:
                     run = workload.build(options)
                 if not isinstance(run, TorchRun):
                     raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
@@ -107,6 +108,7 @@ class CoverageScanner:
                 if options.phase == "training":
                     optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
                 info = workload_info(workload.name, run, options, optimizer)
+                info.notes.extend(moves_elsewhere(construction.elsewhere, family.backend))
                 begin_to_collect()
                 traces: list[Trace] = []
                 outcomes: Outcomes = {}

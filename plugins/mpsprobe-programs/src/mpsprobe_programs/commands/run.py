@@ -102,7 +102,7 @@ def run(
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
         exporting.write(registry, name, report, output)
     if ended.code == 0:
-        sys.exit(exit_code(report, fail_on or ()))
+        sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
     ended.leave()
 
 
