@@ -22,7 +22,7 @@ LIMITS = (
     "of other threads than the one that observes, only those of autograd are seen",
     "an operator that is made of others below autograd counts as one call",
     "gradients are added up with add, not add_, as under every dispatch mode",
-    "bytes of fallbacks are those of the tensors that were given and returned",
+    "bytes of fallbacks are those of the tensors passed and returned",
 )
 _COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 _KEYS = {"cpu": "CPU", "cuda": "CUDA", "mps": MPS, "xpu": "XPU", "meta": "Meta"}
