@@ -73,9 +73,7 @@ def check_target(registry: Registry, name: str, path: str | None, kind: str | No
         check_writable(path)
 
 
-def write(
-    registry: Registry, name: str, report: Report, output: str | None, everything: bool = False
-) -> str | None:
+def write(registry: Registry, name: str, report: Report, output: str | None, everything: bool = False) -> str | None:
     """Write ``report`` with the exporter called ``name`` to ``output``; standard output for ``None`` and ``-``.
 
     ``everything`` is ``--all``: a terminal shows what nobody needs to act, too.
