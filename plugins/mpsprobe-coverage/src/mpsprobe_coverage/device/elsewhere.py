@@ -1,7 +1,7 @@
 """Calls on the CPU while a device is open: run as they are, or without data where what they make is large.
 
 A program that runs without values (``mpsprobe run --values none``) may make a model on the CPU that does not fit this
-machine, and move it then. There a large tensor of the CPU is a ``FakeTensor``, PyTorch's tensor without data, which says
+machine, and move it then. A large tensor of the CPU is a ``FakeTensor``, PyTorch's tensor without data, which says
 ``cpu`` in C++ too. What is computed from such tensors has no data either. Small ones, and what the program reads from a
 file without computing, stay real.
 """
@@ -121,10 +121,10 @@ class Elsewhere:
             for name, value in self._methods().items():
                 own = vars(FakeTensor).get(name)
                 setattr(FakeTensor, name, value)
-                undo = (lambda name=name: delattr(FakeTensor, name)) if own is None else (
-                    lambda name=name, own=own: setattr(FakeTensor, name, own)
-                )  # fmt: skip
-                self._undo.callback(undo)
+                if own is None:
+                    self._undo.callback(delattr, FakeTensor, name)
+                else:
+                    self._undo.callback(setattr, FakeTensor, name, own)
         return self._mode
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
