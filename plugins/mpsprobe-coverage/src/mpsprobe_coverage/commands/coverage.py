@@ -21,6 +21,7 @@ from mpsprobe_coverage.commands.options import (
     ALL,
     BACKEND_OPTION,
     MacosVersion,
+    NotNegative,
     VerdictList,
     releases,
     torch_option,
@@ -36,7 +37,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", required=False, metavar="WORKLOAD")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
@@ -48,7 +49,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option(
-    "--clip-norm", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
+    "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
 )
 @click.option(
     "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
@@ -60,7 +61,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     "--decoding", type=Named("decoding", DECODINGS), default="greedy", show_default=True, help="How generate() chooses."
 )
 @click.option("--cache", type=Named("cache", CACHES), default="dynamic", show_default=True, help="What it keeps.")
-@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is said.")
+@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
@@ -73,7 +74,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
 )
 def coverage(
-    workload: str,
+    workload: str | None,
     torch_release: str,
     method: str,
     explain: bool,
@@ -96,6 +97,8 @@ def coverage(
     mpsprobe coverage llama-3-8b --phase generate --decoding beams
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
+    if workload is None:
+        raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(

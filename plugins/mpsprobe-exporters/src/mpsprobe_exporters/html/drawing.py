@@ -125,6 +125,7 @@ def _entries(table: model.Table) -> Markup:
     items = []
     for row in table.rows[:MOST_ENTRIES]:
         first, second = (cell(value, column.kind) for value, column in zip(row[:2], table.columns, strict=False))
+        first = element("span", first, class_="tag") if table.columns[0].kind == "text" else first
         facts = model.facts(table, row)
         advice = [element("p", str(value), class_="do") for column, value in facts if column.kind == "advice"]
         rest = _facts((column, value) for column, value in facts if column.kind != "advice")
@@ -206,7 +207,7 @@ def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
         return model.written(value, kind)
     if isinstance(value, str):
         if kind == "verdict":
-            return tag(value)
+            return tag(value) if value != "-" else value
         return name(value, NAME) if kind == "name" else broken(one_line(value, 1000), joints=False)
     return tables.listed((_place(one) for one in value), open_, MOST_PLACES)
 
@@ -230,9 +231,8 @@ def _bars(block: model.Bars) -> Markup:
     shown = block.rows[:MOST_BARS]
     rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in shown)
     left = _left(len(block.rows) - len(shown))
-    return joined(
-        [figures.legend((_color(one), said) for one, said in block.legend), figures.bar_rows(rows, block.caption), left]
-    )
+    legend = figures.legend((_color(one), said) for one, said in block.legend)
+    return joined([figures.bar_rows(rows, block.caption), left, legend])
 
 
 def _bar(row: Bar, mark: float | None) -> Markup:

@@ -26,12 +26,19 @@ VALUES = ("real", "none")
 @click.option("--device", type=Named("device", DEVICES), default="virtual", show_default=True, help="Where it runs.")
 @click.option(
     "--values",
-    type=Named("choice", VALUES),
+    type=Named("kind of values", VALUES),
     default="real",
     show_default=True,
     help="Of tensors; 'none' runs with shapes only, for what does not fit this machine.",
 )
-@click.option("--torch", "torch_release", metavar="VERSION", default="installed", show_default=True, help="To judge.")
+@click.option(
+    "--torch",
+    "torch_release",
+    metavar="VERSION|installed|latest",
+    default="installed",
+    show_default=True,
+    help="To judge.",
+)
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option(
     "--keep-going/--no-keep-going",
