@@ -11,21 +11,8 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, ConfigurationKey
 
 KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
-MEASURED = (
-    "name",
-    "unit",
-    "old",
-    "new",
-    "ratio",
-    "low",
-    "high",
-    "test",
-    "samples",
-    "old_count",
-    "new_count",
-    "p_value",
-)
-QUANTITY = (*MEASURED, "adjusted_p_value", "difference", "regression", "note")
+MEASURED = ("name", "unit", "old", "new", "ratio", "low", "high", "test", "samples", "old_count", "new_count")
+QUANTITY = (*MEASURED, "p_value", "adjusted_p_value", "difference", "regression", "note")
 COLUMNS = (*KEY, "release", "kind", *QUANTITY)
 
 
