@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
-MODULES = 1_100  # what torch and a scanner add to `sys.modules`: 1,077 with torch 2.13 and mpsprobe-coverage
+_MODULES = 1_100  # what torch and a scanner add to `sys.modules`: 1,077 with torch 2.13 and mpsprobe-coverage
 
 
 class SilentProgress:
@@ -18,7 +18,7 @@ class SilentProgress:
         """Begin ``total`` steps (``None``: not known) of ``what``."""
 
     def start_loading(self, steps: int) -> None:
-        """Begin ``steps`` steps, of which the first imports torch. To be called before that takes time."""
+        """Begin ``steps`` steps: the first, in which torch is imported, ends with the next ``start``."""
 
     def advance(self, what: str | None = None) -> None:
         """One step is done; ``what`` is what comes next."""
@@ -43,7 +43,11 @@ class TerminalProgress(SilentProgress):
         self._modules: int | None = None  # loaded when torch was not
 
     def start(self, total: int | None, what: str) -> None:
-        """Draw the line; one that was drawn before goes."""
+        """Draw the line; one that was drawn before goes, or has these steps after that of loading."""
+        if self._drawn is not None and self._task is not None and self._modules is not None and total:
+            self._drawn.update(self._task, total=total + 1)
+            self.advance(what)
+            return
         from rich import console, progress, text
 
         class Left(progress.ProgressColumn):
@@ -53,7 +57,7 @@ class TerminalProgress(SilentProgress):
         counted = (progress.BarColumn(bar_width=24), progress.MofNCompleteColumn()) if total else ()
         described = progress.TextColumn("{task.description}", markup=False)
         columns = (progress.SpinnerColumn(), described, *counted, progress.TimeElapsedColumn(), Left())
-        # Lines of the user's own code go above this one; standard output that is no terminal stays what it is.
+        # Lines of the user's own code go above this one; standard output that is not a terminal stays what it is.
         above, terminal = sys.stdout is not None and sys.stdout.isatty(), console.Console(stderr=True)
         self._drawn = progress.Progress(*columns, console=terminal, transient=True, redirect_stdout=above)
         self._task = self._drawn.add_task(what, total=total)
@@ -77,7 +81,7 @@ class TerminalProgress(SilentProgress):
         """What remains where all steps take as long as those before; nothing where that is not known or over."""
         done, spent, elapsed = task.completed, self._spent, task.elapsed or 0.0
         if self._modules is not None:
-            done, spent = min((len(sys.modules) - self._modules) / MODULES, 1), elapsed
+            done, spent = min((len(sys.modules) - self._modules) / _MODULES, 1), elapsed
         left = spent / done * (task.total or 0) - elapsed if done else 0
         return "" if left < 1 else f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 

@@ -11,8 +11,8 @@ from mpsprobe.plugins.registry import get_registry
 
 @click.command()
 @click.argument("report")
-@click.option("--to", "to_name", metavar="NAME", help="An exporter; by default found from the extension of -o.")
-@click.option("-o", "--output", metavar="PATH", help="The file to write; standard output without it, or for '-'.")
+@click.option("--to", "--format", "to_name", metavar="NAME", help="An exporter [default: by the extension of -o].")
+@click.option("-o", "--output", metavar="FILE", help="Where to write [default: standard output, as '-'].")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 def export(report: str, to_name: str | None, output: str | None, everything: bool) -> None:
     """Turn REPORT, which '--format json' or '-o' wrote ('-' for standard input), into another format."""
@@ -22,7 +22,7 @@ def export(report: str, to_name: str | None, output: str | None, everything: boo
     if name is None:
         known = ", ".join(registry.exporters()) or f"none: {install_command('mpsprobe-exporters')}"
         raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
-    exporting.check_target(registry, name, output if to_file else None)  # told before the report is read
+    exporting.check_target(registry, name, output if to_file else None)  # before the report is read
 
     from mpsprobe.schemas.report import read_report
 

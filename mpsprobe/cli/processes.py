@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpsprobe.cli.main import explain
 from mpsprobe.cli.planning import make_plan
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
@@ -22,7 +23,6 @@ from mpsprobe.plugins.collection import DISABLE_VARIABLE
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.profile import ProfileReport
@@ -53,14 +53,15 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
         for index in range(wanted):
             path = Path(folder) / f"{index}.json"
-            _tell(f"process {index + 1} of {wanted}")
+            if sys.stderr is not None and sys.stderr.isatty():
+                print(f"mpsprobe: process {index + 1} of {wanted}", file=sys.stderr)  # noqa: T201
             code, interrupted = _run(asked, path, environment)
             if (report := _read(path)) is not None:
                 reports.append(report)
             elif not interrupted:
                 failure = MpsprobeError(
                     f"process {index + 1} of {wanted} ended with exit code {code} and no report",
-                    "What it said is above. Without --processes the same run shows more.",
+                    "Its own message is above.",
                 )
             if interrupted or failure is not None:
                 break
@@ -99,11 +100,6 @@ def _read(path: Path) -> ProfileReport | None:
     return report if isinstance(report, ProfileReport) else None
 
 
-def _tell(text: str) -> None:
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(f"mpsprobe: {printable(text)}", file=sys.stderr)  # noqa: T201
-
-
 def main(path: str) -> int:
     """Measure in this process what standard input asks for, and write the report to ``path``; the exit code."""
     from pydantic import TypeAdapter
@@ -117,8 +113,7 @@ def main(path: str) -> int:
             report = profile(make_plan(get_registry(), request), progress)
         write_atomically(path, report.model_dump_json())
     except MpsprobeError as error:
-        print(f"Error: {error.message}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)  # noqa: T201
-        return error.exit_code
+        return explain(error)
     except KeyboardInterrupt:
         return 130
     return 0

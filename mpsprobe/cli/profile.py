@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from mpsprobe import exporting
 from mpsprobe.cli.planning import BOTH, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.engine.request import Plan, ProfileRequest
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import RunFailed
 from mpsprobe.options import Named, Names, Positive, Several
 from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
@@ -45,7 +44,7 @@ CLOCKS = ("host", "device")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
-@click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure beside time; all; none.")
+@click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure besides time; all; none.")
 @click.option("--clock", type=Named("clock", CLOCKS), default=CLOCKS[0], show_default=True, help="What takes the time.")
 @click.option("--processes", type=Positive(), default=1, show_default=True, help="Fresh processes, one by one.")
 @click.option("--baseline", metavar="DEVICE", help="Measure on this device too, and say how much faster the first is.")
@@ -99,7 +98,9 @@ def profile(
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
     finally:  # what was measured is not lost with an export that fails
         exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report))
+    failures = [cell.failure for cell in report.cells if cell.failure is not None]
+    if failures and len(failures) == len(report.cells):
+        raise RunFailed(failures[0], shown=name == "table" and output in (None, "-"))
 
 
 def _measured(registry: Registry, plan: Plan, progress: SilentProgress) -> ProfileReport:
@@ -121,21 +122,7 @@ def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str
     """Exporter and path of ``--export NAME[=PATH]``, checked before the long work."""
     name, _, path = text.partition("=")
     registry.exporter_declaration(name)
-    path = path or exporting.default_path(
-        registry, name, Path(request.preset or [*request.workloads, "profile"][0]).name
-    )
+    stem = Path(request.preset or [*request.workloads, "profile"][0]).name
+    path = path or exporting.default_path(registry, name, stem)
     exporting.check_target(registry, name, path, "profile")
     return name, path
-
-
-def exit_code(report: ProfileReport) -> int:
-    """0, also for an interrupted run: its report says so; an error when a configuration failed."""
-    failures = [cell for cell in report.cells if cell.failure is not None]
-    if failures and len(failures) == len(report.cells):
-        failure = failures[0].failure
-        assert failure is not None
-        raise MpsprobeError(
-            f"nothing was measured to its end: {failure.error} in {failure.phase}: {failure.message}",
-            "The report has what was measured before.",
-        )
-    return 0

@@ -34,7 +34,7 @@ Phase = Literal["inference", "training"]
 
 
 class Facts(BaseModel):
-    """What a file that mpsprobe wrote says of a cell; ``None`` for what it does not say, or nobody would believe."""
+    """What a file that mpsprobe wrote says about a cell; ``None`` for what it does not say, or nobody would believe."""
 
     model_config = ConfigDict(strict=True)
 
@@ -49,9 +49,9 @@ class Facts(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _believed(cls, told: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    def _believed(cls, written: Any, read: ValidatorFunctionWrapHandler) -> Any:
         try:
-            return read(cleaned(told) if isinstance(told, str) else told)
+            return read(cleaned(written) if isinstance(written, str) else written)
         except ValidationError:
             return None
 
@@ -78,14 +78,12 @@ def make_cell(
     if len(columns):
         trace = make_trace(columns, reader.names, where == "cpu")
         memory = _memory(columns, where == "cpu")
+    same: dict[str, Any] = {name: getattr(facts, name) for name in ("batch_size", "seq_len", "autocast")}
     cell = ProfileCell(
         workload=workload,
         phase=phase,
         device=where,
-        batch_size=facts.batch_size,
-        seq_len=facts.seq_len,
         dtype=facts.dtype,
-        autocast=facts.autocast,
         steps=samples,
         step=duration_statistics([one.duration_ns for one in samples]),
         phases=_phases(columns),
@@ -96,6 +94,7 @@ def make_cell(
         fallbacks=_fallbacks(columns, max(profiled, 1)),
         trace=trace,
         notes=_notes(columns, totals, bool(marks)),
+        **same,
     )
     info = WorkloadInfo(
         name=workload,
@@ -103,10 +102,8 @@ def make_cell(
         phase=phase,
         dtype=facts.dtype or UNKNOWN,
         parameters=0,
-        batch_size=facts.batch_size,
-        seq_len=facts.seq_len,
-        autocast=facts.autocast,
-        notes=["the trace does not tell how many parameters it has"],
+        notes=["the trace does not say how many parameters it has"],
+        **same,
     )
     return cell, info
 
@@ -224,11 +221,11 @@ def _first_step(columns: Columns) -> int:
 def _notes(columns: Columns, totals: Totals, marked: bool) -> list[str]:
     notes = []
     if len(columns) and not marked:
-        notes.append("no steps are marked in the trace: operators and modules are of the whole of it")
+        notes.append("no steps are marked in the trace: operators and modules are those of the whole trace")
     if columns.left_out:
         notes.append(
             f"the trace keeps {len(columns) + columns.frames - columns.left_out:,} events and leaves out "
-            f"{columns.left_out:,}; operators and modules are of all (--limit keeps more)"
+            f"{columns.left_out:,}; operators and modules count all of them (--limit keeps more)"
         )
     if totals.overlapping:
         notes.append(f"events that lie across the end of another on their thread: {totals.overlapping:,}")

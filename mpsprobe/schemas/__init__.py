@@ -56,7 +56,7 @@ from mpsprobe.schemas.profile import (
     UnavailableProbe,
     Warmup,
 )
-from mpsprobe.schemas.program import CudaHint, OnTheCpu, ProgramInfo
+from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo

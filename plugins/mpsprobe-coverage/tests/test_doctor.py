@@ -1,4 +1,4 @@
-"""What ``mpsprobe doctor`` says of the installed torch and macOS, from the kernel tables."""
+"""What ``mpsprobe doctor`` says about the installed torch and macOS, from the kernel tables."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def test_findings(torch: str | None, platform: str, levels: list[str], said: str
     found = list(findings({"torch": torch, "platform": platform}))
     assert [one.level for one in found] == levels
     assert said in " ".join(one.message for one in found)
+
+
+@pytest.mark.parametrize(("vision", "levels"), [("0.28.0+cpu", ["ok"]), ("0.10.0", ["ok", "warning"]), (None, ["ok"])])
+def test_a_torchvision_of_another_torch_is_named(vision: str | None, levels: list[str]) -> None:
+    found = list(findings({"torch": "2.13.0", "platform": "linux-x86_64", "torchvision": vision}))
+    assert [one.level for one in found] == levels
+    assert vision != "0.10.0" or found[1].hint == "pip install torch==2.13.0 torchvision==0.28.0"
 
 
 def test_an_old_macos_is_told_which_release_fits_it() -> None:

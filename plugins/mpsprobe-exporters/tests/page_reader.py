@@ -48,7 +48,7 @@ ATTRIBUTES = {
         "rel",
     ),
     *("data-v", "data-filter", "data-tips", "data-level", "data-open", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy"),
-    *("r", "width", "height", "d", "dy", "viewbox", "preserveaspectratio", "overflow", "text-anchor"),
+    *("r", "width", "height", "d", "dx", "dy", "viewbox", "preserveaspectratio", "overflow", "text-anchor"),
 }
 
 

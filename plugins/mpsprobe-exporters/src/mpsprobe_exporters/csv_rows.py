@@ -25,7 +25,7 @@ class CsvExporter:
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
     ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``; of a program
-    ``stayed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead.
+    ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead.
     """
 
     def render(self, report: Report) -> str:

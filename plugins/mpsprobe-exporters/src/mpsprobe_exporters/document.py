@@ -6,7 +6,7 @@ knows neither rich nor HTML. Everything in it may be hostile text: each drawer m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar
@@ -19,35 +19,24 @@ Depth = Literal["first", "all", "page"]
 """How far a reader went: ``first`` is always shown; ``all`` with ``--all``, in Markdown folded away; ``page`` on a page
 only.
 """
-Kind = Literal[
-    "text",
-    "advice",
-    "name",
-    "names",
-    "places",
-    "verdict",
-    "counts",
-    "number",
-    "time",
-    "bytes",
-    "share",
-    "ratio",
-    "amount",
-]
+AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
+Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
-``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share`` and
-``ratio`` as fractions.
+``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share``, ``part``
+(drawn as a bar too) and ``ratio`` as fractions.
 """
 AMOUNTS: Mapping[str, Callable[[float], str]] = {
     "number": lambda value: units.number(value) if isinstance(value, int) else units.amount(value),
     "time": units.duration,
     "bytes": units.byte_size,
     "share": units.percent,
+    "part": units.percent,
     "ratio": units.ratio,
     "amount": lambda value: units.measured(value, value.unit if isinstance(value, Amount) else ""),
 }
 NOTHING = "·"
 Found = TypeVar("Found")
+Context = TypeVar("Context")
 
 
 class Amount(float):
@@ -131,6 +120,26 @@ class Table:
         return [index for index in asked if any(is_known(row[index]) for row in self.rows)]
 
 
+Fields = Sequence[tuple[Column, Callable[[Context, Found], Cell]]]
+"""The columns of a table, each with how its cell is found: from what all rows share, and from what a row is of."""
+
+
+def table(
+    fields: Fields[Context, Found],
+    context: Context,
+    items: Iterable[Found],
+    caption: str = "",
+    *,
+    entries: bool = False,
+    filtered: bool = False,
+    most: int | None = None,
+) -> list[Block]:
+    """A row for each item, as blocks of a section; nothing for no items. The others are attributes of ``Table``."""
+    rows = [tuple(of(context, one) for _, of in fields) for one in items]
+    columns = tuple(column for column, _ in fields)
+    return [Table(columns, rows, caption, entries, filtered, most)] if rows else []
+
+
 class Part(NamedTuple):
     """A part of a bar: how much of the widest bar, its colour (a verdict, or 1 to 8), and what it is."""
 
@@ -196,6 +205,12 @@ class Bullets:
     """A list."""
 
     lines: Sequence[Bullet]
+
+
+def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
+    """A list of lines as blocks of a section; nothing for no lines."""
+    found = [Bullet(line) if isinstance(line, str) else line for line in lines]
+    return [Bullets(found)] if found else []
 
 
 @dataclass(frozen=True, slots=True)

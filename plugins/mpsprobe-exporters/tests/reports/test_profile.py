@@ -23,8 +23,7 @@ def section(report: ProfileReport, title: str) -> Section:
 
 def rows(report: ProfileReport, title: str) -> list[tuple[str, ...]]:
     """The first table of a section, as it is written."""
-    [table, *_] = section(report, title).blocks
-    assert isinstance(table, Table)
+    [table] = [one for one in section(report, title).blocks if isinstance(one, Table)]
     columns = [table.columns[index] for index in table.used()]
     return [
         tuple(written(row[index], one.kind) for index, one in zip(table.used(), columns, strict=True))

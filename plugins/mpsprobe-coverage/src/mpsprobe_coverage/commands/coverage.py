@@ -10,7 +10,7 @@ import click
 from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.errors import RunFailed, UsageError
 from mpsprobe.options import Named, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
@@ -21,6 +21,7 @@ from mpsprobe_coverage.commands.options import (
     ALL,
     BACKEND_OPTION,
     MacosVersion,
+    NotNegative,
     VerdictList,
     releases,
     torch_option,
@@ -36,7 +37,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", required=False, metavar="WORKLOAD")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
@@ -48,7 +49,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option(
-    "--clip-norm", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
+    "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
 )
 @click.option(
     "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
@@ -60,7 +61,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     "--decoding", type=Named("decoding", DECODINGS), default="greedy", show_default=True, help="How generate() chooses."
 )
 @click.option("--cache", type=Named("cache", CACHES), default="dynamic", show_default=True, help="What it keeps.")
-@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is said.")
+@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
@@ -73,7 +74,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
 )
 def coverage(
-    workload: str,
+    workload: str | None,
     torch_release: str,
     method: str,
     explain: bool,
@@ -96,6 +97,8 @@ def coverage(
     mpsprobe coverage llama-3-8b --phase generate --decoding beams
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
+    if workload is None:
+        raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
@@ -128,16 +131,19 @@ def coverage(
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
     exporting.write(registry, name, report, output, everything)
-    sys.exit(exit_code(report, fail_on or ()))
+    sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
 
 
-def exit_code(report: object, fail_on: tuple[str, ...]) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end."""
+def exit_code(report: object, fail_on: tuple[str, ...], *, shown: bool) -> int:
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end.
+
+    Args:
+        shown: the report, which has the cause of a failure, is what the user sees.
+    """
     cells = getattr(report, "releases", None) or [report]
     for cell in cells:
         if cell.failure is not None:
-            stopped = f"the run stopped: {cell.failure.error}: {cell.failure.message}"  # the report is out already
-            raise MpsprobeError(stopped, "The report has the operators that were judged before.")
+            raise RunFailed(cell.failure, shown)
     seen = {verdict for cell in cells for verdict in cell.summary.operators_by_verdict}
     if any(cell.advisories for cell in cells):
         seen.add(ADVISORY)

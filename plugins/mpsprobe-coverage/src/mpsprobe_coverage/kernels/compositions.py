@@ -1,6 +1,6 @@
 """Of which operators a release makes its composite operators and its derivatives, and how two releases differ in that.
 
-Beside each kernel table of torch lies a file ``torch-VERSION.compositions``. Its first line is
+Next to each kernel table of torch is a file ``torch-VERSION.compositions``. Its first line is
 ``mpsprobe-compositions 1 SHA256``, the digest of all that follows; then one JSON document::
 
     {"base": "2.12.1", "release": "2.13.0", "sha256": …, "calls": {"mul.Tensor sub.Tensor": "AddcmulBackward0 …", …}}
@@ -69,14 +69,12 @@ class Compositions:
                 waiting += parts
         return frozenset(found)
 
-    def parts(self, operator: str, table: KernelTable) -> frozenset[str] | None:
+    def parts(self, operator: str, table: KernelTable) -> frozenset[str]:
         """The operators, not composite ones, that the composite ``aten::…`` may call on dense tensors of real numbers.
 
-        Those that are ``HARMLESS`` are not among them. None where it is not known.
+        Those that are ``HARMLESS`` are not among them.
         """
-        called = self.calls.get(operator.removeprefix("aten::"))
-        if called is None:
-            return None
+        called = self.calls.get(operator.removeprefix("aten::"), frozenset())
         reached = {f"aten::{part}" for part in self.reached(called, table) if _ELSEWHERE.search(part) is None}
         return frozenset(part for part in reached if table.verdict(part) != COMPOSITE)
 

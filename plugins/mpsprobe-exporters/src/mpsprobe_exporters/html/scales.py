@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from mpsprobe_exporters.units import BEYOND, scale_of
 
-TIMES = "\N{MULTIPLICATION SIGN}"
 TINY = 1e-300  # below it a step between ticks is no number any more
 
 
@@ -30,7 +29,9 @@ def bounded(value: float) -> float:
     return float(max(-BEYOND, min(BEYOND, value)))
 
 
-def axis(values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True, whole: bool = False) -> Axis:
+def axis(
+    values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True, whole: bool = False, exact: bool = False
+) -> Axis:
     """An axis that holds ``values``, with at most about ``most`` ticks.
 
     Args:
@@ -39,6 +40,7 @@ def axis(values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True
         most: ticks.
         zero: whether it begins at zero.
         whole: whether there is nothing between two whole numbers.
+        exact: whether it ends where the values do, not at the next tick.
     """
     known = [bounded(value) for value in values] or [0.0]
     low = min(0.0, *known) if zero else min(known)
@@ -50,7 +52,9 @@ def axis(values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     size, symbol = scale_of(max(abs(first), abs(last)) * step, unit)
     ticks = [(index * step, label(index * step, size, symbol)) for index in range(first, last + 1)]
-    return Axis(first * step, last * step, ticks) if zero else Axis(low, high, _within(ticks, low, high))
+    if zero and not exact:
+        return Axis(first * step, last * step, ticks)
+    return Axis(low, high, [one for one in ticks if low <= one[0] <= high])
 
 
 def label(value: float, size: float, symbol: str) -> str:
@@ -69,10 +73,6 @@ def thinned(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
-
-
-def _within(ticks: list[tuple[float, str]], low: float, high: float) -> list[tuple[float, str]]:
-    return [one for one in ticks if low <= one[0] <= high]
 
 
 def _round_step(rough: float) -> float:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import answer
-from mpsprobe_exporters.document import (
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Paragraph,
-    Section,
-    Table,
-    Tile,
-    Tiles,
-)
+from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
 from mpsprobe_exporters.reports import profile_charts as charts
@@ -27,8 +15,9 @@ from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+    from mpsprobe_exporters.document import Block, Fields
+    from mpsprobe_exporters.reports.profile_advice import Advice
 
-    Of = Callable[[ProfileReport, ProfileCell], Cell]
 
 INTERRUPTED = "Interrupted: what was measured before is here"
 FAILED = "failed"
@@ -38,7 +27,7 @@ MOST_ALIKE = 2  # configurations up to which a remark is repeated for each
 MOST_ROWS = 40
 NAMED = ("workload", "phase", "device", "batch", "seq", "dtype")  # what makes a configuration
 # What a table shows of each configuration; the highest rank goes first where there is no room.
-FIELDS: tuple[tuple[Column, Of], ...] = (
+FIELDS: Fields[ProfileReport, ProfileCell] = (
     (Column("workload"), lambda report, cell: cell.workload if _several(report, "name") else None),
     (Column("phase", rank=1), lambda report, cell: cell.phase if _several(report, "phase") else None),
     (Column("device"), lambda _, cell: cell.device),
@@ -53,19 +42,19 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
         Column("step", "time", about="median of the timed steps"),
         lambda _, cell: FAILED if cell.step is None else cell.step.median_ns,
     ),
-    (Column("95 % interval", about="of the median, by bootstrap", rank=7), lambda _, cell: _interval(cell)),
+    (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: _interval(cell)),
     (
-        Column("spread", "share", about="scaled median absolute deviation as a share of the median", rank=10),
+        Column("spread", "share", about=profile_details.SPREAD, rank=10),
         lambda _, cell: None if cell.step is None else cell.step.spread,
     ),
-    (Column("samples/s", "number", rank=6), lambda _, cell: _rate(cell, "samples")),
-    (Column("tokens/s", "number", rank=8), lambda _, cell: _rate(cell, "tokens")),
+    (Column("samples/s", "number", rank=2), lambda _, cell: _rate(cell, "samples")),
+    (Column("tokens/s", "number", rank=7), lambda _, cell: _rate(cell, "tokens")),
     (
-        Column("speed-up", "number", about="how many times as fast as the baseline", rank=3),
+        Column("speed-up", "number", about="how many times as fast as the baseline", rank=2),
         lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
     ),
     (
-        Column("peak memory", "bytes", about="allocated, where the device tells; else of the process", rank=4),
+        Column("peak memory", "bytes", about="allocated, where the device says so; else of the process", rank=4),
         lambda _, cell: peak(cell)[1],
     ),
 )
@@ -75,13 +64,11 @@ def document(report: ProfileReport) -> Document:
     """``report`` as people read it."""
     divisions = profile_advice.divided(report)
     advice = profile_advice.recommendations(report, divisions)
-    rows = [tuple(of(report, cell) for _, of in FIELDS) for cell in report.cells]
-    caption = plural(len(rows), "configuration")
-    table = Table(tuple(column for column, _ in FIELDS), rows, caption, filtered=len(rows) > 8)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
     alerts = list(_alerts(report))
     parts = [*charts.phases(report), *charts.divisions(report, divisions)]
-    faster = f"Times as fast as {one_line(report.plan.baseline or '', 20)}"
+    faster = charts.speed_ups(report)
+    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page says of a single one what a tile says
     return Document(
         title=", ".join(shortened(list(names), 3)),
         headline=short_answer(report),
@@ -92,12 +79,12 @@ def document(report: ProfileReport) -> Document:
         chosen=first_of(report),
         sections=[
             Section("", list(_tiles(report)), depth="page"),
-            Section("What to do", _to_do(advice)),
-            Section("Configurations", [table] if rows else []),
-            Section(faster, list(charts.speed_ups(report))),
+            Section("What to do", table(TO_DO, None, advice, entries=True) or [Paragraph(NOTHING_TO_DO)]),
+            Section("Configurations", table(FIELDS, report, report.cells, filtered=len(report.cells) > 8)),
+            Section(charts.title(report), [faster] if faster else [], view=compared),
             Section("Where a step goes", parts, depth="page"),
-            Section("Phases of a step", list(_phases(report)), view=""),
-            Section("Medians of the processes", list(_processes(report))),
+            Section("Phases of a step", _phases(report), view=""),
+            Section("Medians of the processes", _processes(report)),
             *profile_details.sections(report),
             Section("Remarks", _remarks(report)),
             Section("How it was measured", [_facts(report)], depth="all"),
@@ -204,8 +191,8 @@ def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
             "Median step", duration(cell.step.median_ns), f"{_interval(cell)}, spread {percent(cell.step.spread)}"
         )
     for one in cell.throughput[:2]:
-        value = f"{amount(one.per_second)} {one_line(one.unit, 20)}/s"
-        yield Tile("Throughput", value, f"{amount(one.low)} to {amount(one.high)}")
+        title = f"{one_line(one.unit, 20)}/s".capitalize()
+        yield Tile(title, amount(one.per_second), f"{amount(one.low)} to {amount(one.high)}")
     faster = configurations.speed_up(report, cell)
     if faster is not None and cell.device != report.plan.baseline:
         title = f"Against {one_line(report.plan.baseline or '', 20)}"
@@ -231,13 +218,13 @@ def peak(cell: ProfileCell) -> tuple[str, int | None]:
     return "allocated", use.peak_allocated_bytes
 
 
-def _to_do(advice: Sequence[profile_advice.Advice]) -> list[Block]:
-    columns = (Column("about"), Column("do"), Column("why"), Column("where"), Column("also"))
-    rows = [
-        (one.kind, one.remedy, one.found, one.where, plural(one.more, "more configuration") if one.more else None)
-        for one in advice
-    ]
-    return [Table(columns, rows, entries=True) if rows else Paragraph(NOTHING_TO_DO)]
+TO_DO: Fields[None, Advice] = (
+    (Column("about", "verdict"), lambda _, one: one.kind),
+    (Column("do"), lambda _, one: one.remedy),
+    (Column("why"), lambda _, one: one.found),
+    (Column("where"), lambda _, one: one.where),
+    (Column("also"), lambda _, one: plural(one.more, "more configuration") if one.more else None),
+)
 
 
 def _several(report: ProfileReport, field: str) -> bool:
@@ -256,43 +243,39 @@ def _rate(cell: ProfileCell, unit: str) -> float | None:
     return next((one.per_second for one in cell.throughput if one.unit == unit), None)
 
 
-def _phases(report: ProfileReport) -> Iterator[Block]:
+def _phases(report: ProfileReport) -> list[Block]:
     """How each step divides, as a table."""
     found = charts.with_phases(report)
-    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
     names = configurations.labels(report, [cell for cell, _ in found])
+    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
     rows = [
-        (
-            label,
-            *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys),
-        )
+        (label, *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys))
         for label, (cell, total) in zip(names, found, strict=True)
     ]
     columns = (Column(one_line(key, 20), rank=rank) for rank, key in enumerate(keys, start=1))
-    if rows:
-        yield Table((Column("configuration"), *columns), rows, most=MOST_ROWS)
+    return [Table((Column("configuration"), *columns), rows, most=MOST_ROWS)] if rows else []
 
 
-def _processes(report: ProfileReport) -> Iterator[Block]:
+PROCESSES: Fields[None, tuple[str, list[float]]] = (
+    (Column("configuration"), lambda _, one: one[0]),
+    (Column("processes", "number", rank=2), lambda _, one: len(one[1])),
+    (Column("fastest", "time", rank=1), lambda _, one: one[1][0]),
+    (Column("slowest", "time"), lambda _, one: one[1][-1]),
+    (Column("apart", "share"), lambda _, one: one[1][-1] / one[1][0] - 1),
+)
+
+
+def _processes(report: ProfileReport) -> list[Block]:
     """How the processes differ: the largest of their medians by the smallest."""
-    rows = []
+    found = []
     several = [cell for cell in report.cells if len({step.process for step in cell.steps}) > 1]
     for label, cell in zip(configurations.labels(report, several), several, strict=True):
         steps: dict[int, list[int]] = {}
         for step in cell.steps:
             steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
-        medians = sorted(median(spent) for spent in steps.values())
-        if medians[0] > 0:
-            rows.append((label, len(medians), medians[0], medians[-1], medians[-1] / medians[0] - 1))
-    columns = (
-        Column("configuration"),
-        Column("processes", "number", rank=2),
-        Column("fastest", "time", rank=1),
-        Column("slowest", "time"),
-        Column("apart", "share"),
-    )
-    if rows:
-        yield Table(columns, rows, most=MOST_ROWS)
+        medians = sorted(float(median(spent)) for spent in steps.values())
+        found += [(label, medians)] if medians[0] > 0 else []
+    return table(PROCESSES, None, found, most=MOST_ROWS)
 
 
 def _remarks(report: ProfileReport) -> list[Block]:
@@ -306,8 +289,7 @@ def _remarks(report: ProfileReport) -> list[Block]:
     for text, places in where.items():
         several = [plural(len(places), "configuration")] if len(places) > MOST_ALIKE else places
         lines += [f"{place}: {text}" for place in several]
-    found = [Bullet(line) for line in shortened(list(dict.fromkeys(lines)), MOST_REMARKS)]
-    return [Bullets(found)] if found else []
+    return bullets(shortened(list(dict.fromkeys(lines)), MOST_REMARKS))
 
 
 def remarks_on(cell: ProfileCell) -> Iterator[str]:

@@ -24,12 +24,17 @@ DIVISIONS = (
 )
 
 
-def speed_ups(report: ProfileReport) -> Iterator[Block]:
+def title(report: ProfileReport) -> str:
+    """The heading above the bars of speed-up."""
+    return f"Times as fast as {one_line(report.plan.baseline or '', 20)}"
+
+
+def speed_ups(report: ProfileReport) -> Bars | None:
     """A bar for each configuration that the baseline ran too, training first as in PyTorch's announcement of MPS."""
     compared = ((cell, configurations.speed_up(report, cell)) for cell in report.cells)
     found = [(cell, one) for cell, one in compared if one is not None and cell.device != report.plan.baseline]
     if not found:
-        return
+        return None
     found.sort(key=lambda one: one[0].phase != "training")
     largest = max(1.0, *(one[0] for _, one in found))
     several = len({cell.phase for cell, _ in found}) > 1
@@ -43,7 +48,7 @@ def speed_ups(report: ProfileReport) -> Iterator[Block]:
         for label, (cell, one) in zip(names, found, strict=True)
     ]
     legend = [(1, "inference"), (2, "training")] if several else []
-    yield Bars(rows, "In brackets, what both 95 % intervals allow. The line is the baseline", legend, 1 / largest)
+    return Bars(rows, "In brackets, what both 95 % intervals allow. The line is the baseline", legend, 1 / largest)
 
 
 def phases(report: ProfileReport) -> Iterator[Block]:
@@ -66,7 +71,7 @@ def phases(report: ProfileReport) -> Iterator[Block]:
         for cell, total in found
     ]
     legend = [(color, one_line(key, 40)) for key, color in colors.items()]
-    yield Bars(rows, "Medians of the phases, from steps that are synchronised between them", legend)
+    yield Bars(rows, "Medians of the phases; synchronising between them makes a step take longer", legend)
 
 
 def divisions(report: ProfileReport, known: Sequence[Division | None]) -> Iterator[Block]:

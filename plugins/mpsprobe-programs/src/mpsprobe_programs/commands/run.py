@@ -26,12 +26,19 @@ VALUES = ("real", "none")
 @click.option("--device", type=Named("device", DEVICES), default="virtual", show_default=True, help="Where it runs.")
 @click.option(
     "--values",
-    type=Named("choice", VALUES),
+    type=Named("kind of values", VALUES),
     default="real",
     show_default=True,
     help="Of tensors; 'none' runs with shapes only, for what does not fit this machine.",
 )
-@click.option("--torch", "torch_release", metavar="VERSION", default="installed", show_default=True, help="To judge.")
+@click.option(
+    "--torch",
+    "torch_release",
+    metavar="VERSION|installed|latest",
+    default="installed",
+    show_default=True,
+    help="To judge.",
+)
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option(
     "--keep-going/--no-keep-going",
@@ -104,7 +111,7 @@ def run(
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
         exporting.write(registry, name, report, output, everything)
     if ended.code == 0:
-        sys.exit(exit_code(report, fail_on or ()))
+        sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
     ended.leave()
 
 

@@ -1,4 +1,4 @@
-"""Steps: each timed one as a dot, how they spread, and what came before them."""
+"""Steps: each timed one as a dot, and how they spread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 MOST_DOTS = 2000
 MOST_TIPS = 600
 MOST_BARS = 24
-LABELS = 0.05  # of the width
 FEWEST_IN_HISTOGRAM = 5
 
 
@@ -42,12 +41,12 @@ def _dots(cell: ProfileCell) -> Markup | None:
     tips = [Tip(place[index][0], _tip(index, samples[index])) for index in scales.thinned(count, MOST_TIPS)]
     changes = [index for index in range(1, count) if samples[index].process != samples[index - 1].process]
     step = cell.step
-    level = None if step is None else (y.place(step.median_ns), "")
+    level = None if step is None else (y.place(step.median_ns), "median")
     band = None if step is None else (y.place(step.low_ns), y.place(step.high_ns))
     title = f"{plural(len(cell.steps), 'timed step')}, in order" + (
         f", {plural(len(changes) + 1, 'process', 'processes')} side by side" if changes else ""
     )
-    title += f"; the line is the median, {duration(step.median_ns)}, the band its interval" if step is not None else ""
+    title += f"; the median is {duration(step.median_ns)}, the band its interval" if step is not None else ""
     title += f" (the first {number(MOST_DOTS)})" if len(cell.steps) > MOST_DOTS else ""
     drawn = figures.plot(
         title, x, y, lines, tips=tips, band=band, level=level, divided=[x.place(index - 0.5) for index in changes]
@@ -57,15 +56,17 @@ def _dots(cell: ProfileCell) -> Markup | None:
 
 
 def _index_axis(count: int) -> Axis:
-    """Steps counted from 0; on the left there is room for the labels of the other axis."""
-    ticks = scales.axis([float(count - 1)], "", whole=True).ticks
-    named = [(at, said if at else f"step {said}") for at, said in ticks if at < count]
-    return Axis(-0.5 - LABELS * count, count - 0.5, named)
+    """Steps counted from 1: the first one, and round numbers."""
+    ticks = scales.axis([float(count)], "", whole=True).ticks
+    named = [(at - 1, said) for at, said in ticks if 1 < at <= count]
+    return Axis(-0.5, count - 0.5, [(0.0, "step 1"), *named])
 
 
 def _tip(index: int, one: StepSample) -> str:
     where = f", process {number(one.process)}" if one.process else ""
-    return f"step {number(index)}{where}: {duration(bounded(one.duration_ns))}" + (", outlier" if one.outlier else "")
+    return f"step {number(index + 1)}{where}: {duration(bounded(one.duration_ns))}" + (
+        ", outlier" if one.outlier else ""
+    )
 
 
 def _histogram(cell: ProfileCell) -> Markup | None:
