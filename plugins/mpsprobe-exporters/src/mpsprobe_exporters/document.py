@@ -112,7 +112,7 @@ class Table:
     def left(self) -> str:
         """A line about the others; empty where there are none."""
         count = len(self.rows) - len(self.first())
-        return f"{plural(count, 'more row')}: CSV and HTML have them all" if count else ""
+        return f"{plural(count, 'more row')}: CSV has them all" if count else ""
 
     def used(self) -> list[int]:
         """The numbers of the columns in which anything stands, without those for entries."""

@@ -77,14 +77,13 @@ def _tiles(block: model.Tiles) -> Iterator[str]:
 
 
 def _tables(block: model.Table) -> Iterator[str]:
-    columns = block.columns
     if block.entries:
-        yield "\n".join(line for row in block.rows for line in _entry(block, row))
-        return
-    shown = block.used()
-    right = [place for place, index in enumerate(shown) if columns[index].kind in model.AMOUNTS]
-    rows = ([cell(row[index], columns[index].kind) for index in shown] for row in block.first())
-    yield "\n".join(table([columns[index].title for index in shown], rows, right=right))
+        yield "\n".join(line for row in block.first() for line in _entry(block, row))
+    else:
+        columns = [(index, block.columns[index]) for index in block.used()]
+        right = [place for place, (_, column) in enumerate(columns) if column.kind in model.AMOUNTS]
+        rows = ([cell(row[index], column.kind) for index, column in columns] for row in block.first())
+        yield "\n".join(table([column.title for _, column in columns], rows, right=right))
     if block.left():
         yield f"{block.left()}."
 
