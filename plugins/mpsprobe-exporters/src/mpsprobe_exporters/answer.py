@@ -134,7 +134,7 @@ def _coverage_answer(report: CoverageReport) -> list[str]:
     if remedy := _remedy(findings(report), report.target.torch):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
     unproven = report.summary.calls_registered_only
-    of_dtypes = f"of {plural(unproven, 'native call')} no test shows that the dtypes work"
+    of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
     return [answer, *parts, *([of_dtypes] if unproven else [])]
 
 

@@ -213,13 +213,6 @@ def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
     return [Bullets(found)] if found else []
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Lines to copy."""
-
-    text: str
-
-
 class Tile(NamedTuple):
     """A figure that answers much at once: what it is, its value, and a word below it."""
 
@@ -235,7 +228,7 @@ class Tiles:
     tiles: Sequence[Tile]
 
 
-Block = Paragraph | Bullets | Code | Table | Bars | Grid | Tiles
+Block = Paragraph | Bullets | Table | Bars | Grid | Tiles
 
 
 @dataclass(frozen=True, slots=True)

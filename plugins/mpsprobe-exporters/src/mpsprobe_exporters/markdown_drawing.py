@@ -44,8 +44,6 @@ def drawn(block: Block) -> Iterator[str]:
     match block:
         case model.Paragraph():
             return _paragraph(block)
-        case model.Code():
-            return _lines(block)
         case model.Bullets():
             return _list(block)
         case model.Tiles():
@@ -60,10 +58,6 @@ def drawn(block: Block) -> Iterator[str]:
 
 def _paragraph(block: model.Paragraph) -> Iterator[str]:
     yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
-
-
-def _lines(block: model.Code) -> Iterator[str]:
-    yield "  \n".join(code(line, None) for line in block.text.splitlines())
 
 
 def _list(block: model.Bullets) -> Iterator[str]:

@@ -93,8 +93,6 @@ def drawn(block: Block) -> Markup:
     match block:
         case model.Paragraph():
             return element("p", block.text, class_={"bad": "alert", "good": "good"}.get(block.tone))
-        case model.Code():
-            return element("pre", element("code", block.text))
         case model.Bullets():
             lines = ([[name(one.name), ": "] if one.name else None, one.text] for one in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")

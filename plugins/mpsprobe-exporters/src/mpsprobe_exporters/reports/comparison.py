@@ -246,7 +246,7 @@ def _calls(one: ComparedOperator) -> str:
 
 
 def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
-    """The step of each, and why something could not be told; each reason once."""
+    """The step of each, and why something is not known; each reason once."""
     steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
     names = distinct([configuration(cell) for cell, _ in steps])
     found = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
@@ -320,7 +320,7 @@ def _on(release: str | None) -> str:
 
 
 def method_lines(report: ComparisonReport) -> list[str]:
-    """How a difference is told from noise, and what a reader should know of it."""
+    """When a difference counts, and what a reader should know of it."""
     words = [one_line(report.method.words, None)] if report.method is not None else []
     return [*words, *(one_line(note) for note in report.notes)]
 

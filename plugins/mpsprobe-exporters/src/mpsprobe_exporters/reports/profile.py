@@ -142,7 +142,7 @@ def _alerts(report: ProfileReport) -> Iterator[str]:
 def _workload_lines(report: ProfileReport) -> list[str]:
     """What was run: ``distilbert (DistilBertModel, 66.4 M parameters), inference, float32, 20 timed steps``."""
     compiled = ["torch.compile"] if report.plan.compile else []
-    known = report.environment is not None  # an imported trace does not tell how many parameters: no zero
+    known = report.environment is not None  # an imported trace does not say how many parameters: no zero
     steps = plural(report.plan.steps, "timed step")
     said = (
         [*answer.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]

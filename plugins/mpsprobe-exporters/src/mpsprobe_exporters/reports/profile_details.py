@@ -48,7 +48,7 @@ def sections(report: ProfileReport) -> Iterator[Section]:
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
     yield from _each(report, "Modules, in one step", "", _modules)
     for index, cell in enumerate(report.cells):
-        yield Section("", _kernels(cell), "Kernels", "page", index)
+        yield from _device_work(cell, index)
         yield Section("", list(_statistics(cell)), "Steps", "page", index)
         yield Section("Before the timed steps", list(_before(report, cell)), "Steps", "page", index)
 
@@ -214,13 +214,14 @@ COPIES: Fields[None, CopyTime] = (
 )
 
 
-def _kernels(cell: ProfileCell) -> list[Block]:
+def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
     """Kernels and copies, from the events of the trace."""
-    if cell.trace is None:
-        return []
-    found = kernels(cell.trace)
-    made = table(KERNELS, sum(one.total_ns for one in found), found, "Kernels of the profiled steps", filtered=True)
-    return made + table(COPIES, None, copies(cell.trace), "Copies between memories")
+    if cell.trace is not None:
+        found = kernels(cell.trace)
+        rows = table(KERNELS, sum(one.total_ns for one in found), found, filtered=True)
+        yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
+        moved = table(COPIES, None, copies(cell.trace))
+        yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
 
 
 STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (

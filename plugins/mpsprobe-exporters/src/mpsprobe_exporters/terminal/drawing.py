@@ -55,8 +55,6 @@ def drawn(block: Block, width: int) -> Iterator[Text]:
     match block:
         case model.Paragraph():
             return _paragraph(block, width)
-        case model.Code():
-            return _code(block, width)
         case model.Bullets():
             return _bullets(block, width)
         case model.Tiles():
@@ -71,10 +69,6 @@ def drawn(block: Block, width: int) -> Iterator[Text]:
 
 def _paragraph(block: model.Paragraph, width: int) -> Iterator[Text]:
     yield _text(block.text, width, TONES[block.tone])
-
-
-def _code(block: model.Code, width: int) -> Iterator[Text]:
-    yield from (Text(one_line(line, None)) for line in block.text.splitlines())
 
 
 def _bullets(block: model.Bullets, width: int) -> Iterator[Text]:
