@@ -107,8 +107,8 @@ def short_answer(report: AnyReport) -> list[str]:
         parts[0] += f"; {_advised(report)}"
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
-    clean = report.kind == "coverage" and report.operators and not (report.failure or findings(report))
-    clean = clean and not report.advisories and len(parts) == 1
+    clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
+    clean = clean and not (findings(report) or report.advisories) and len(parts) == 1
     return [f"{parts[0]}: nothing needs doing"] if clean else parts
 
 
