@@ -110,7 +110,7 @@ def short_answer(report: ProfileReport) -> str:
 
 
 def _what(workload: WorkloadInfo) -> str:
-    return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name)}"
+    return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name, 60)}"
 
 
 def _device(report: ProfileReport, cell: ProfileCell) -> str:
