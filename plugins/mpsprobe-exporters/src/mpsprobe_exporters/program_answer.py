@@ -82,7 +82,8 @@ def notes(report: AnyReport) -> list[str]:
     started = plural(program.processes, "process", "processes")
     be = "is" if program.processes == 1 else "are"
     others = [f"{started} that the program started {be} not in the report"] if program.processes else []
-    return [*others, *program.notes]
+    threads = [f"{plural(program.threads, 'thread')} of the program called operators"] if program.threads > 1 else []
+    return [*others, *threads, *program.notes]
 
 
 def cuda(report: AnyReport) -> list[tuple[str, str]]:
