@@ -68,11 +68,8 @@ def compare(old: Report, new: Report, sources: tuple[str, str], threshold: float
         return compare_coverage(old, new, sources)
     if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
         return compare_matrices(old, new, sources)
-    first, second = printable(old.kind), printable(new.kind)
-    if old.kind == new.kind:
+    first, second, one, other = map(printable, (old.kind, new.kind, *sources))
+    if first == second:
         raise ReportError(f"reports of the kind '{first}' cannot be compared", "Upgrade mpsprobe and its plugins.")
-    one, other = map(printable, sources)
-    raise ReportError(
-        f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'",
-        "Compare two profiles, two coverage reports or two matrices (coverage --torch all).",
-    )
+    problem = f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'"
+    raise ReportError(problem, "Compare two profiles, two coverage reports or two matrices (coverage --torch all).")

@@ -48,7 +48,7 @@ def _stayed(one: OnTheCpu) -> str:
 
 def _computed(one: ComputedOnCpu) -> str:
     where = call_site(one.call_site) if one.call_site else "a line that is not known"
-    what = f"{one_line(one.operators[0])}{f' and {len(one.operators) - 1} more' if one.operators[1:] else ''}"
+    what = " ".join(shortened([one_line(name) for name in one.operators], 1))
     share = f"{one.share:.0%}" if one.share >= 0.005 else "less than 1%"
     return f"{where} ({what}, {plural(one.calls, 'call')}; {byte_size(one.data_bytes)}, {share} of all data)"
 

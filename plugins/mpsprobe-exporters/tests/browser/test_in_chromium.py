@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from browsing import chromium, reports, written
+from browsing import chromium, reports, wide_matrix, written
 from playwright.sync_api import Browser, Page
 
 LOOKS = ((1280, "light"), (400, "dark"))
@@ -166,6 +166,22 @@ def test_views_tables_trees_and_charts_are_used_by_keyboard(browser: Browser, pa
         page.locator("#operators input").fill("")
         page.locator("#operators summary").first.press("Enter")
         assert page.locator("#operators details[open]").count() == 1
+
+
+def test_forty_releases_and_a_hundred_operators_fit_into_a_window_and_on_paper(
+    browser: Browser, tmp_path: Path
+) -> None:
+    [path] = written(tmp_path, {"matrix": wide_matrix()}).values()
+    with opened(browser, path) as page:
+        show(page, "releases")
+        page.evaluate(A_FRAME_LATER)
+        assert page.locator("#releases tbody tr").count() >= 100
+        heads = page.locator("#releases thead th")
+        assert heads.count() == 41
+        last = heads.last.bounding_box()
+        assert last is not None and last["x"] + last["width"] <= 1280 and last["width"] > 15
+        assert not page.evaluate(WIDER)
+        assert not lost_on_paper(page)
 
 
 def test_a_page_with_faults_is_found(browser: Browser, pages: dict[str, Path]) -> None:

@@ -16,7 +16,14 @@ import torch
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, written_arguments
 from mpsprobe_coverage.device.resizing import Sizes, on_smaller
-from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, reshape_in_place, virtual_tensor, without_data
+from mpsprobe_coverage.device.tensor import (
+    VirtualTensor,
+    known_values,
+    mapped,
+    reshape_in_place,
+    virtual_tensor,
+    without_data,
+)
 from mpsprobe_coverage.device.upcast import in_another_dtype
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT, specs_of
 
