@@ -132,7 +132,7 @@ def _coverage_answer(report: CoverageReport) -> list[str]:
         answer = f"the run stopped; up to there, {answer}"
     remedy = _remedy(findings(report), report.target.torch)
     unproven = report.summary.calls_registered_only
-    of_dtypes = f"of {plural(unproven, 'native call')} no test shows that the dtypes work"
+    of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
     return [answer, *parts, *([remedy] if remedy else []), *([of_dtypes] if unproven else [])]
 
 
