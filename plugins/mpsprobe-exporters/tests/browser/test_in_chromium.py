@@ -37,7 +37,7 @@ MISSED = f"""controls => ({SHOWN})(controls).map(one => reached.get(one) ? null 
 ON_PAPER = f"""() => [
   innerWidth < document.documentElement.scrollWidth && "wider than the paper",
   ...[...document.querySelectorAll("section.view")].filter(one => !one.checkVisibility()).map(one => `no ${{one.id}}`),
-  ...({SHOWN})("nav, button:not(th *), input, select").map(one => `of no use on paper: ${{one.outerHTML.slice(0, 120)}}`),
+  ...({SHOWN})("nav, button:not(th *), input, select").map(one => `useless on paper: ${{one.outerHTML.slice(0, 120)}}`),
   Math.max(...getComputedStyle(document.body).color.match(/\\d+/g)) > 100 && "light ink",
 ].filter(Boolean)"""
 
@@ -208,5 +208,5 @@ def test_a_page_with_faults_is_found(browser: Browser, pages: dict[str, Path]) -
         assert {one.split(":")[0] for one in lost_on_paper(page)} == {
             "wider than the paper",
             "no operators",
-            "of no use on paper",
+            "useless on paper",
         }
