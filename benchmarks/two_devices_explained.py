@@ -78,7 +78,7 @@ def explained(difference: Difference, around: Around) -> Difference:
     if around.python and around.native:
         _account(difference, "both raise", lambda one: _drop(one.native, lambda call: not call.outputs))
     if around.refused:
-        _account(difference, "a Mac refuses an earlier call, so it never comes to this one", _forget)
+        _account(difference, "a Mac refuses an earlier call, so it never reaches this one", _forget)
     if around.assumed or any(call.operator in _BY_VALUES for call in difference.python):
         _account(difference, "the device in Python assumes a value, and takes the way that it leads to", _forget)
     return difference
@@ -174,7 +174,7 @@ def _cancel(difference: Difference, same: Callable[[Called, Called], bool]) -> b
 
 _REASONS: dict[str, Callable[[Difference], None]] = {
     "a copy between the CPU and the device is recorded with one tensor in Python": _one_side,
-    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
+    "C++ writes in place where a tensor is not a subclass; the verdicts are the same": _in_place,
     "the form for subclasses copies first": _copied_first,
     "C++ copies around a kernel: conjugates, and indices from the CPU": _around,
     "the derivative of householder_product joins columns for subclasses, and else writes them into zeros": _joined,

@@ -1,4 +1,4 @@
-"""mpsprobe: what a PyTorch model meets on Apple silicon, told before you own the Mac.
+"""mpsprobe: how a PyTorch model will do on Apple silicon, before you own the Mac.
 
 The public names, for plugins too. ``hookimpl`` marks a hook implementation; everything else is
 imported from the module that is named like it: ``mpsprobe.declarations``, ``mpsprobe.protocols``,

@@ -12,7 +12,7 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.containment import contained
-from mpsprobe.suggestions import of_type, printable
+from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -73,8 +73,10 @@ def check_target(registry: Registry, name: str, path: str | None, kind: str | No
         check_writable(path)
 
 
-def write(registry: Registry, name: str, report: Report, output: str | None) -> str | None:
+def write(registry: Registry, name: str, report: Report, output: str | None, everything: bool = False) -> str | None:
     """Write ``report`` with the exporter called ``name`` to ``output``; standard output for ``None`` and ``-``.
+
+    ``everything`` is ``--all``: a terminal shows what nobody needs to act, too.
 
     Returns where it went: the file, or the folder that a folder exporter made; ``None`` for standard output.
 
@@ -90,7 +92,8 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
     if path is None and draw is not None:
-        deliver(_whole(registry, name, lambda: draw(report)), None)
+        whole = {"everything": True} if everything else {}
+        deliver(_whole(registry, name, lambda: draw(report, **whole)), None)
     elif stream is not None:
         deliver(_guarded(registry, name, lambda: map(as_bytes, stream(report))), path)
     else:
@@ -135,7 +138,7 @@ def _named(name: str, path: str | None) -> Path:
 def _whole(registry: Registry, name: str, make: Callable[[], Any]) -> str | bytes:
     content: object = next(_guarded(registry, name, lambda: [make()]))
     if not isinstance(content, (str, bytes)):
-        _blame(registry, name, f"rendered {of_type(content)}, neither text nor bytes", None)
+        _blame(registry, name, f"rendered {an(type(content).__name__)}, neither text nor bytes", None)
     return content
 
 

@@ -57,7 +57,7 @@ class TerminalProgress(SilentProgress):
         counted = (progress.BarColumn(bar_width=24), progress.MofNCompleteColumn()) if total else ()
         described = progress.TextColumn("{task.description}", markup=False)
         columns = (progress.SpinnerColumn(), described, *counted, progress.TimeElapsedColumn(), Left())
-        # Lines of the user's own code go above this one; standard output that is no terminal stays what it is.
+        # Lines of the user's own code go above this one; standard output that is not a terminal stays what it is.
         above, terminal = sys.stdout is not None and sys.stdout.isatty(), console.Console(stderr=True)
         self._drawn = progress.Progress(*columns, console=terminal, transient=True, redirect_stdout=above)
         self._task = self._drawn.add_task(what, total=total)

@@ -57,7 +57,7 @@ class TorchRun:
         args, kwargs: what the model is called with. In training they make ``loss`` possible
             (labels are among them where the model takes them).
         architecture: the model's class name, for the report.
-        call: runs the model once; ``model(*args, **kwargs)`` unless told otherwise (``generate`` for some).
+        call: runs the model once; ``model(*args, **kwargs)`` by default (``generate`` for some).
         loss: the scalar to call ``backward`` on, from what ``call`` returned.
         optimizer: makes the optimizer; ``None`` for AdamW as Hugging Face's Trainer makes it.
         batch_size, seq_len: what the inputs really have; ``None`` where there is no such thing.
@@ -227,7 +227,8 @@ class Exporter(Protocol):
 
     An exporter may also have ``render_for_terminal(report) -> str``, which is called instead of
     ``render`` when the output goes to standard output: there it may look how wide and how colourful
-    that is. What ``render`` returns must not depend on the terminal.
+    that is, and leave out what nobody needs to act, unless it is called with ``everything=True``, for ``--all``. What
+    ``render`` returns must not depend on the terminal.
 
     One whose output can be large may have ``stream(report) -> Iterable[str | bytes]``, the same output in pieces, which
     are written as they come.

@@ -59,6 +59,11 @@ def in_short(error: BaseException) -> str:
     return name if line == name else f"{name}: {printable(line)}"
 
 
+def an(noun: str) -> str:
+    """``noun`` with its article."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def remedy(error: BaseException | None) -> str | None:
     """What to do about a well-known error, which may be the cause of ``error``; ``None`` for all others."""
     while error is not None:
@@ -67,9 +72,3 @@ def remedy(error: BaseException | None) -> str | None:
                 return advice
         error = error.__cause__ or error.__context__
     return None
-
-
-def of_type(value: object) -> str:
-    """The type of ``value`` with its article: ``an int``."""
-    name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

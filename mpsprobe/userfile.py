@@ -22,7 +22,7 @@ from typing import Any
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import in_short, nearest, of_type, printable
+from mpsprobe.suggestions import an, in_short, nearest, printable
 
 OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
@@ -120,7 +120,9 @@ class UserWorkload:
             return make  # type: ignore[no-any-return]
         missing = f"'{printable(str(self.path))}' has no function '{printable(self.function)}'"
         if make is not None:
-            raise WorkloadError(f"{missing}: that is {of_type(make)}", f"{self._line()}\nName a function. {RETURNS}")
+            raise WorkloadError(
+                f"{missing}: that is {an(type(make).__name__)}", f"{self._line()}\nName a function. {RETURNS}"
+            )
         known = functions(self.path)
         near = nearest(self.function, known)
         there = f"It has: {', '.join(sorted(known)[:5])}." if known else "It defines no function at all."
@@ -203,7 +205,7 @@ class UserWorkload:
 
 
 def execute(path: Path) -> ModuleType:
-    """Run the file as a module of its own; no ``__pycache__`` is left beside it."""
+    """Run the file as a module of its own; no ``__pycache__`` is left next to it."""
     with tokenize.open(path) as file:  # honours the file's own encoding declaration
         source = file.read()
     module = ModuleType(f"mpsprobe_user_{path.stem}")
@@ -278,7 +280,7 @@ def _shape_of(value: Any) -> str:
         return f"a tuple of {', '.join(type(one).__name__ for one in value) or 'nothing'}"
     if _is_module(value) and not isinstance(value, type):
         return f"a model ({type(value).__name__}) without inputs"
-    return "nothing" if value is None else of_type(value)
+    return "nothing" if value is None else an(type(value).__name__)
 
 
 def _cast(value: Any, method: str) -> Any:

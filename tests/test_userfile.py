@@ -1,4 +1,4 @@
-"""Models from a user's own file: found, run, and told about when they fail."""
+"""Models from a user's own file: found, run, and reported when they fail."""
 
 from __future__ import annotations
 

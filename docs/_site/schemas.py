@@ -70,7 +70,7 @@ def _sentence(text: str) -> str:
 
 
 def unit(name: str, field: FieldInfo) -> str:
-    """The unit that the end of a field's name says; empty for what is no quantity."""
+    """The unit that the end of a field's name says; empty for what is not a quantity."""
     for suffix, word in UNITS.items():
         if (name == suffix or name.endswith("_" + suffix)) and re.search("int|float", str(field.annotation)):
             return word

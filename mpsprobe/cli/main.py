@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 READER_GONE = 141
 FAILED = 2
-DRAWN = "…✓│─"  # what tables and messages are made of beside ASCII
+DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +86,7 @@ def _run(arguments: list[str]) -> int:
         return FAILED
     except MpsprobeError as error:
         return explain(error)
-    except Exception as error:  # the last place where it can be told in a sentence
+    except Exception as error:  # the last place where a sentence can report it
         if isinstance(error, OSError) and is_reader_gone(error):
             raise
         bug = "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where."

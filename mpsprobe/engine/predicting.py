@@ -1,4 +1,4 @@
-"""Which operators of a profile fall back on MPS: the scanner's prediction, put beside what was measured.
+"""Which operators of a profile fall back on MPS: the scanner's prediction, next to what was measured.
 
 It runs when all steps are measured: the virtual device changes the dispatcher of this process for a while.
 """

@@ -8,13 +8,13 @@ from mpsprobe.schemas.comparison import ComparedVerdict, ComparisonMethod, Compa
 from mpsprobe.schemas.comparison import UnpairedCell
 from mpsprobe.schemas.coverage import SEVERITY, AdvisoryMatch, AffectedRange, AffectedSystems, BackendTarget
 from mpsprobe.schemas.coverage import CoverageReport, CoverageSummary, DataDependence, MacosCondition, MatrixCell
-from mpsprobe.schemas.coverage import MatrixReport, OperatorFinding, RefusedTensor, RunFailure, Source
-from mpsprobe.schemas.coverage import TableProvenance, Target, Unjudged, Verdict
+from mpsprobe.schemas.coverage import MatrixReport, OperatorFinding, RefusedTensor, RunFailure, Source, TableProvenance
+from mpsprobe.schemas.coverage import Target, Unjudged, Verdict
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import DeviceInfo, DurationStatistics, FallbackCost, MemoryCurve, MemoryUse, ModuleTime
 from mpsprobe.schemas.profile import OperatorTime, ProbeReading, ProfileCell, ProfilePlan, ProfileReport, StepSample
 from mpsprobe.schemas.profile import Throughput, UnavailableProbe, Warmup
-from mpsprobe.schemas.program import CudaHint, OnTheCpu, ProgramInfo
+from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo

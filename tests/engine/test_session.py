@@ -111,7 +111,7 @@ def test_outliers_are_marked_and_kept() -> None:
 
 
 class _Stopwatch:
-    """Says what it is told to, whatever the host's clock says."""
+    """Says what the test wants, whatever the host's clock says."""
 
     def __init__(self, *says: float) -> None:
         self.says = list(says)
@@ -187,9 +187,9 @@ class _Giving(FakeProbe):
 @pytest.mark.parametrize(
     ("gives", "says"),
     [
-        ({"steps": []}, "'steps', which is not for a probe"),
-        ({"notes": ["a"]}, "'notes', which is not for a probe"),
-        ({"no_such_field": 1}, "'no_such_field', which is not for a probe"),
+        ({"steps": []}, "'steps', which a probe must not fill"),
+        ({"notes": ["a"]}, "'notes', which a probe must not fill"),
+        ({"no_such_field": 1}, "'no_such_field', which a probe must not fill"),
         ({"memory": 5}, "its memory cannot be"),
         ({"readings": [{"probe": "giving", "values": {"gpu_mj": float("nan")}}]}, "its readings cannot be: 0.values"),
         (None, "it failed: AttributeError"),

@@ -108,7 +108,7 @@ def test_compressed_files_whole_and_cut_off(tmp_path: Path) -> None:
         ('{"a": ' + "[" * 100_000, "cannot be read|cut off"),
         ('{"a": ' + "9" * 5000 + ', "traceEvents": []}', "cannot be read"),
         (b"\x1f\x8b", "compressed|empty"),
-        (b"\x1f\x8bnonsense that is no gzip", "compressed|empty"),
+        (b"\x1f\x8bnonsense that is not gzip", "compressed|empty"),
     ],
 )
 def test_what_is_no_trace_is_refused_in_words(content: str | bytes, says: str, tmp_path: Path) -> None:
@@ -140,6 +140,6 @@ def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
 def test_it_tells_how_much_was_read(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": list(range(1000))}))
-    told: list[int] = []
-    assert len(list(TraceFile(path, told.append).events())) == 1000
-    assert sum(told) == path.stat().st_size
+    progress: list[int] = []
+    assert len(list(TraceFile(path, progress.append).events())) == 1000
+    assert sum(progress) == path.stat().st_size

@@ -21,7 +21,7 @@ PIPE_WIDTH = 100
 
 
 def print_list(advisories: list[Advisory]) -> None:
-    """The identifier of each, and beside it its title and the releases of torch and macOS."""
+    """The identifier of each, with its title and the releases of torch and macOS."""
     if not advisories:
         show([Text("no known wrong result")], PIPE_WIDTH)
         return

@@ -61,9 +61,10 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     "--decoding", type=Named("decoding", DECODINGS), default="greedy", show_default=True, help="How generate() chooses."
 )
 @click.option("--cache", type=Named("cache", CACHES), default="dynamic", show_default=True, help="What it keeps.")
-@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is said.")
+@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 @click.option(
@@ -77,6 +78,7 @@ def coverage(
     torch_release: str,
     method: str,
     explain: bool,
+    everything: bool,
     format_name: str | None,
     output: str | None,
     fail_on: tuple[str, ...] | None,
@@ -128,7 +130,7 @@ def coverage(
     registry.announce("mpsprobe_after_run", workload=workload, phase=options.phase, report=document)
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
-    exporting.write(registry, name, report, output)
+    exporting.write(registry, name, report, output, everything)
     sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
 
 

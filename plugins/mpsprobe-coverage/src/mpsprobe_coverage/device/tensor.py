@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, spec_of
 from mpsprobe_coverage.device.printing import as_text
-from mpsprobe_coverage.device.storages import on_the_device, reduced
+from mpsprobe_coverage.device.storages import on_the_device, reduced, zeros_for
 
 MPS = torch.device("mps", 0)
 
@@ -54,7 +54,7 @@ _base_data: Any = torch._C.TensorBase.data
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
 
 
-without_data: set[type] = set()  # classes of tensors that stand for those of the CPU (``on_the_cpu.py``)
+without_data: set[type] = set()  # classes of tensors of the CPU that have none (``on_the_cpu.py``, ``elsewhere.py``)
 
 
 class VirtualTensor(torch.Tensor):
@@ -181,11 +181,11 @@ class VirtualTensor(torch.Tensor):
 
     def untyped_storage(self) -> Any:
         known = known_values(self)
-        return super().untyped_storage() if known is None else on_the_device(known.untyped_storage())
+        return on_the_device(zeros_for(super().untyped_storage()) if known is None else known.untyped_storage())
 
     def data_ptr(self) -> int:
         known = known_values(self)
-        return super().data_ptr() if known is None else known.data_ptr()
+        return self.untyped_storage().data_ptr() if known is None else known.data_ptr()
 
     def storage_offset(self) -> Any:
         known = known_values(self)
@@ -285,14 +285,15 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
 
 
 @functools.lru_cache(2**14)
-def _bare(spec: TensorSpec) -> VirtualTensor:
+def bare_of(spec: TensorSpec) -> VirtualTensor:
+    """The one virtual tensor of ``spec`` that stands for others, without values and without a graph."""
     with undispatched():
         return virtual_tensor(spec)
 
 
 def bare(value: Any) -> Any:
     """In place of a virtual tensor one of the same spec, which is kept: without values, and without a graph."""
-    return _bare(value.spec) if type(value) is VirtualTensor else value
+    return bare_of(value.spec) if type(value) is VirtualTensor else value
 
 
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:

@@ -85,7 +85,7 @@ class CoverageScanner:
 
         Raises:
             MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises
-                while it runs is no error here: the report has the operators before it, and ``failure``.
+                while it runs is not an error here: the report has the operators before it, and ``failure``.
         """
         family = family_named(options.backend)
         tables = [family.target(release) for release in torch_releases]
@@ -195,7 +195,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
-    """With what is to be said of gradients; where that differs, of the newest release that has something to say."""
+    """With what is to be said about gradients; where that differs, of the newest release that has something to say."""
     said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.without_gradient)) for trace in traces]
     alike = all(notes == said[0][1] for _, notes in said)
     release, notes = next(((release, notes) for release, notes in reversed(said) if notes), ("", []))
@@ -295,7 +295,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
 
 
 def _noted(info: WorkloadInfo, judged: Sequence[tuple[KernelTable, list[OperatorFinding]]]) -> WorkloadInfo:
-    """``info`` with what the tables say beside their native verdicts, each sentence once."""
+    """``info`` with what the tables say in addition to their native verdicts, each sentence once."""
     notes = dict.fromkeys(info.notes)
     for table, operators in judged:
         notes |= dict.fromkeys(

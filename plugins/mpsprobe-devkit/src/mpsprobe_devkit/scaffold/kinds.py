@@ -15,7 +15,7 @@ class Kind:
         summary: what a plugin of this kind does in general, for whoever has to choose.
         writes: what the plugin that is written does, for its description.
         declarations: what its hooks return, from ``mpsprobe.declarations``.
-        dependencies: what its module imports beside mpsprobe.
+        dependencies: what its module imports besides mpsprobe.
         use: a command line that uses it, where ``{short}`` stands for its name.
     """
 
@@ -58,7 +58,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind(
                 name="scanner",
-                summary="makes coverage reports of something that is no torch model",
+                summary="makes coverage reports of something that is not a torch model",
                 writes="coverage reports from the log of a run on a Mac",
                 declarations=("ScannerDeclaration", "WorkloadDeclaration"),
                 use="mpsprobe coverage {short}:FILE --torch VERSION",

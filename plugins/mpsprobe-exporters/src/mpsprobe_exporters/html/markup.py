@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mpsprobe_exporters.plain_text import REPLACEMENT, one_line
+from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, one_line
 
-VOID = frozenset({"meta", "input", "br", "hr", "col"})
+VOID = frozenset({"meta", "input", "br", "hr", "col", "wbr"})
 SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio"})
 LONGEST = 2000  # of a text; names are shortened to less where they are shown
 NAME, TITLE = 120, 600
+MARK = "\x00"  # in no text on one line
+ENDLESS = re.compile(r"([^\s\x00]{24})(?=[^\s\x00])")
 
 Child = str | None | Iterable["Child"]
 
@@ -66,7 +69,13 @@ def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
     """A name out of a report as code: on one line, shortened, in full (within reason) where one points at it."""
     full = one_line(value, TITLE) or empty
     short = one_line(full, longest)
-    return element("code", short, title=full if full != short else None)
+    return element("code", broken(short), title=full if full != short else None)
+
+
+def broken(value: str, joints: bool = True) -> Markup:
+    """``value`` as text that a line may end in: where the parts of a name meet, and in what has no end."""
+    marked = JOINTS.sub(MARK, value) if joints else value
+    return Markup("<wbr>".join(text(part) for part in ENDLESS.sub(rf"\1{MARK}", marked).split(MARK)))
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:

@@ -49,6 +49,7 @@ VALUES = ("real", "none")
 @click.option("--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
 @click.option("--build", is_flag=True, help="Build the native device now, not at the first program.")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE [default: standard error].")
 @click.option(
@@ -67,6 +68,7 @@ def run(
     format_name: str | None,
     output: str | None,
     explain: bool,
+    everything: bool,
     fail_on: tuple[str, ...] | None,
     no_lines: bool,
     **settings: Any,
@@ -107,7 +109,7 @@ def run(
     report = ended.report.model_copy(update={"explained": explain})
     registry.announce("mpsprobe_after_run", workload=shown, phase="program", report=report.model_dump(mode="json"))
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        exporting.write(registry, name, report, output)
+        exporting.write(registry, name, report, output, everything)
     if ended.code == 0:
         sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
     ended.leave()

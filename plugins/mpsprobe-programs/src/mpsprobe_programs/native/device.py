@@ -6,22 +6,17 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_programs.compiling import DEVICE
+from mpsprobe_programs.native.on_cpu import OnCpu, follow, seen
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
+from mpsprobe_programs.phases import optimizers_followed
 from mpsprobe_programs.surface.opening import mps_surface
-
-
-def other_accelerator() -> str | None:
-    """The accelerator that this torch is built for; it raises where there are two (``ATen/accelerator``)."""
-    built = (name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None))
-    return next((name.upper() for name in built), None)
 
 
 class NativeDevice:
@@ -32,27 +27,24 @@ class NativeDevice:
 
     Args:
         chain: judges the calls; its table says which kernels there are.
-        keep_going: what a Mac refuses is computed all the same.
+        keep_going: what a Mac refuses is computed anyway.
         lines: record the module and the line of every call.
+        cpu: also follow what is computed with tensors of the CPU alone.
 
     Raises:
-        UsageError: it cannot be built, torch is built for another accelerator, or has looked for MPS in this process.
+        UsageError: it cannot be built, or torch has looked for MPS in this process.
     """
 
     name = "virtual"
 
-    def __init__(self, chain: Chain, *, keep_going: bool = True, lines: bool = True) -> None:
-        self.chain, self._keep_going, self._lines = chain, keep_going, lines
+    def __init__(self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False) -> None:
+        self.chain, self._keep_going, self._lines, self._cpu = chain, keep_going, lines, cpu
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
-        other = other_accelerator()
-        if other is not None:
-            raise UsageError(
-                f"this torch is built for {other}, and torch knows one kind of accelerator in a process",
-                "Install torch's build for the CPU; without it the device in Python serves, more slowly.",
-            )
         DEVICE.load()
+        operators = torch.ops.mpsprobe
+        self.attribution.ask_for_threads(operators.thread_now.default, operators.thread_of_node.default)
         if not torch.ops.mpsprobe.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
@@ -73,14 +65,26 @@ class NativeDevice:
             self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
-            enter = self._recording.enter
-            exits.callback(register_optimizer_step_pre_hook(lambda *_: enter("optimizer")).remove)
-            exits.callback(register_optimizer_step_post_hook(lambda *_: enter("forward")).remove)
+            if self._cpu:
+                exits.callback(follow, False)
+                follow(True)
+            exits.enter_context(optimizers_followed(torch.ops.mpsprobe.in_optimizer))
             self._exits = exits.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._exits.__exit__(*error)
+
+    @property
+    def threads(self) -> int:
+        """How many threads of the program called operators."""
+        number: int = torch.ops.mpsprobe.threads()
+        return number
+
+    def on_cpu(self) -> OnCpu:
+        """What was computed with tensors of the CPU alone."""
+        assert self._recording is not None
+        return seen(self._recording.place_of)
 
     def finish(self) -> None:
         """Bring what was counted into ``recorder``; the device may stay open."""
@@ -91,8 +95,3 @@ class NativeDevice:
         """What was called since this was last asked; it is not in ``recorder`` then."""
         assert self._recording is not None
         return self._recording.taken()
-
-    def enter(self, phase: str) -> None:
-        """Calls belong to ``phase`` from now on; an optimizer's own step says so by itself."""
-        assert self._recording is not None
-        self._recording.enter(phase)

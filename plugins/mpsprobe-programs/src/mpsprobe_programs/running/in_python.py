@@ -9,7 +9,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.running.phases import FORWARD, ProgramRecorder, optimizers_followed
+from mpsprobe_programs.phases import FORWARD, ProgramRecorder, optimizers_followed
 
 
 class DeviceInPython:
@@ -23,7 +23,7 @@ class DeviceInPython:
     name = "virtual, in Python"
 
     def __init__(self, chain: Chain, values: bool) -> None:
-        self._device = VirtualDevice(chain, keep_weights=values, recorder=ProgramRecorder())
+        self._device = VirtualDevice(chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder())
         self._recording = ExitStack()
 
     @property
