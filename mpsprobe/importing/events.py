@@ -1,6 +1,5 @@
 """What each event of a trace file is: ``cat``, ``name`` and ``args`` as torch.profiler's releases wrote them."""
 
-# ruff: noqa: I001 - the kinds of events in two lines
 from __future__ import annotations
 
 import math
@@ -9,8 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpsprobe.importing.columns import ANNOTATION, COPY, FALLBACK, KERNEL, LAUNCH, MODULE, OPERATOR, OTHER, PHASE, STEP
-from mpsprobe.importing.columns import Columns, Detail, cleaned
+from mpsprobe.importing.columns import (
+    ANNOTATION,
+    COPY,
+    FALLBACK,
+    KERNEL,
+    LAUNCH,
+    MODULE,
+    OPERATOR,
+    OTHER,
+    PHASE,
+    STEP,
+    Columns,
+    Detail,
+    cleaned,
+)
 
 STEP_NAME = re.compile(r"ProfilerStep#\d+", re.ASCII)
 PHASES = frozenset({"forward", "backward", "optimizer"})

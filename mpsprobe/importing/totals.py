@@ -5,14 +5,24 @@ operator that does nothing but call itself (an overload that calls another) is o
 its own time; a kernel belongs to the operator that launched it.
 """
 
-# ruff: noqa: I001 - the kinds of events in two lines
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from mpsprobe.importing.columns import ANNOTATION, COPY, FALLBACK, KERNEL, LAUNCH, MODULE, OPERATOR, PHASE, STEP
-from mpsprobe.importing.columns import Columns, TrackInfo
+from mpsprobe.importing.columns import (
+    ANNOTATION,
+    COPY,
+    FALLBACK,
+    KERNEL,
+    LAUNCH,
+    MODULE,
+    OPERATOR,
+    PHASE,
+    STEP,
+    Columns,
+    TrackInfo,
+)
 
 MOST_SHAPES = 8  # of an operator that are shown, the most frequent first
 MOST_MODULES = 50
