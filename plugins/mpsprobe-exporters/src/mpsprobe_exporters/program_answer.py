@@ -86,7 +86,8 @@ def notes(report: AnyReport) -> list[str]:
         for count, where in counts
         if count > 0
     ]
-    return [*others, *program.notes]
+    threads = [f"{plural(program.threads, 'thread')} of the program called operators"] if program.threads > 1 else []
+    return [*others, *threads, *program.notes]
 
 
 def cuda(report: AnyReport) -> list[tuple[str, str]]:

@@ -235,10 +235,10 @@ def tag(word: str, said: str = "") -> Markup:
 def _place(one: str | model.Place) -> Markup:
     if isinstance(one, str):
         return name(one, LONGEST)
-    code = element(
-        "code", broken(one_line(one.text, LONGEST)), title=one.full if one.full not in ("", one.text) else None
-    )
-    return element("a", code, href=one.url, rel="noopener") if one.url else code
+    if one.url:  # which says it in full; a page has a thousand of these
+        return element("a", element("code", one_line(one.text, LONGEST)), href=one.url)
+    full = one.full if one.full not in ("", one.text) else None
+    return element("code", broken(one_line(one.text, LONGEST)), title=full)
 
 
 def _bars(block: model.Bars) -> Markup:

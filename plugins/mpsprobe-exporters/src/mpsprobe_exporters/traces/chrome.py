@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mpsprobe.errors import ReportError
+from mpsprobe_exporters.profile_rows import KEY
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
 from mpsprobe_exporters.traces.counters import Curve
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
     from mpsprobe.schemas.report import Report
 
-_CELL_KEYS = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast", "profiled_steps")
-
 
 class CellFacts(NamedTuple):
     """Which processes of the file belong to a cell: those of its trace, and that of its timed steps."""
@@ -34,7 +33,7 @@ class CellFacts(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """As ``mpsprobe import`` reads it back."""
-        facts = {key: getattr(self.cell, key) for key in _CELL_KEYS}
+        facts = {key: getattr(self.cell, key) for key in (*KEY, "profiled_steps")}
         return {**facts, "processes": self.processes, "timed_process": self.timed_process}
 
 
