@@ -30,15 +30,14 @@ CONTROLS = "a[href], button, input, select, summary, canvas, svg[data-tips], [ta
 LISTEN = """() => { window.reached = new Map(); document.addEventListener("focusin", ({target}) => {
   const {outlineStyle, outlineWidth} = getComputedStyle(target);
   reached.set(target, outlineStyle !== "none" && parseFloat(outlineWidth) >= 2); }); }"""
-SHOWN = "controls => [...document.querySelectorAll(controls)].filter(one => one.checkVisibility()).length"
-MISSED = """controls => [...document.querySelectorAll(controls)].filter(one => one.checkVisibility()).map(one =>
-  reached.get(one) ? null : `${reached.has(one) ? "no frame" : "no focus"}: ${one.outerHTML.slice(0, 120)}`
-).filter(Boolean)"""
-ON_PAPER = """() => [
+SHOWN = """controls => [...document.querySelectorAll(controls)].filter(one =>
+  one.checkVisibility({visibilityProperty: true}))"""
+MISSED = f"""controls => ({SHOWN})(controls).map(one => reached.get(one) ? null :
+  `${{reached.has(one) ? "no frame" : "no focus"}}: ${{one.outerHTML.slice(0, 120)}}`).filter(Boolean)"""
+ON_PAPER = f"""() => [
   innerWidth < document.documentElement.scrollWidth && "wider than the paper",
-  ...[...document.querySelectorAll("section.view")].filter(one => !one.checkVisibility()).map(one => `no ${one.id}`),
-  ...[...document.querySelectorAll("nav, button:not(th *), input, select")].filter(one => one.checkVisibility())
-    .map(one => `of no use on paper: ${one.outerHTML.slice(0, 120)}`),
+  ...[...document.querySelectorAll("section.view")].filter(one => !one.checkVisibility()).map(one => `no ${{one.id}}`),
+  ...({SHOWN})("nav, button:not(th *), input, select").map(one => `useless on paper: ${{one.outerHTML.slice(0, 120)}}`),
   Math.max(...getComputedStyle(document.body).color.match(/\\d+/g)) > 100 && "light ink",
 ].filter(Boolean)"""
 
@@ -100,7 +99,7 @@ def out_of_reach(page: Page) -> list[str]:
     page.evaluate(LISTEN)
     for view in page.evaluate(VIEWS):
         show(page, view)
-        for _ in range(page.evaluate(SHOWN, CONTROLS) + 1):
+        for _ in range(page.evaluate(f"controls => ({SHOWN})(controls).length", CONTROLS) + 1):
             page.keyboard.press("Tab")
         found += [f"{view}: {one}" for one in page.evaluate(MISSED, CONTROLS)]
     return found
@@ -209,5 +208,5 @@ def test_a_page_with_faults_is_found(browser: Browser, pages: dict[str, Path]) -
         assert {one.split(":")[0] for one in lost_on_paper(page)} == {
             "wider than the paper",
             "no operators",
-            "of no use on paper",
+            "useless on paper",
         }

@@ -82,6 +82,7 @@ function dress(name) {
   else root.dataset.theme = known;
   theme.textContent = "\u25d0 " + known;
   theme.setAttribute("aria-label", "Colours: " + known);
+  theme.title = "Colours: " + known;
   document.dispatchEvent(new Event("theme"));
 }
 theme.hidden = false;
