@@ -82,7 +82,7 @@ class TerminalProgress(SilentProgress):
         done, spent, elapsed = task.completed, self._spent, task.elapsed or 0.0
         if self._modules is not None:
             done, spent = min((len(sys.modules) - self._modules) / _MODULES, 1), elapsed
-        left = spent / done * (task.total or 0) - elapsed if done else 0
+        left = spent / done * (task.total or 0) - elapsed if done > 0.1 else 0  # sooner it is a guess
         return "" if left < 1 else f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
     def stop(self) -> None:

@@ -108,7 +108,7 @@ def shown_default(field: FieldInfo) -> str:
 
 
 def json_schema(model: type[BaseModel], name: str) -> dict[str, Any]:
-    """The JSON Schema of a report, with what the docstrings say of each field."""
+    """The JSON Schema of a report, with what the docstrings say about each field."""
     made = model.model_json_schema(mode="serialization")
     version = model.model_fields["schema_version"].default
     known = {one.__name__: one for one in _below(Record)}

@@ -84,6 +84,20 @@ def test_a_model_is_made_moved_trained_and_moved_back(device: VirtualDevice) -> 
     assert not _has_data(model[0].weight)
 
 
+def test_data_is_replaced(device: VirtualDevice) -> None:
+    """As ``Module.to`` does up to some release, and programs by hand: C++ knows the new device."""
+    layer = nn.Linear(16, 32)
+    parameter, bias = layer.weight, layer.bias
+    for one in (parameter, bias):
+        one.data = one.data.to("mps")
+    assert layer.weight is parameter and isinstance(parameter, nn.Parameter) and parameter.is_mps
+    layer(torch.randn(8, 16, device="mps")).sum().backward()
+    assert parameter.grad is not None and parameter.grad.shape == (32, 16)
+    parameter.data = parameter.data.cpu()
+    assert isinstance(parameter, nn.Parameter) and parameter.requires_grad and not _has_data(parameter)
+    (parameter * 2).sum().backward()
+
+
 def test_what_is_saved_is_loaded(device: VirtualDevice) -> None:
     model, file = nn.Linear(16, 32), io.BytesIO()
     for state in (model.state_dict(), model.to("mps").state_dict()):

@@ -1,6 +1,6 @@
 """Which part of a program makes a call: forward, backward or the optimizer, for each thread by itself.
 
-Here alone steps of optimizers are followed: the devices and the observers ask, or are told.
+Here alone steps of optimizers are followed: the devices and the observers ask, or get a call.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def phase_now() -> str:
 
 
 @contextmanager
-def optimizers_followed(told: Callable[[bool], object] | None = None) -> Iterator[None]:
+def optimizers_followed(notify: Callable[[bool], object] | None = None) -> Iterator[None]:
     """Inside, ``phase_now`` knows of the steps of every optimizer of ``torch.optim``.
 
-    A closure that a step gets computes the loss anew, so it is no part of the step.
+    A closure that a step gets computes the loss again, so it is not part of the step.
 
     Args:
-        told: gets whether this thread is in a step, on that thread, whenever that changes.
+        notify: gets whether this thread is in a step, on that thread, whenever that changes.
     """
     if not _following:
         _hooks[:] = register_optimizer_step_pre_hook(_begin), register_optimizer_step_post_hook(_end)
-    following = told or _nobody
+    following = notify or _nobody
     _following.append(following)
     try:
         yield
@@ -87,8 +87,8 @@ def _end(*_arguments: Any) -> None:
 
 def _deeper(by: int) -> None:
     _thread.optimizers = max(0, _thread.optimizers + by)
-    for told in _following:
-        told(_thread.optimizers > 0)
+    for notify in _following:
+        notify(_thread.optimizers > 0)
 
 
 class ProgramRecorder(Recorder):

@@ -111,22 +111,15 @@ class Elsewhere:
         return self.empty(spec_of(value)) if large else value
 
     def _shapes_of(self, func: Any, args: Any, kwargs: Any) -> Any:
-        mode, outermost = self._fakes(), not _inside.now
-        try:
-            _inside.now = True
-            with mode:
-                return func(*args, **kwargs)
-        finally:
-            _inside.now = not outermost
-            # It remembers by weak references, with which a module could not swap its parameters when it is moved.
-            mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
+        with self._fakes():
+            return func(*args, **kwargs)
 
     def _fakes(self) -> Any:
         if self._mode is None:
             from torch._subclasses import FakeTensor, FakeTensorMode
 
             without_data.add(FakeTensor)
-            self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+            self._mode = _mode(FakeTensorMode)
             for name, value in self._methods().items():
                 own = vars(FakeTensor).get(name)
                 setattr(FakeTensor, name, value)
@@ -162,6 +155,24 @@ class _Inside(threading.local):
 
 
 _inside = _Inside()
+
+
+def _mode(kind: Any) -> Any:
+    """PyTorch's mode for tensors without data."""
+
+    class Mode(kind):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            before, _inside.now = _inside.now, True
+            try:
+                return super().__torch_dispatch__(func, types, args, kwargs)
+            finally:
+                _inside.now = before
+                # It remembers by weak references, with which a module could not swap its parameters when it is moved.
+                self.fake_tensor_converter.meta_converter.tensor_memo.clear()
+
+    return Mode(allow_non_fake_inputs=True)
+
+
 _own_storage: Any = torch.Tensor.untyped_storage
 
 

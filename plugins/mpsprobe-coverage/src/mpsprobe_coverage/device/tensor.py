@@ -200,9 +200,13 @@ def _set_data(self: torch.Tensor, value: Any) -> None:
     if not isinstance(value, VirtualTensor):
         _base_data.__set__(self, value)
         return
-    with undispatched():
-        _base_data.__set__(self, value)
     is_parameter = isinstance(self, torch.nn.Parameter)
+    with undispatched():
+        if type(self) in without_data:  # C++ asks such a tensor for its device in Python, and the answer changes
+            torch._C._swap_tensor_impl(self, virtual_tensor(value.spec, None, self.requires_grad))
+            vars(self).clear()
+        else:
+            _base_data.__set__(self, value)
     self.__class__ = type(value)
     moved: Any = self
     moved.spec, moved.shadow = value.spec, value.shadow
@@ -224,6 +228,13 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
         gradient = gradient.spec.filled(0) if known is None else known.clone()
     for name in ("spec", "shadow", "_is_param"):
         vars(tensor).pop(name, None)
+    if type(value) in without_data:
+        made: Any = value.detach().requires_grad_(requires_grad)
+        tensor.__class__ = type(value)  # type: ignore[assignment]
+        vars(tensor).update(vars(made), _is_param=kind is torch.nn.Parameter)
+        torch._C._swap_tensor_impl(tensor, made)
+        tensor.grad = gradient
+        return
     tensor.__class__ = kind
     if not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python):
         _base_data.__set__(tensor, value)

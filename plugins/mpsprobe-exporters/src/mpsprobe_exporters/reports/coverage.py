@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SINCE = "from this release on, without a gap; of a finding, the release that cures it"
 OPERATORS = "Operators"
+MOST = 500  # rows that a terminal and Markdown show
 EXPLAINED = "What native verdicts rest on"
 SOURCES = {
     "registration": "registration",
@@ -57,7 +58,7 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
     (
         Column("known by", where="more"),
-        lambda report, one: _evidence(report, one) if one.source not in (None, "registration") else None,
+        lambda report, one: _evidence(report, one) if _is_telling(report, one) else None,
     ),
     (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
@@ -94,7 +95,9 @@ def document(report: CoverageReport) -> Document:
             Section("In figures", list(figures(report.summary)), depth="page"),
             *all_operators(report, "Overview" if clean else OPERATORS),
         ],
-        brief=[answer.in_short(report), f"{answer.headline(report)}.", *notes, NEXT] if clean else [],
+        brief=[answer.in_short(report), f"{answer.headline(report)}.", *answer.details(report), *notes, NEXT]
+        if clean
+        else [],
     )
 
 
@@ -118,7 +121,7 @@ def middle(report: AnyReport) -> Iterator[Section]:
     found = answer.findings(report)
     release = backends.on_release(backends.target(report), answer.judged_release(report))
     rows = operators(report, one_for_each_cure(found))
-    yield Section(f"{answer.TO_DO} on {release}", [Table(COLUMNS, rows, entries=True)] if rows else [])
+    yield Section(f"{answer.TO_DO} on {release}", [Table(COLUMNS, rows, entries=True, most=MOST)] if rows else [])
     yield Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in program_answer.cuda(report)))
     yield Section(answer.MACOS, bullets(answer.macos_notes(report)))
     yield Section(advisories.title(report), [advisories.table(report)] if report.advisories else [])
@@ -160,7 +163,9 @@ def all_operators(report: AnyReport, view: str = OPERATORS) -> Iterator[Section]
     """Every operator; where there is nothing else to see, on the first view."""
     rows = operators(report, ordered(report))
     title = f"{OPERATORS} on {backends.on_release(backends.target(report), answer.judged_release(report))}"
-    yield Section(title, [Table(COLUMNS, rows, title, filtered=True)] if rows else [], view=view, depth="all")
+    yield Section(
+        title, [Table(COLUMNS, rows, title, filtered=True, most=MOST)] if rows else [], view=view, depth="all"
+    )
 
 
 def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
@@ -218,6 +223,11 @@ def _evidence(report: AnyReport, one: OperatorFinding) -> str:
         return f"nothing: no table covers it{asked}"
     source = SOURCES[one.source].format(backends.label(backends.target(report)))
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
+
+
+def _is_telling(report: AnyReport, one: OperatorFinding) -> bool:
+    """Whether the evidence is shown with the operator: that a kernel is registered goes without saying."""
+    return _is_explained(report) or one.source not in (None, "registration")
 
 
 def _is_explained(report: AnyReport) -> bool:

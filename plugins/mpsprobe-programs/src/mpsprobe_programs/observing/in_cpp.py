@@ -18,8 +18,7 @@ from mpsprobe_programs.observing.kinds import Counted, Happened, Kind
 from mpsprobe_programs.phases import PHASES, optimizers_followed
 
 LEFT_OUT = -1
-_INTERRUPTED = -1
-_PLACE = ctypes.CFUNCTYPE(ctypes.c_int64)
+_PLACE = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int64))
 # In the order of c10/core/Layout.h.
 _LAYOUTS = (
     torch.strided, torch.sparse_coo, torch.sparse_csr, torch.strided, torch.sparse_csc, torch.sparse_bsr,
@@ -92,7 +91,7 @@ class ObserverInCpp:
         )
         return Counted(kind, calls, to_cpu, from_cpu)
 
-    def _placed(self) -> int:
+    def _placed(self, answer: Any) -> None:
         """The number of the place that this thread is at; called from C++."""
         try:
             assert self._attribution is not None
@@ -101,12 +100,12 @@ class ObserverInCpp:
             if known is None:
                 known = self._places[origin] = len(self._origins)
                 self._origins.append(origin)
-            return known
+            answer[0] = known
         except KeyboardInterrupt:
-            return _INTERRUPTED  # C++ has Python raise it after the call
+            pass  # C++ has Python raise it after the call
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C++
             self._error = self._error or error
-            return 0
+            answer[0] = 0
 
 
 @cache

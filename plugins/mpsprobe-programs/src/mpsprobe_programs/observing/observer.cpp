@@ -37,7 +37,10 @@ const DispatchKeySet kCalledAgain(
      DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchBatchedDecomposition, DispatchKey::FuncTorchVmapMode,
      DispatchKey::FuncTorchGradWrapper, DispatchKey::Batched, DispatchKey::VmapMode});
 
-using Place = int64_t (*)(); // of the call that this thread makes; -1: a signal came meanwhile
+// Of the call that this thread makes. A function of Python, which leaves `answer` as it is where Ctrl-C came first: it is
+// raised in it, before its first line.
+using Place = void (*)(int64_t* answer);
+constexpr int64_t kInterrupted = -1;
 using Interrupt = void (*)();
 std::atomic<Place> place_of_call{nullptr};
 std::atomic<Interrupt> interrupt{nullptr};
@@ -296,10 +299,11 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
     call->phase = in_optimizer ? kOptimizer : kForward;
     if (auto ask = place_of_call.load()) {
       thread.quiet = true;
-      auto answer = ask();
+      auto answer = kInterrupted;
+      ask(&answer);
       thread.quiet = false;
       call->place = std::max<int64_t>(answer, 0);
-      if (answer < 0) {
+      if (answer == kInterrupted) {
         interrupt.load()();
       }
     }
