@@ -38,7 +38,8 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
         ),
         (
             report("1.12.1", ("missing", "2.0.0"), ("missing", "2.0.0"), ("missing", None)),
-            "3 of 4 operators have no MPS kernel on torch 1.12.1; native: 2 from 2.0.0 on, 1 in no release yet",
+            "3 of 4 operators have no MPS kernel on torch 1.12.1; "
+            "2 of 3 are native from 2.0.0 on, the others in no release yet",
         ),
         (
             report("2.15.0", ("missing", None)),
@@ -48,7 +49,7 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
         (
             report("2.9.0", ("unsupported", "2.0.0"), ("missing", "2.10.0"), ("fallback", "2.10.0"), ("unknown", None)),
             "4 of 5 operators are not native on torch 2.9.0; 1 is not supported on MPS, 1 has no MPS kernel, "
-            "1 falls back to the CPU and 1 is unknown; native: 2 from 2.10.0 on, 1 in no release yet",
+            "1 falls back to the CPU and 1 is unknown; 2 of 3 are native from 2.10.0 on, the others in no release yet",
         ),
         (failed(), "the run stopped; up to there, 2 of 2 operators native on torch 2.6.0"),
     ],

@@ -172,38 +172,23 @@ def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) 
 
 def _remedy(found: list[OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
-    cures: dict[str, str | None] = {}
-    systems = {one.needs_macos for one in found if one.needs_macos is not None}
-    if systems:
-        newest = one_line(max(systems, key=release_key))
-        if all(one.needs_macos or one.verdict == "unknown" for one in found):
-            return f"macOS {newest} changes that"
-    if found and all(one.source == "device" for one in found):
+    told = [one for one in found if one.verdict != "unknown"]  # of which nothing can be said
+    systems = [one.needs_macos for one in told if one.needs_macos is not None]
+    if told and len(systems) == len(told):
+        return f"macOS {one_line(max(systems, key=release_key))} changes that"
+    if told and all(one.source == "device" for one in told):
         return "what is on the CPU has to be on the device"
-    for one in found:
-        if one.verdict != "unknown":  # of which nothing can be said
-            cures[one.operator] = (
-                _later(cures[one.operator], cure(one, release)) if one.operator in cures else cure(one, release)
-            )
-    releases = sorted({since for since in cures.values() if since is not None}, key=release_key)
-    never = sum(since is None for since in cures.values())
-    if not cures:
-        return ""
-    if not releases:
-        return "no release up to now changes that"
-    if len(releases) == 1 and not never:
-        subject = {1: "it is", 2: "both are"}.get(len(cures), f"all {len(cures):,} are")
-        return f"{subject} native from {one_line(releases[0])} on"
-    parts = [f"{sum(since == r for since in cures.values()):,} from {one_line(r)} on" for r in releases]
-    parts += [f"{never:,} in no release yet"] if never else []
-    return f"native: {', '.join(parts)}"
-
-
-def _later(one: str | None, other: str | None) -> str | None:
-    """The later of two cures of one operator; ``None``, no cure, is the latest."""
-    if one is None or other is None:
-        return None
-    return one if is_later(one, other) else other
+    cures: dict[str, list[str | None]] = {}
+    for one in told:
+        cures.setdefault(one.operator, []).append(cure(one, release))
+    cured = [since for each in cures.values() if None not in each for since in each if since is not None]
+    if not cured:
+        return "no release up to now changes that" if cures else ""
+    count = sum(None not in each for each in cures.values())
+    subject = {1: "it is", 2: "both are"}.get(len(cures), f"all {len(cures):,} are")
+    subject = subject if count == len(cures) else f"{count:,} of {len(cures):,} are"
+    rest = "" if count == len(cures) else ", the others in no release yet"
+    return f"{subject} native from {one_line(max(cured, key=release_key))} on{rest}"
 
 
 def advice(one: OperatorFinding) -> str:

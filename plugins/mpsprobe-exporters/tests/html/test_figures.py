@@ -10,7 +10,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe_exporters.html.figures import FINE, Line, Part, Tip, histogram, interval, plot, stacked
+from mpsprobe_exporters.document import Part
+from mpsprobe_exporters.html.figures import FINE, Line, Tip, histogram, interval, plot, stacked
 from mpsprobe_exporters.html.scales import axis
 
 X, Y = axis([0.0, 4.0], ""), axis([200.0], "")
@@ -64,6 +65,6 @@ def test_a_histogram_begins_at_zero() -> None:
 
 
 def test_an_interval_lies_around_its_value() -> None:
-    drawn = interval(0.2, 0.6, 0.5, 0.1, 4)
+    drawn = interval(0.2, 0.6, 0.1, Part(0.5, 4))
     assert 'x="20%" width="40%"' in drawn and 'cx="50%"' in drawn and 'x1="10%"' in drawn
-    assert "width=" in interval(-5.0, 9.0, 0.5, 0.5, 1)
+    assert "width=" in interval(-5.0, 9.0, 0.5, Part(0.5, 1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.html import figures
+from mpsprobe_exporters.html.figures import LETTERS
 from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name
 from mpsprobe_exporters.html.page import View
 from mpsprobe_exporters.html.scales import bounded
@@ -14,13 +15,11 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
-    from mpsprobe_exporters.document import Bar, Block, Cell, Column, Document, Section
+    from mpsprobe_exporters.document import Block, Cell, Column, Document, Section
 
 MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
 MOST_ROWS = 2000  # of one table; beyond, nobody reads, and a browser is slow
 MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
-# What a cell of a grid says of a verdict: a letter, beside its colour.
-LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
 BAD = frozenset({"slower", "larger", "worse", "failed"})
 MOST_WORDS = 6  # releases that have room for a word each
 MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand in the row that opens there
@@ -156,7 +155,7 @@ def _table(table: model.Table) -> Markup:
     head = (
         element(
             "th",
-            column.title.capitalize(),
+            column.title.capitalize() if len(column.title) > 1 else column.title,
             scope="col",
             class_=_class(column),
             title=column.about or None,
@@ -201,7 +200,10 @@ def _class(column: Column) -> str | None:
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
     if kind == "part" and isinstance(value, (int, float)):
-        return [figures.bar(min(1.0, max(0.0, value))), element("span", model.written(value, kind), class_="pc")]
+        return [
+            figures.stacked([model.Part(max(0.0, value), 1)]),
+            element("span", model.written(value, kind), class_="pc"),
+        ]
     if value is None or isinstance(value, (int, float, Mapping)):
         return model.written(value, kind)
     if isinstance(value, str):
@@ -243,21 +245,15 @@ def _place(one: str | model.Place) -> Markup:
 
 def _bars(block: model.Bars) -> Markup:
     shown = block.rows[:MOST_BARS]
-    rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in shown)
+    rows = []
+    for row in shown:
+        drawn = figures.stacked(row.parts, block.mark)
+        if row.interval is not None:
+            drawn = figures.interval(*row.interval, block.mark or 0.0, row.parts[0])
+        rows.append((one_line(row.label, NAME), drawn, row.said))
     left = _left(len(block.rows) - len(shown))
-    legend = figures.legend((_color(one), said) for one, said in block.legend)
+    legend = figures.legend(block.legend)
     return joined([figures.bar_rows(rows, block.caption), left, legend])
-
-
-def _bar(row: Bar, mark: float | None) -> Markup:
-    if row.interval is not None and row.parts:
-        return figures.interval(*row.interval, row.parts[0].share, mark or 0.0, _color(row.parts[0].color))
-    return figures.stacked((figures.Part(bounded(one.share), _color(one.color), one.said) for one in row.parts), mark)
-
-
-def _color(color: str | int) -> str:
-    """The class of a colour: of a verdict, or of a number."""
-    return f"-{color}" if color in LETTERS else str(color) if isinstance(color, int) else "8"
 
 
 def _grid(block: model.Grid) -> Markup:

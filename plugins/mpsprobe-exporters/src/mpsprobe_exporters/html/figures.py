@@ -9,19 +9,14 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mpsprobe_exporters.document import Part
 from mpsprobe_exporters.html.markup import Markup, element
-from mpsprobe_exporters.html.scales import Axis, percent
+from mpsprobe_exporters.html.scales import Axis, bounded, percent
 
+# What a cell of a grid says of a verdict: a letter, beside its colour.
+LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
 FINE = 10_000  # units of the inner picture in each direction
 APART = 0.09  # between the names of lines: a line of text in a plot of 190 pixels
-
-
-class Part(NamedTuple):
-    """A part of a bar: its share of the whole width, its colour (1 to 8, ``-missing``) and what it is."""
-
-    fraction: float
-    color: int | str
-    title: str
 
 
 class Line(NamedTuple):
@@ -40,33 +35,28 @@ class Tip(NamedTuple):
     said: str
 
 
-def bar(fraction: float, color: int = 1) -> Markup:
-    """One bar of a table."""
-    return stacked([Part(fraction, color, "")])
-
-
 def stacked(parts: Iterable[Part], mark: float | None = None) -> Markup:
     """Bars one after the other, from the left; ``mark`` draws a line at a place."""
     drawn, at = [], 0.0
     for part in parts:
-        title = element("title", part.title) if part.title else None
-        width = percent(max(0.0, min(part.fraction, 1 - at)))
-        drawn.append(element("rect", title, x=percent(at), width=width, height="100%", class_=f"f{part.color}"))
-        at = min(1.0, at + part.fraction)
+        title = element("title", part.said) if part.said else None
+        width = percent(max(0.0, min(bounded(part.share), 1 - at)))
+        drawn.append(element("rect", title, x=percent(at), width=width, height="100%", class_=_fill(part.color)))
+        at = min(1.0, at + bounded(part.share))
     if mark is not None:
         x = percent(mark)
         drawn.append(element("line", x1=x, x2=x, y1="0", y2="100%", class_="mark"))
     return element("svg", *drawn, class_="bar", aria_hidden="true")
 
 
-def interval(low: float, high: float, at: float, mark: float, color: int | str) -> Markup:
+def interval(low: float, high: float, mark: float, value: Part) -> Markup:
     """A range with the value in it, and a line at ``mark``: places from 0 to 1."""
-    low, high, at, mark = (min(1.0, max(0.0, one)) for one in (low, high, at, mark))
+    low, high, at, mark = (min(1.0, max(0.0, one)) for one in (low, high, value.share, mark))
     return element(
         "svg",
         element("line", x1=percent(mark), x2=percent(mark), y1="0", y2="100%", class_="mark"),
-        element("rect", x=percent(low), width=percent(high - low), y="38%", height="24%", class_=f"f{color}"),
-        element("circle", cx=percent(at), cy="50%", r="5", class_=f"f{color}"),
+        element("rect", x=percent(low), width=percent(high - low), y="38%", height="24%", class_=_fill(value.color)),
+        element("circle", cx=percent(at), cy="50%", r="5", class_=_fill(value.color)),
         class_="bar",
         aria_hidden="true",
     )
@@ -75,10 +65,15 @@ def interval(low: float, high: float, at: float, mark: float, color: int | str) 
 def legend(entries: Iterable[tuple[int | str, str]]) -> Markup:
     """What the colours mean."""
     made = (
-        element("li", element("svg", element("rect", width="100%", height="100%", class_=f"f{color}")), said)
+        element("li", element("svg", element("rect", width="100%", height="100%", class_=_fill(color))), said)
         for color, said in entries
     )
     return element("ul", *made, class_="legend")
+
+
+def _fill(color: int | str) -> str:
+    """The class of a colour: of a verdict, or of a number."""
+    return f"f-{color}" if color in LETTERS else f"f{color}" if isinstance(color, int) else "f8"
 
 
 def bar_rows(rows: Iterable[tuple[Markup | str, Markup, str]], caption: str) -> Markup:
