@@ -12,6 +12,7 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.containment import contained
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
     """
     path = None if output == "-" else output
     declaration, exporter = registry.exporter_declaration(name), registry.exporter(name)
-    if report.kind not in declaration.kinds:
-        wanted, shown = ", ".join(declaration.kinds), printable(report.kind)
-        raise UsageError(f"the exporter '{name}' reads {wanted}; this report is a '{shown}'")
+    _check_kind(registry, name, report)
     if declaration.folder:
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
@@ -103,11 +102,30 @@ def render(registry: Registry, name: str, report: Report) -> str | bytes:
     return _whole(registry, name, quietly)
 
 
+def exported(report: Report, name: str) -> str | bytes:
+    """``report`` as the exporter called ``name`` writes it to a file: ``report.to(name)``. Raises as ``write``."""
+    registry = get_registry()
+    _check_kind(registry, name, report)
+    return render(registry, name, report)
+
+
+def saved(report: Report, path: str | PurePath, name: str | None = None) -> str:
+    """Write ``report`` to ``path``, which says how if ``name`` does not: ``report.save(path)``. Raises as ``write``."""
+    registry = get_registry()
+    return write(registry, choose(registry, name, str(path)), report, str(path)) or str(path)
+
+
 def default_path(registry: Registry, name: str, stem: str) -> str:
     """Where ``--export NAME`` without a path writes: ``stem`` and the exporter's extension, in the current folder."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:LONGEST_NAME].rstrip("-.") or "report"
     declaration = registry.exporter_declaration(name)
     return f"{safe}-{name}" if declaration.folder else f"{safe}{declaration.extension}"
+
+
+def _check_kind(registry: Registry, name: str, report: Report) -> None:
+    kinds = registry.exporter_declaration(name).kinds
+    if report.kind not in kinds:
+        raise UsageError(f"the exporter '{name}' reads {', '.join(kinds)}; this report is a '{printable(report.kind)}'")
 
 
 def _named(name: str, path: str | None) -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.program import ProgramInfo
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.workload import WorkloadInfo
 
 Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
@@ -231,8 +232,8 @@ class RunFailure(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
-class CoverageReport(Record):
-    """What one torch release does with one workload."""
+class CoverageReport(Exportable):
+    """What one torch release does with one workload. Iterating gives its operators, the worst verdicts first."""
 
     kind: Literal["coverage"] = "coverage"
     schema_version: Literal[1] = 1
@@ -263,6 +264,14 @@ class CoverageReport(Record):
         default=None, description="Of a whole program, what is said of it beside its operators."
     )
 
+    @property
+    def findings(self) -> list[OperatorFinding]:
+        """The operators that are not native."""
+        return [one for one in self.operators if one.verdict != "native"]
+
+    def __iter__(self) -> Iterator[OperatorFinding]:  # type: ignore[override]  # pydantic's own gives fields
+        return iter(self.operators)
+
 
 class MatrixCell(Record):
     """One release in a matrix: counts, and the verdict of each operator that is not native.
@@ -281,8 +290,8 @@ class MatrixCell(Record):
     failure: RunFailure | None = None
 
 
-class MatrixReport(Record):
-    """One workload on many releases.
+class MatrixReport(Exportable):
+    """One workload on many releases. Iterating gives them, the oldest first.
 
     Attributes:
         method: how the verdicts were found.
@@ -307,3 +316,11 @@ class MatrixReport(Record):
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
     advisories: list[AdvisoryMatch] = []
+
+    @property
+    def findings(self) -> list[OperatorFinding]:
+        """The operators that are not native on the newest of the releases; each of ``releases`` has its own."""
+        return [one for one in self.operators if one.verdict != "native"]
+
+    def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
+        return iter(self.releases)

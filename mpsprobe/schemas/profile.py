@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
 from mpsprobe.schemas.coverage import RunFailure, TableProvenance
 from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.trace import Trace
 from mpsprobe.schemas.workload import WorkloadInfo
 
@@ -345,8 +346,8 @@ class ProfileCell(Record):
     failure: RunFailure | None = None
 
 
-class ProfileReport(Record):
-    """Workloads on one or more devices, in one or more configurations.
+class ProfileReport(Exportable):
+    """Workloads on one or more devices, in one or more configurations. Iterating gives these, the cells.
 
     Attributes:
         workloads: each once for each phase; sizes that differ between cells are in the cells alone.
@@ -369,6 +370,9 @@ class ProfileReport(Record):
     predicted_with: TableProvenance | None = None
     complete: bool = True
     notes: list[str] = []
+
+    def __iter__(self) -> Iterator[ProfileCell]:  # type: ignore[override]  # pydantic's own gives fields
+        return iter(self.cells)
 
     def workload_of(self, cell: ProfileCell) -> WorkloadInfo:
         """What ``cell`` ran; the first workload where the report does not say (a damaged one)."""
