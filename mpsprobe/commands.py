@@ -25,11 +25,19 @@ class OpenGroup(click.Group):
 
     Args:
         more: the distribution that brings more commands, for the error about an unknown one.
+        default: the command that runs where none is named (``mpsprobe advisories --torch 2.13.0``).
     """
 
-    def __init__(self, *arguments: Any, more: str = EVERYTHING, **named: Any) -> None:
+    def __init__(self, *arguments: Any, more: str = EVERYTHING, default: str | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.more = more
+        self.default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command before flags that are not the group's own."""
+        if self.default is not None and (not args or args[0].startswith("-")):
+            args = args if args[:1] and args[0] in ctx.help_option_names else [self.default, *args]
+        return super().parse_args(ctx, args)
 
     def registry(self, ctx: click.Context) -> Registry:
         """The registry whose plugins are asked."""

@@ -33,31 +33,46 @@ def exporter_for(registry: Registry, path: str | PurePath) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def choose(registry: Registry, format_name: str | None, output: str | None) -> str:
+def choose(registry: Registry, format_name: str | None, output: str | None, kind: str | None = None) -> str:
     """The exporter for ``--format`` and ``-o``, asked before the long work.
 
-    Without ``--format`` the extension of the file decides; without that it is ``json`` for a file, ``table`` elsewhere.
+    Without ``--format`` the extension of the file decides; a file without one gets ``json``, all else ``table``.
+
+    Args:
+        kind: of the report that will be written, where that is known.
 
     Raises:
+        UsageError: no exporter writes files with that extension, or it does not write such reports.
         OutputError: the file cannot be written.
         MpsprobeError: there is no such exporter.
     """
     path = None if output == "-" else output
     name = format_name or (exporter_for(registry, path) if path is not None else None)
+    if name is None and path is not None and (extension := PurePath(path).suffix):
+        fitting = [one for one in registry.exporters().values() if kind is None or kind in one.kinds]
+        known = sorted({one.extension for one in fitting if one.extension})
+        raise UsageError(
+            f"no format is known by the extension '{printable(extension)}'",
+            f"Use one of {', '.join(known)}, or name the format: --format NAME."
+            if known
+            else registry.hint("exporter"),
+        )
     name = name or ("table" if path is None else "json")
-    check_target(registry, name, path)
+    check_target(registry, name, path, kind)
     return name
 
 
-def check_target(registry: Registry, name: str, path: str | None) -> None:
+def check_target(registry: Registry, name: str, path: str | None, kind: str | None = None) -> None:
     """Find out before the long work whether the exporter called ``name`` is there and could write to ``path``.
 
     Raises:
         OutputError: nothing can be written there.
-        UsageError: the exporter writes a folder, and none is named.
+        UsageError: the exporter does not read reports of that kind, or writes a folder, and none is named.
         MpsprobeError: there is no such exporter, or it cannot be imported.
     """
     registry.exporter(name)
+    if kind is not None:
+        _check_kind(registry, name, kind)
     if registry.exporter_declaration(name).folder:
         check_folder(_named(name, path))
     elif path is not None:
@@ -76,7 +91,7 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
     """
     path = None if output == "-" else output
     declaration, exporter = registry.exporter_declaration(name), registry.exporter(name)
-    _check_kind(registry, name, report)
+    _check_kind(registry, name, report.kind)
     if declaration.folder:
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
@@ -105,14 +120,14 @@ def render(registry: Registry, name: str, report: Report) -> str | bytes:
 def exported(report: Report, name: str) -> str | bytes:
     """``report`` as the exporter called ``name`` writes it to a file: ``report.to(name)``. Raises as ``write``."""
     registry = get_registry()
-    _check_kind(registry, name, report)
+    _check_kind(registry, name, report.kind)
     return render(registry, name, report)
 
 
 def saved(report: Report, path: str | PurePath, name: str | None = None) -> str:
     """Write ``report`` to ``path``, which says how if ``name`` does not: ``report.save(path)``. Raises as ``write``."""
     registry = get_registry()
-    return write(registry, choose(registry, name, str(path)), report, str(path)) or str(path)
+    return write(registry, choose(registry, name, str(path), report.kind), report, str(path)) or str(path)
 
 
 def default_path(registry: Registry, name: str, stem: str) -> str:
@@ -122,10 +137,12 @@ def default_path(registry: Registry, name: str, stem: str) -> str:
     return f"{safe}-{name}" if declaration.folder else f"{safe}{declaration.extension}"
 
 
-def _check_kind(registry: Registry, name: str, report: Report) -> None:
+def _check_kind(registry: Registry, name: str, kind: str) -> None:
     kinds = registry.exporter_declaration(name).kinds
-    if report.kind not in kinds:
-        raise UsageError(f"the exporter '{name}' reads {', '.join(kinds)}; this report is a '{printable(report.kind)}'")
+    if kind not in kinds:
+        able = ", ".join(other for other, one in registry.exporters().items() if kind in one.kinds)
+        problem = f"the exporter '{name}' reads {', '.join(kinds)}; this report is a '{printable(kind)}'"
+        raise UsageError(problem, f"Formats for it: {able}." if able else None)
 
 
 def _named(name: str, path: str | None) -> Path:

@@ -37,7 +37,7 @@ def diff(
     if old == new == "-":
         raise UsageError("standard input holds one report only", "Name a file for the other one.")
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output, "comparison")
     report = compare(old, new, threshold=threshold)
     exporting.write(registry, name, report, output)
     if fail_on == REGRESSION and report.regressions:

@@ -6,17 +6,17 @@ import shutil
 from typing import Any
 
 import click
-from click.formatting import wrap_text
 
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import EVERYTHING
+from mpsprobe.options import Named
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.streams import write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 LEVELS = ("error", "warning")
-BESIDE = " " * 9  # where the text of a finding begins
+LEVEL = 7  # characters of the longest level
 WIDEST = 110  # characters of a line; longer ones are hard to read
 FINDINGS = 1  # the exit code under --fail-on
 
@@ -26,7 +26,7 @@ FINDINGS = 1  # the exit code under --fail-on
         format_option(),
         click.Option(
             ["--fail-on"],
-            type=click.Choice(LEVELS),
+            type=Named("level", LEVELS),
             help="Exit with 1 if anything is at least as bad as this.",
         ),
     ]
@@ -70,9 +70,8 @@ def _drawn(environment: dict[str, Any], found: list[dict[str, Any]], lacking: st
     width = min(shutil.get_terminal_size().columns, WIDEST)
     for one in found:
         colour = {"error": "red", "warning": "yellow", "ok": "green"}.get(one["level"])
-        said = [printable(text) for text in (one["message"], one["hint"]) if text]
-        wrapped = "\n".join(wrap_text(text, width, BESIDE, BESIDE) for text in said)
-        lines.append(click.style(one["level"].ljust(7), fg=colour) + wrapped[7:])
+        said = [(" " * LEVEL, printable(text)) for text in (one["message"], one["hint"]) if text]
+        lines.append(click.style(one["level"].ljust(LEVEL), fg=colour) + aligned(said, width=width)[LEVEL:])
     if not found:
         lines.append(f"No plugin looks at anything. {lacking or ''}")
     text = "\n".join(lines)

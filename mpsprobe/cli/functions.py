@@ -72,15 +72,16 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
     from mpsprobe.cli.profile import profile as command
     from mpsprobe.options import converted
     from mpsprobe.plugins.registry import get_registry
+    from mpsprobe.progress import SilentProgress
 
     registry, flags = get_registry(), converted(command, options)
     if model is None or isinstance(model, str):
-        report = measured(registry, asked((model,) if model is not None else (), flags))
+        report = measured(registry, asked((model,) if model is not None else (), flags), SilentProgress())
     else:
         given = _Copied(registry.workload_of(model, inputs))
         if flags.get("processes", 1) > 1:
             raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
-        report = measured(registry, asked((given.name,), flags), given)
+        report = measured(registry, asked((given.name,), flags), SilentProgress(), given)
     exit_code(report)
     return report
 

@@ -34,7 +34,7 @@ def import_trace(file: str, limit: int, format_name: str | None, output: str | N
     mpsprobe import run.pt.trace.json --format tensorboard -o logs
     """
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output, "profile")
 
     from mpsprobe.importing.report import import_trace as read
 

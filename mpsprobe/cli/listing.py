@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 
 import click
-from click.formatting import wrap_text
+
+from mpsprobe.options import Named
 
 NARROWEST = 24  # characters of a last column that is wrapped; below it the terminal may as well do it
+BELOW = 4  # where a last column begins that has no room beside the others
 
 
 def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = None) -> str:
     """``rows`` with each column as wide as its widest cell; the last one is not padded.
 
     Args:
-        width: of the terminal: the last column is wrapped to it, under itself; ``None`` for lines of any length.
+        width: of the terminal: the last column is wrapped between words, under itself, or below the others where they
+            leave no room for its words; ``None`` for lines of any length.
     """
     if not rows:
         return ""
@@ -24,10 +28,15 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
     lines = []
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        last = row[-1]
-        if width is not None and width - left >= NARROWEST:
-            last = wrap_text(last, width - left).replace("\n", "\n" + " " * left)
-        lines.append((" " * gap).join([*padded, last]).rstrip())
+        pieces = [row[-1]]
+        if width is not None and width - BELOW >= NARROWEST:
+            longest = max(map(len, row[-1].split()), default=0)
+            below = width - left < max(NARROWEST, min(longest, width - BELOW))
+            margin = " " * (BELOW if below else left)
+            whole = textwrap.TextWrapper(width - len(margin), break_long_words=False, break_on_hyphens=False)
+            pieces = [""] * below + whole.wrap(row[-1])
+            pieces = pieces[:1] + [margin + piece for piece in pieces[1:]]
+        lines += [(" " * gap).join([*padded, *pieces[:1]]).rstrip(), *pieces[1:]]
     return "\n".join(lines)
 
 
@@ -44,8 +53,8 @@ def format_option() -> click.Option:
     """``--format table|json``, the same for every command that lists."""
     return click.Option(
         ["--format", "format_name"],
-        type=click.Choice(["table", "json"]),
+        type=Named("format", ("table", "json")),
         default="table",
         show_default=True,
-        help="Of the list on standard output.",
+        help="Of standard output.",
     )

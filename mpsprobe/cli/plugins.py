@@ -15,7 +15,7 @@ from mpsprobe.streams import write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 
-@click.group(cls=OpenGroup, more="mpsprobe-devkit")
+@click.group(cls=OpenGroup, more="mpsprobe-devkit", default="list")
 def plugins() -> None:
     """Which plugins are installed, what they contribute, and what is wrong with them."""
 

@@ -112,7 +112,9 @@ def main(path: str) -> int:
 
     try:
         request = TypeAdapter(ProfileRequest).validate_json(sys.stdin.buffer.read())
-        report = profile(make_plan(get_registry(), request), make_progress())
+        with make_progress() as progress:
+            progress.start_loading(2)
+            report = profile(make_plan(get_registry(), request), progress)
         write_atomically(path, report.model_dump_json())
     except MpsprobeError as error:
         print(f"Error: {error.message}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)  # noqa: T201

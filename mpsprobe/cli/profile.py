@@ -21,6 +21,7 @@ from mpsprobe.protocols import RunOptions, Workload
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
+    from mpsprobe.progress import SilentProgress
     from mpsprobe.schemas.profile import ProfileReport
 
 OF_ALL_RUNS = ("dtype", "autocast", "grad_accum", "weights", "trust_remote_code")
@@ -80,9 +81,11 @@ def profile(
         workloads = ()  # of a variable or a file: what is typed goes before
     request = asked((*names, *workloads), flags)
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
+    name = exporting.choose(registry, format_name, output, "profile")
     targets = [_target(registry, text, request) for text in exports]
-    report = measured(registry, request)
+    with make_progress() as progress:
+        progress.start_loading(2)
+        report = measured(registry, request, progress)
     try:
         for one, path in targets:
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
@@ -97,7 +100,9 @@ def asked(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequest:
     return ProfileRequest(workloads, options=options, fallbacks=not flags.pop("no_fallbacks", False), **flags)
 
 
-def measured(registry: Registry, request: ProfileRequest, given: Workload | None = None) -> ProfileReport:
+def measured(
+    registry: Registry, request: ProfileRequest, progress: SilentProgress, given: Workload | None = None
+) -> ProfileReport:
     """What was measured of ``request``, in this process or in those that it asks for, with predicted fallbacks.
 
     Args:
@@ -114,8 +119,11 @@ def measured(registry: Registry, request: ProfileRequest, given: Workload | None
     named = ",".join(dict.fromkeys(run.workload.name for run in plan.runs))
     phase = ",".join(dict.fromkeys(run.options.phase for run in plan.runs))
     registry.announce("mpsprobe_before_run", workload=named, phase=phase)
-    progress = make_progress()
-    report = processes.measure(registry, request) if request.processes > 1 else measure(plan, progress)
+    if request.processes > 1:
+        progress.stop()  # each process has its own
+        report = processes.measure(registry, request)
+    else:
+        report = measure(plan, progress)
     if request.fallbacks and report.complete:
         report = predict(report, plan.runs, registry.scanner_for, progress)
     if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
@@ -130,7 +138,7 @@ def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str
     path = path or exporting.default_path(
         registry, name, Path(request.preset or [*request.workloads, "profile"][0]).name
     )
-    exporting.check_target(registry, name, path)
+    exporting.check_target(registry, name, path, "profile")
     return name, path
 
 

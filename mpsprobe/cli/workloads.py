@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe.cli.listing import aligned, format_option
+from mpsprobe.cli.listing import aligned, format_option, terminal_width
+from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import install_command
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.streams import write_json, write_stdout
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from mpsprobe.plugins.loading import Plugin
 
 
-@click.group()
+@click.group(cls=OpenGroup, default="list")
 def workloads() -> None:
     """Which models can be named, and what each one is.
 
@@ -47,9 +48,11 @@ def list_command(format_name: str) -> None:
     families: dict[str, list[WorkloadDeclaration]] = {}
     for one in found:
         families.setdefault(one.family, []).append(one)
-    rows = [("  " + one.name, one.summary) for family in families.values() for one in family]
-    lines = iter(aligned(rows).split("\n"))
-    blocks = ["\n".join([family, *(next(lines) for _ in members)]) for family, members in families.items()]
+    longest, width = max(len(one.name) for one in found), terminal_width()
+    blocks = []
+    for family, members in families.items():
+        rows = [("  " + one.name.ljust(longest), one.summary) for one in members]
+        blocks.append(f"{family}\n{aligned(rows, width=width)}")
     write_stdout("\n\n".join(blocks))
 
 
@@ -61,7 +64,7 @@ def show_command(name: str, format_name: str) -> None:
     if format_name == "json":
         write_json(facts)
     else:
-        write_stdout(aligned(list(_rows(facts))))
+        write_stdout(aligned(list(_rows(facts)), width=terminal_width()))
 
 
 def _rows(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -108,7 +108,7 @@ def test_show_under_another_key() -> None:
 
 def test_since() -> None:
     rows = _json("since", "aten::linalg_qr.out", "abs.default", "_mps_max_pool2d.default")
-    assert [row["native_since"] for row in rows] == ["2.12.0", None, None]
+    assert [row["native_since"] for row in rows] == ["2.12.0", "1.12.0", None]
     assert [row["removed_in"] for row in rows] == [None, None, "2.0.0"]
     assert "gone since 2.0.0" in _text("since", "_mps_max_pool2d")
 

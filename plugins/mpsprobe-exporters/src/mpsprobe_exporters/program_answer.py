@@ -31,9 +31,8 @@ def stayed_on_cpu(report: AnyReport) -> list[str]:
     lines = [f"{STAYED}: {listed(shortened(stayed, MOST))}"] if stayed else []
     if report.operators:
         return lines
-    alone = (
-        "in the program itself, but it started others" if program.processes else "no tensor of the program was there"
-    )
+    others = program.processes_unreported
+    alone = "in the program itself, but it started others" if others else "no tensor of the program was there"
     return [*lines, f"Nothing ran on MPS: {alone}"]
 
 
@@ -69,9 +68,13 @@ def notes(report: AnyReport) -> list[str]:
     program = of(report)
     if program is None:
         return []
-    started = plural(program.processes, "process", "processes")
-    be = "is" if program.processes == 1 else "are"
-    others = [f"{started} that the program started {be} not in the report"] if program.processes else []
+    reported = program.processes - program.processes_unreported
+    counts = ((reported, "in the report"), (program.processes_unreported, "not in the report"))
+    others = [
+        f"{plural(count, 'process', 'processes')} that the program started {'is' if count == 1 else 'are'} {where}"
+        for count, where in counts
+        if count > 0
+    ]
     return [*others, *program.notes]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import converted
 from mpsprobe.schemas import CoverageReport
@@ -90,6 +91,7 @@ def run_script(
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("a program is run from the main thread, which gets its signals", "Call run_script there.")
+    check_version("torch", "mpsprobe-programs", "run_script")
     flags = converted(command, options)
     ended = ran((str(script), *arguments), module, **flags)
     if ended.report is None:

@@ -85,3 +85,10 @@ def test_process_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.distributed.init_process_group("nccl")
         torch.distributed.init_process_group(backend="mpi")
     assert [one.what for one in hints.found(on_the_device=True)] == ["nccl"]
+
+
+def test_torch_is_built_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with _hints()():
+        assert torch.version.cuda is None
+    assert torch.version.cuda == "13.0"

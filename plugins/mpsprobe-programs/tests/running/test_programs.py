@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mpsprobe.schemas import CoverageReport
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
 
@@ -167,12 +168,18 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_that_a_program_starts_have_the_device(tmp_path: Path) -> None:
+def test_what_processes_do_that_a_program_starts_is_in_its_report(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORKERS, encoding="utf-8")
-    ran = run_cli("run", "--values", "none", "work.py", cwd=tmp_path)
+    ran = run_cli("run", "--values", "none", "-o", "report.json", "work.py", cwd=tmp_path)
     assert (ran.code, ran.stdout) == (0, "2\n4\n"), ran.stderr
-    started = 2 if hasattr(os, "fork") and sys.platform != "darwin" else 1
-    assert f"{started} process" in ran.stderr
+    report = CoverageReport.model_validate_json((tmp_path / "report.json").read_bytes())
+    by_name = {one.operator: one for one in report.operators}
+    assert by_name["aten::mul.Tensor"].call_sites == ["work.py:5"]
+    assert by_name["aten::copy_"].call_sites == ["work.py:14"]
+    assert report.summary.calls == sum(one.calls for one in report.operators)
+    assert report.program is not None
+    forked = 1 if sys.platform == "linux" else 0
+    assert (report.program.processes, report.program.processes_unreported) == (1 + forked, forked)
 
 
 def test_no_mps_says_what_the_virtual_device_would_do(script: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_first_process_is_the_program(settings: Settings) -> None:
     assert settings.claim()
     assert not settings.claim()
     settings.note_process()
-    assert settings.processes() == 1
+    assert settings.processes() == [settings.process_report]
 
 
 def test_a_finder_waits_for_the_import_and_not_for_the_question(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from mpsprobe.commands import OpenGroup
 from mpsprobe_coverage.commands.kernels import write_json
 from mpsprobe_coverage.commands.options import FORMAT_OPTION
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 
 
-@click.group()
+@click.group(cls=OpenGroup, default="list")
 def advisories() -> None:
     """Known wrong results: operators that run on MPS and return wrong numbers, without an error.
 

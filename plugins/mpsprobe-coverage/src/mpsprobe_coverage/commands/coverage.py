@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,7 +16,7 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import CoverageReport, MatrixCell, MatrixReport, Report
 from mpsprobe_coverage.commands.options import (
     ADVISORY,
@@ -28,6 +28,7 @@ from mpsprobe_coverage.commands.options import (
     torch_option,
 )
 
+STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
 GENERATE = "generate"
 DECODINGS = ("greedy", "sampling", "beams")
@@ -98,23 +99,26 @@ def coverage(
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
-    report = judged(workload, torch_release, method, explain, run_options)
+    options, targets = asked(torch_release, method, explain, run_options)
+    kind = "coverage" if len(targets) == 1 else "coverage-matrix"
+    name = exporting.choose(registry, format_name, output, kind)
+    with make_progress() as progress:
+        progress.start_loading(STEPS)
+        report = judged(workload, options, targets, explain, progress)
     exporting.write(registry, name, report, output)
     sys.exit(exit_code(report, fail_on or (), allow or ()))
 
 
-def judged(
-    workload: str | Workload, torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any]
-) -> Report:
-    """The report on ``workload``, or the workload of that name, for each release in ``torch_release``.
+def asked(
+    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any]
+) -> tuple[RunOptions, list[str]]:
+    """What the flags ask for, and the releases to judge.
 
     Args:
         run_options: by the parameters' names; what is not in it is as usual.
 
     Raises:
-        UsageError: options that do not go together, or there is no such release.
-        MpsprobeError: the workload cannot be built, or a table cannot be read.
+        UsageError: flags that do not go together, or there is no such release.
     """
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
@@ -132,12 +136,22 @@ def judged(
 
     from mpsprobe_coverage.kernels.backends import family_named
 
+    return options, releases(torch_release, family_named(options.backend, get_registry()))
+
+
+def judged(
+    workload: str | Workload, options: RunOptions, targets: Sequence[str], explain: bool, progress: Progress
+) -> Report:
+    """The report on ``workload``, or the workload of that name.
+
+    Raises:
+        MpsprobeError: the workload cannot be built, or a table cannot be read.
+    """
     registry = get_registry()
-    targets = releases(torch_release, family_named(options.backend, registry))
     check_version("torch", "mpsprobe-coverage", "coverage")
     chosen = registry.workload(workload) if isinstance(workload, str) else workload
     registry.announce("mpsprobe_before_run", workload=chosen.name, phase=options.phase)
-    report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, make_progress())
+    report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
     if registry.listens("mpsprobe_after_run"):
         document = report.model_dump(mode="json")
         registry.announce("mpsprobe_after_run", workload=chosen.name, phase=options.phase, report=document)

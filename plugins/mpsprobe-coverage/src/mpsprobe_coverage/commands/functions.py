@@ -12,9 +12,10 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from mpsprobe.errors import CheckFailed, UsageError
 from mpsprobe.options import converted
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import Workload
 from mpsprobe.schemas import CoverageReport, MatrixReport
-from mpsprobe_coverage.commands.coverage import broken, judged
+from mpsprobe_coverage.commands.coverage import asked, broken, judged
 from mpsprobe_coverage.commands.coverage import coverage as command
 
 FAIL_ON = ("missing", "fallback", "unsupported")
@@ -99,9 +100,10 @@ def coverage(
     flags = converted(command, {**options, "torch": torch if isinstance(torch, str) else ",".join(torch)})
     release, explain = flags.pop("torch_release"), flags.pop("explain", False)
     workload = get_registry().workload_of(model, inputs)
+    own = {"dtype": workload.dtype} if hasattr(workload, "dtype") else {}
+    run_options, targets = asked(release, "predicted", explain, {**own, **flags})
     with _put_back(workload):
-        own = getattr(workload, "dtype", None)
-        report = judged(workload, release, "predicted", explain, flags if own is None else {"dtype": own, **flags})
+        report = judged(workload, run_options, targets, explain, SilentProgress())
     assert isinstance(report, (CoverageReport, MatrixReport))
     return report
 

@@ -138,7 +138,10 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
 @BACKEND_OPTION
 @FORMAT_OPTION
 def since(operators: tuple[str, ...], key: str | None, backend: str, format_name: str) -> None:
-    """The first release from which an operator has been native without a gap.
+    """The first release from which on an operator is native, without a gap up to the newest.
+
+    An operator that is composite now counts as native where each operator that it may call has a kernel; '-' where one
+    of them has none. Single calls can still be refused or left to the CPU: 'mpsprobe coverage' judges those.
 
     \b
     mpsprobe kernels since linalg_qr.out nonzero cumsum

@@ -13,9 +13,10 @@ from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.protocols import Backend, BackendKernels
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.kernels import live
+from mpsprobe_coverage.kernels.compositions import load_compositions
 from mpsprobe_coverage.kernels.format import TableFile, apply, decode, shipped_files, to_table
 from mpsprobe_coverage.kernels.releases import SUFFIX, as_version, library_releases, torch_releases
-from mpsprobe_coverage.kernels.table import MPS, UNKNOWN, KernelFamily, KernelTable, verdict_of
+from mpsprobe_coverage.kernels.table import MPS, NATIVE, UNKNOWN, KernelFamily, KernelTable, verdict_of
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Target
@@ -91,6 +92,10 @@ class MpsFamily(KernelFamily):
 
     def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:
         return _history(operator, key or MPS)
+
+    def is_made_of_native(self, operator: str, release: str) -> bool:
+        parts = load_compositions(release).parts(operator, self.load(release))
+        return parts is not None and all(self.load(release).verdict(part) == NATIVE for part in parts)
 
     def _has(self, operator: str, release: str) -> bool:
         return dict(self.history(operator))[release] != UNKNOWN

@@ -282,9 +282,23 @@ class KernelFamily(ABC):
         return tuple((release, self.load(release).verdict(operator, key)) for release in self.releases)
 
     def native_since(self, operator: str, key: str | None = None) -> str | None:
-        """The first release from which on, without a gap up to the newest, ``operator`` is native."""
+        """The first release from which on, without a gap up to the newest, ``operator`` is native.
+
+        One that is composite in the newest release is native where every operator that it is made of has a kernel.
+        """
         verdicts = dict(self.history(operator, key))
-        return since_without_gap(self.releases, lambda release: verdicts[release] == NATIVE)
+        composed = verdicts[self.releases[-1]] == COMPOSITE and key in (None, self.backend.key)
+
+        def is_native(release: str) -> bool:
+            made = composed and verdicts[release] == COMPOSITE
+            return verdicts[release] == NATIVE or (made and self.is_made_of_native(operator, release))
+
+        return since_without_gap(self.releases, is_native)
+
+    def is_made_of_native(self, operator: str, release: str) -> bool:
+        """Whether all operators that the composite ``operator`` may call have a kernel; false where that is unknown."""
+        del operator, release
+        return False
 
     def removed_in(self, operator: str) -> str | None:
         """The first release that no longer has ``operator``; None while it is there, or if it never was."""

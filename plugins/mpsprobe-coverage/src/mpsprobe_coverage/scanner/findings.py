@@ -17,7 +17,7 @@ from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.device.recorder import Advised, CallRecord, Note, Recorder
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels.table import COMPOSITE, KernelTable
 from mpsprobe_coverage.scanner.advice import advise
 
 SHAPES_SHOWN = 8
@@ -161,8 +161,11 @@ def _below_import_root(file: str) -> str:
 def _finding(
     operator: str, judgement: Judgement, group: _Group, table: KernelTable, workload_since: str | None
 ) -> OperatorFinding:
-    if judgement.accepted_since is None and judgement.verdict in ("missing", "fallback"):
-        judgement = judgement._replace(accepted_since=workload_since)
+    if workload_since is not None and judgement.verdict in ("missing", "fallback"):
+        # Of what it is made of later the table knows the registrations alone; the workload was run there.
+        composed = table.family.load(table.family.releases[-1]).verdict(operator) == COMPOSITE
+        if judgement.accepted_since is None or (composed and judgement.source == "registration"):
+            judgement = judgement._replace(accepted_since=workload_since)
     origins = group.origins.as_fields()
     reason = judgement.reason
     if judgement.made_at is not None:

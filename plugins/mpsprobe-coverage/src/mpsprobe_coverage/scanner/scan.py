@@ -95,8 +95,7 @@ class CoverageScanner:
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
-        if long:
-            progress.start(len(tables) + 1, f"building {workload.name}")
+        progress.advance(f"building {workload.name}")
         try:
             with collecting_only_new() as begin_to_collect:
                 device = VirtualDevice(tables[-1], keep_weights=options.weights)
@@ -112,13 +111,12 @@ class CoverageScanner:
                 traces: list[Trace] = []
                 outcomes: Outcomes = {}
                 for table in tables:
-                    if long:
-                        progress.advance(f"torch {table.release}")
+                    step = f"running it on torch {table.release}"
+                    progress.start(len(tables), step) if long and not traces else progress.advance(step)
                     traces.append(trace(run, options, table, outcomes))
                 since = None if long else _first_native_release(run, options, outcomes, traces[0])
         finally:
-            if long:
-                progress.stop()
+            progress.stop()
         info = info.model_copy(update={"parameters": traces[0].parameters})  # of lazy modules only a run shows them
         if long:
             return _matrix(info, options, traces)

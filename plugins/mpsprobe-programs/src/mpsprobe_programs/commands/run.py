@@ -85,7 +85,8 @@ def run(
         if not program:
             return
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output)
+    check_program(program, as_module)
+    name = exporting.choose(registry, format_name, output, "coverage")
     ended = ran(program, as_module, **settings)
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)

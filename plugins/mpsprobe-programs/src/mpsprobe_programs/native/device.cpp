@@ -222,6 +222,14 @@ struct MPSHooks final : at::MPSHooksInterface {
   void setMemoryFraction(double) const override {}
 };
 
+bool is_the_accelerator() {
+  try {
+    return at::hasMPS() && at::getAccelerator() == kDevice.type();
+  } catch (const c10::Error&) { // there are two
+    return false;
+  }
+}
+
 } // namespace
 
 c10::Allocator* allocator() {
@@ -251,8 +259,8 @@ REGISTER_MPS_HOOKS(MPSHooks)
 }
 
 TORCH_LIBRARY(mpsprobe, m) {
-  // False where torch looked for MPS before this was loaded: it looks once.
-  m.def("is_found() -> bool", []() { return at::globalContext().hasMPS(); });
+  // False where torch looked for MPS, or another accelerator, before this was loaded: it looks once.
+  m.def("is_found() -> bool", []() { return mpsprobe::is_the_accelerator(); });
   // The allocator's address, with which `torch.UntypedStorage` makes storages on the device.
   m.def("allocator() -> int", []() { return reinterpret_cast<int64_t>(mpsprobe::allocator()); });
   m.def("default_generator() -> Generator?", []() -> std::optional<at::Generator> { return mpsprobe::default_generator(); });

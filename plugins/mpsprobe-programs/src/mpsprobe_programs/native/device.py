@@ -18,12 +18,6 @@ from mpsprobe_programs.native.registering import registered
 from mpsprobe_programs.surface.opening import mps_surface
 
 
-def other_accelerator() -> str | None:
-    """The accelerator that this torch is built for; it raises where there are two (``ATen/accelerator``)."""
-    built = (name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None))
-    return next((name.upper() for name in built), None)
-
-
 class NativeDevice:
     """Tensors on ``mps:0`` in C++ too, with values, computed by the CPU; every call is judged.
 
@@ -36,7 +30,7 @@ class NativeDevice:
         lines: record the module and the line of every call.
 
     Raises:
-        UsageError: it cannot be built, torch is built for another accelerator, or has looked for MPS in this process.
+        UsageError: it cannot be built, or torch has looked for MPS in this process.
     """
 
     name = "virtual"
@@ -46,12 +40,6 @@ class NativeDevice:
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
-        other = other_accelerator()
-        if other is not None:
-            raise UsageError(
-                f"this torch is built for {other}, and torch knows one kind of accelerator in a process",
-                "Install torch's build for the CPU; without it the device in Python serves, more slowly.",
-            )
         DEVICE.load()
         if not torch.ops.mpsprobe.is_found():
             raise UsageError(

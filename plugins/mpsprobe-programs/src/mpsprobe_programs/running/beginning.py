@@ -43,7 +43,7 @@ def begin(value: str) -> None:
     process = Process(settings, itself)
     _kept.append(process)
     atexit.register(process.end)
-    if itself and hasattr(os, "register_at_fork"):
+    if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=process.forked)
     sys.meta_path.insert(0, AfterImport("torch", process.open))
 
@@ -58,6 +58,7 @@ class Process:
     def __init__(self, settings: Settings, itself: bool) -> None:
         self.settings = settings
         self.itself = itself
+        self.copied = False
         self.started = time.monotonic()
         self.session: Session | None = None
 
@@ -79,26 +80,30 @@ class Process:
         self.started += time.monotonic() - before
 
     def forked(self) -> None:
-        """In a process that is a copy of this one."""
-        if self.itself:
-            self.itself = False
-            self.settings.note_process()
+        """In a process that is a copy of this one: what was seen until now is reported by the other."""
+        self.copied = True
+        self.itself = False
+        self.settings.note_process()
 
     def end(self) -> None:
-        """Close the device and write the report, which is about the program itself alone."""
-        if not self.itself:
+        """Close the device and write the report of this process."""
+        if self.copied:
             if self.session is not None:
                 self.session.close()
             return
         seconds = time.monotonic() - self.started
         try:
-            if self.session is None:
+            if self.session is not None:
+                self._answer(
+                    self.settings.report if self.itself else self.settings.process_report, self.session.end(seconds)
+                )
+            elif self.itself:
                 self._answer(self.settings.refusal, ["the program did not import torch", None, False])
-            else:
-                self._answer(self.settings.report, self.session.end(seconds))
         except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
             import traceback
 
+            if not self.itself:  # the command counts the processes that left no report
+                return
             with contextlib.suppress(OSError):
                 self._answer(self.settings.refusal, ["".join(traceback.format_exception(error)), None, False])
 

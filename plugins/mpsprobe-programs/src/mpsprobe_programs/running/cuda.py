@@ -89,6 +89,9 @@ class CudaHints:
                     replace(module, "init_process_group", self._group)
             if self._absent:
                 replace(torch.cuda, "device_count", lambda _: lambda: 0)
+                for name in ("cuda", "hip", "xpu"):
+                    undo.append((torch.version, name, getattr(torch.version, name, None)))
+                    setattr(torch.version, name, None)
             yield
         finally:
             if finder in sys.meta_path:

@@ -16,7 +16,7 @@ from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.macos import check_macos
 from mpsprobe_programs.compiling import DEVICE
-from mpsprobe_programs.native.device import NativeDevice, other_accelerator
+from mpsprobe_programs.native.device import NativeDevice
 from mpsprobe_programs.observing.observe import observe
 from mpsprobe_programs.running.device import ProgramDevice
 from mpsprobe_programs.running.in_python import DeviceInPython
@@ -51,7 +51,7 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
         return _in_python(settings, chain, "--values none")
     if MPS_FAMILY.running() is not None:
         return _in_python(settings, chain, "this torch has the real MPS")
-    if not DEVICE.is_there and other_accelerator() is None:
+    if not DEVICE.is_there:
         print("mpsprobe: building the native device, once for this torch (half a minute)", file=sys.stderr)  # noqa: T201
     try:
         with _no_program():

@@ -71,8 +71,9 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
         )
         paths = [str(START), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: chosen.as_variable(), "PYTHONPATH": os.pathsep.join(paths)}
-        if chosen.device == "virtual":  # a Mac has no CUDA, and torch takes one kind of accelerator in a process
+        if chosen.device == "virtual":  # a Mac has none of these
             environment |= dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "")
+            environment["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command = [sys.executable, *flags, *(["-m"] if as_module else []), *program]
         return _read(_code(command, environment), chosen)
@@ -114,10 +115,16 @@ def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
 def _read(code: int, settings: Settings) -> Ended:
     from mpsprobe.schemas import CoverageReport
 
-    if settings.report.is_file():
-        report = CoverageReport.model_validate_json(settings.report.read_bytes())
+    processes = settings.processes()
+    found = [path for path in (settings.report, *processes) if path.is_file()]
+    if found:
+        from mpsprobe_programs.running.merging import merge
+
+        report = merge([CoverageReport.model_validate_json(path.read_bytes()) for path in found])
         assert report.program is not None
-        program = report.program.model_copy(update={"exit_code": code, "processes": settings.processes()})
+        unreported = sum(not path.is_file() for path in processes)
+        ended = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}
+        program = report.program.model_copy(update=ended)
         return Ended(code, report.model_copy(update={"program": program, "failure": report.failure if code else None}))
     if settings.refusal.is_file():
         message, hint, ended = json.loads(settings.refusal.read_bytes())

@@ -74,6 +74,12 @@ class Settings:
         if Path(self.folder).is_dir():
             Path(self.folder, f"process-{os.getpid()}").touch()
 
-    def processes(self) -> int:
-        """How many such processes there were."""
-        return len(list(Path(self.folder).glob("process-*")))
+    @property
+    def process_report(self) -> Path:
+        """The report of this process, if the program started it."""
+        return Path(self.folder, f"process-{os.getpid()}.json")
+
+    def processes(self) -> list[Path]:
+        """Those that the program started, the first one first: the report of each, where it left one."""
+        started = sorted(Path(self.folder).glob("process-*[0-9]"), key=lambda one: one.stat().st_mtime_ns)
+        return [one.with_suffix(".json") for one in started]

@@ -59,3 +59,13 @@ function arranging(table) {
   if (table.tBodies[0].rows.length > 1) sortable(table);
   if (table.dataset.filter && table.tBodies[0].rows.length > 5) filtered(table);
 }
+
+// A table that has room needs no box to scroll in: then its heads stay in sight while the page scrolls, and Tab passes by.
+function fitting(box) {
+  const table = box.querySelector("table");
+  new ResizeObserver(() => {
+    const fits = table.offsetWidth <= box.clientWidth;
+    box.classList.toggle("fits", fits);
+    box.setAttribute("tabindex", fits ? "-1" : "0");
+  }).observe(box);
+}

@@ -1,5 +1,5 @@
 // The time line of one step: what is on it, where one looks, and what keys and pointer do. drawing.js paints it.
-const COLORS = { step: 8, phase: 7, module: 5, operator: 2, launch: 6, kernel: 1, copy: 3, fallback: 4, other: 8 };
+const COLORS = { step: 8, phase: 7, module: 5, operator: 2, launch: 6, kernel: 1, copy: 3, fallback: 4, other: 9 };
 const MOST_ROWS = 60; // of one track; what nests deeper is drawn on the last
 const NEAREST = 50; // ns over the whole width: closer, nothing is to be seen
 

@@ -10,11 +10,7 @@ function show(name) {
   const current = views.find((view) => view.id === name) || views[0];
   for (const view of views) view.classList.toggle("current", view === current);
   for (const link of links) {
-    if (link.dataset.view === current.id) {
-      link.setAttribute("aria-current", "page");
-      const bar = link.closest("nav"); // on a narrow screen it scrolls
-      bar.scrollLeft = link.offsetLeft - bar.offsetLeft - (bar.clientWidth - link.offsetWidth) / 2;
-    }
+    if (link.dataset.view === current.id) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.querySelector(".opening").classList.toggle("short", current !== views[0]);
@@ -24,7 +20,7 @@ function show(name) {
 
 // Makes what is seen sortable, foldable and so on, once: what nobody looks at costs no time.
 function enliven(view) {
-  const kinds = [["table.data:not(.tree)", arranging], ["table.tree", folding], ["svg[data-tips]", tipping], [".timeline", timeline]];
+  const kinds = [["table.data:not(.tree)", arranging], ["table.tree", folding], ["svg[data-tips]", tipping], [".timeline", timeline], [".scroll", fitting]];
   for (const [selector, act] of kinds) {
     for (const found of view.querySelectorAll(selector)) {
       if (made.has(found) || found.closest("[data-cell][hidden]")) continue;
@@ -97,4 +93,10 @@ dress(remembered("mpsprobe-theme"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("theme")));
 addEventListener("beforeprint", () => views.forEach(choose));
 addEventListener("hashchange", follow);
+// What sticks below the bar has to know how high it is; on a narrow screen it does not stick itself.
+const bar = document.querySelector(".top");
+new ResizeObserver(() => {
+  const high = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
+  root.style.setProperty("--bar", high + "px");
+}).observe(bar);
 follow();

@@ -1,0 +1,197 @@
+"""Every kind of page in a browser: accessible by axe-core, no wider than window and paper, usable by keyboard.
+
+One browser for all of it, because starting it takes a second. A test looks at many pages and lists what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from browsing import chromium, reports, wide_matrix, written
+from playwright.sync_api import Browser, Page
+
+LOOKS = ((1280, "light"), (400, "dark"))
+"""Widths and colours that axe sees: it takes a third of a second for a page, and no rule of it looks at both."""
+NARROWEST = 360
+PAPER = 718  # pixels of CSS between margins of a centimetre on A4
+VIEWS = "[...document.querySelectorAll('section.view')].map(view => view.id)"
+ONE_BELOW_THE_OTHER = "document.documentElement.classList.remove('js')"
+A_FRAME_LATER = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+WIDER = "document.documentElement.scrollWidth > innerWidth"
+# What axe is certain of, as one line for each rule: its name, the first place, and what is wrong there.
+AXE = """() => axe.run({resultTypes: ["violations"]}).then(found => found.violations.map(one =>
+  `${one.id}, ${one.nodes.length} times: ${one.nodes[0].html.slice(0, 200)} ${one.nodes[0].failureSummary}`))"""
+CONTROLS = "a[href], button, input, select, summary, canvas, svg[data-tips], [tabindex='0']"
+# Notes of each control that gets the focus whether a frame around it shows that.
+LISTEN = """() => { window.reached = new Map(); document.addEventListener("focusin", ({target}) => {
+  const {outlineStyle, outlineWidth} = getComputedStyle(target);
+  reached.set(target, outlineStyle !== "none" && parseFloat(outlineWidth) >= 2); }); }"""
+SHOWN = "controls => [...document.querySelectorAll(controls)].filter(one => one.checkVisibility()).length"
+MISSED = """controls => [...document.querySelectorAll(controls)].filter(one => one.checkVisibility()).map(one =>
+  reached.get(one) ? null : `${reached.has(one) ? "no frame" : "no focus"}: ${one.outerHTML.slice(0, 120)}`
+).filter(Boolean)"""
+ON_PAPER = """() => [
+  innerWidth < document.documentElement.scrollWidth && "wider than the paper",
+  ...[...document.querySelectorAll("section.view")].filter(one => !one.checkVisibility()).map(one => `no ${one.id}`),
+  ...[...document.querySelectorAll("nav, button:not(th *), input, select")].filter(one => one.checkVisibility())
+    .map(one => `of no use on paper: ${one.outerHTML.slice(0, 120)}`),
+  Math.max(...getComputedStyle(document.body).color.match(/\\d+/g)) > 100 && "light ink",
+].filter(Boolean)"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return written(tmp_path_factory.mktemp("pages"), reports() | {"matrix-wide": wide_matrix()})
+
+
+@contextmanager
+def opened(browser: Browser, path: Path) -> Iterator[Page]:
+    """A page in a window of its own, without an error in its script."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    yield page
+    page.close()
+    assert not errors
+
+
+def show(page: Page, view: str) -> None:
+    page.evaluate("view => { location.hash = view; }", view)
+    page.wait_for_selector(f"#{view}.current", state="attached")
+
+
+def resize(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.evaluate(A_FRAME_LATER)
+
+
+def barred(page: Page) -> list[str]:
+    """What axe finds in all views, and whether they are wider than the window."""
+    for view in page.evaluate(VIEWS):
+        show(page, view)  # which its script prepares then
+    page.evaluate(ONE_BELOW_THE_OTHER)
+    page.evaluate(AXE_SCRIPT)
+    found = []
+    for width, colours in LOOKS:
+        resize(page, width)
+        page.emulate_media(color_scheme=colours)
+        found += [f"{width}, {colours}: {one}" for one in page.evaluate(AXE)]
+        found += [f"{width}: wider than the window"] if page.evaluate(WIDER) else []
+    resize(page, NARROWEST)
+    found += [f"{NARROWEST}: wider than the window"] if page.evaluate(WIDER) else []
+    return found
+
+
+def out_of_reach(page: Page) -> list[str]:
+    """Controls that the Tab key does not reach, or that do not show that it has, in all views."""
+    found = []
+    page.evaluate(LISTEN)
+    for view in page.evaluate(VIEWS):
+        show(page, view)
+        for _ in range(page.evaluate(SHOWN, CONTROLS) + 1):
+            page.keyboard.press("Tab")
+        found += [f"{view}: {one}" for one in page.evaluate(MISSED, CONTROLS)]
+    return found
+
+
+def lost_on_paper(page: Page) -> list[str]:
+    """What printing in dark colours leaves out, cuts off, or prints in vain."""
+    resize(page, PAPER)
+    page.emulate_media(media="print", color_scheme="dark")
+    found: list[str] = page.evaluate(ON_PAPER)
+    return found
+
+
+def wrong(browser: Browser, pages: dict[str, Path], check: Callable[[Page], list[str]]) -> list[str]:
+    found = []
+    for name, path in pages.items():
+        with opened(browser, path) as page:
+            found += [f"{name}, {one}" for one in check(page)]
+    return found
+
+
+def test_nothing_bars_a_reader(browser: Browser, pages: dict[str, Path]) -> None:
+    """The wide matrix is left out: four thousand cells more are no other kind of page, and take axe ten seconds."""
+    found = wrong(browser, {name: path for name, path in pages.items() if name != "matrix-wide"}, barred)
+    assert not found, "\n".join(found)
+
+
+def test_all_is_on_paper(browser: Browser, pages: dict[str, Path]) -> None:
+    assert not wrong(browser, pages, lost_on_paper)
+
+
+def test_every_control_is_reached_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+    kinds = ("coverage", "matrix", "profile", "diff-profile")
+    assert not wrong(browser, {name: pages[name] for name in kinds}, out_of_reach)
+
+
+def test_views_tables_trees_and_charts_are_used_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["profile"]) as page:
+        page.locator("nav a", has_text="Modules").press("Enter")
+        twist = page.locator("#modules .twist:visible").first
+        before = twist.get_attribute("aria-expanded")
+        twist.press("Enter")
+        assert twist.get_attribute("aria-expanded") != before
+        page.locator("nav a", has_text="Steps").press("Enter")
+        plot = page.locator("svg[data-tips]:visible").first
+        plot.press("End")
+        last = page.locator("#steps .tip:visible").text_content()
+        plot.press("ArrowLeft")
+        assert last != page.locator("#steps .tip:visible").text_content() != ""
+        page.locator("nav a", has_text="Trace").press("Enter")
+        page.locator("canvas:visible").press("n")
+        assert "ProfilerStep" in (page.locator("#trace .said:visible").text_content() or "")
+        chosen = page.locator("#cell").input_value()
+        page.locator("#cell").press("ArrowDown")
+        assert page.locator("#cell").input_value() != chosen
+        page.locator("#theme").press("Space")
+        assert page.locator("html").get_attribute("data-theme") == "light"
+    with opened(browser, pages["coverage"]) as page:
+        page.locator("nav a", has_text="Operators").press("Enter")
+        page.locator("#operators th button").first.press("Enter")
+        assert page.locator("#operators th").first.get_attribute("aria-sort") == "ascending"
+        page.locator("#operators input").press_sequentially("linalg")
+        assert page.locator("#operators tbody tr:visible").count() == 2
+        page.locator("#operators input").fill("")
+        page.locator("#operators summary").first.press("Enter")
+        assert page.locator("#operators details[open]").count() == 1
+
+
+def test_a_page_with_faults_is_found(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["coverage"]) as page:
+        page.evaluate("""() => {
+            document.documentElement.removeAttribute("lang");
+            document.querySelector(".answer").style.color = "#999";
+            document.querySelector("#overview").style.width = "500px";
+        }""")
+        found = "\n".join(barred(page))
+        assert "1280, light: html-has-lang" in found and "1280, light: color-contrast" in found
+        assert "360: wider than the window" in found and "1280: wider" not in found
+    with opened(browser, pages["coverage"]) as page:
+        page.evaluate("""() => {
+            document.querySelector("nav a").tabIndex = -1;
+            document.querySelector("#theme").style.outline = "none";
+        }""")
+        assert [one.split(" ", 3)[1:3] for one in out_of_reach(page)[:2]] == [["no", "focus:"], ["no", "frame:"]]
+    with opened(browser, pages["coverage"]) as page:
+        page.evaluate("""() => {
+            document.querySelector("#operators").style.display = "none";
+            document.querySelector("#overview").style.width = "900px";
+            document.querySelector("#theme").closest(".tools").style.display = "flex";
+        }""")
+        assert {one.split(":")[0] for one in lost_on_paper(page)} == {
+            "wider than the paper",
+            "no operators",
+            "of no use on paper",
+        }
