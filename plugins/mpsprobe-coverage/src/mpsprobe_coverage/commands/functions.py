@@ -142,8 +142,8 @@ def refuse(report: CoverageReport | MatrixReport, fail_on: Sequence[str], allow:
     """
     lines = broken(report, fail_on, allow)
     if lines:
-        count = "an operator does" if len(lines) == 1 else f"{len(lines)} operators do"
-        raise CheckFailed(f"{report.workload.name}: {count} not run on MPS\n  " + "\n  ".join(lines), report)
+        count = f"{len(lines)} finding{'' if len(lines) == 1 else 's'}"
+        raise CheckFailed("\n  ".join([f"{report.workload.name}: {count} for MPS", *lines]), report)
 
 
 @contextmanager

@@ -120,7 +120,7 @@ class CoverageScanner:
         info = info.model_copy(update={"parameters": traces[0].parameters})  # of lazy modules only a run shows them
         if long:
             return _matrix(info, options, traces)
-        return _single(info, options, traces[0], since)
+        return single(info, options, traces[0], since)
 
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
         """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
@@ -161,7 +161,7 @@ def _trace(
     passed_over: frozenset[str],
     only_native: bool,
 ) -> Trace:
-    chain = _chain(table, options)
+    chain = chain_for(table, options)
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     device.recorder.only_native = only_native
     failure, without_gradient = None, ""
@@ -202,7 +202,8 @@ def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo
     )
 
 
-def _chain(table: KernelTable, options: RunOptions) -> Chain:
+def chain_for(table: KernelTable, options: RunOptions) -> Chain:
+    """The judges of the release, with the libraries that are loaded, for the macOS of ``options``."""
     macos = None if options.macos is None else Version(options.macos)
     return Chain(table, table.family.loaded_libraries(table.release), macos=macos)
 
@@ -220,7 +221,7 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
             return None
 
     def applies(native: NativeRun, release: str) -> bool:
-        return applies_to(native, _chain(family.load(release), options))
+        return applies_to(native, chain_for(family.load(release), options))
 
     return native_since(family.releases, again, applies, (first.table.release, _native_run(first, options)))
 
@@ -233,10 +234,11 @@ def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
         large = large or any(spec.numel >= LARGE for spec in (*record.inputs, *record.outputs))
     if trace.failure is not None:
         return None
-    return NativeRun(_chain(trace.table, options), trace.calls, bool(options.autocast), large)
+    return NativeRun(chain_for(trace.table, options), trace.calls, bool(options.autocast), large)
 
 
-def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
+def single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
+    """The report on one release; ``since`` is the one from which on all of the workload is native."""
     table, recorder = trace.table, trace.recorder
     operators = findings(recorder, table, since)
     advised = advisory_matches(recorder, table, options.macos)
