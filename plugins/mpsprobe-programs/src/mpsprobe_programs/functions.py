@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class RunOptions(TypedDict, total=False):
+class ScriptOptions(TypedDict, total=False):
     """The flags of ``mpsprobe run``, whose help says more of each.
 
     Attributes:
@@ -74,7 +74,7 @@ def observe(device: str | torch.device | None = None, *, lines: bool = True) -> 
 
 
 def run_script(
-    script: str | PathLike[str], arguments: Sequence[str] = (), *, module: bool = False, **options: Unpack[RunOptions]
+    script: str | PathLike[str], arguments: Sequence[str] = (), *, module: bool = False, **options: Unpack[ScriptOptions]
 ) -> CoverageReport:
     """Run the program ``script``, unchanged and in a process of its own, and judge what it calls.
 
