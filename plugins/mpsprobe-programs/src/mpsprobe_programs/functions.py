@@ -74,7 +74,11 @@ def observe(device: str | torch.device | None = None, *, lines: bool = True) -> 
 
 
 def run_script(
-    script: str | PathLike[str], arguments: Sequence[str] = (), *, module: bool = False, **options: Unpack[ScriptOptions]
+    script: str | PathLike[str],
+    arguments: Sequence[str] = (),
+    *,
+    module: bool = False,
+    **options: Unpack[ScriptOptions],
 ) -> CoverageReport:
     """Run the program ``script``, unchanged and in a process of its own, and judge what it calls.
 
