@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.left_as_found"]
 
-# The tests fill the cores themselves; threads of torch beside them would only wait for each other.
+# The tests fill the cores themselves; additional threads of torch would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -72,7 +72,7 @@ def report(generator: random.Random, noise: Noise, processes: int, steps: int, s
 
 
 def rates(noise: Noise, processes: int, steps: int, slower: float, runs: int, seed: int = 1) -> tuple[float, float]:
-    """How often anything was told to differ, and how often the step was told to be slower."""
+    """How often any difference was found, and how often the step was found slower."""
     generator = random.Random(seed)
     any_difference = step_slower = 0
     for _ in range(runs):
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     runs = parser.parse_args().runs
     titles = ("processes", "steps", "noise of steps", "correlation", "between processes", "slower by")
-    tell(" | ".join(["", *titles, "any difference told", "step told slower", ""]).strip())
+    tell(" | ".join(["", *titles, "any difference found", "step found slower", ""]).strip())
     tell("|" + "---:|" * (len(titles) + 2))
     cases = [
         (1, 20, Noise()),

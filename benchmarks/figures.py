@@ -58,7 +58,7 @@ QUICK = Effort(processes=1, quick_commands=5, steps=3, slow=1, warm_up=0)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value beside what it should reach; ``reach`` is None for what is only told."""
+    """One measured value and what it should reach; ``reach`` is None for a value that is only shown."""
 
     what: str
     unit: str
@@ -71,7 +71,7 @@ class Figure:
 
 
 def bert(effort: Effort, tell: Tell) -> list[Figure]:
-    """``coverage bert-base`` beside importing what it cannot do without."""
+    """``coverage bert-base`` compared with the imports that it needs."""
     commands = {
         "import BertModel": python(BERT_IMPORT),
         "coverage bert-base": mpsprobe("coverage", "bert-base"),
@@ -91,7 +91,7 @@ def bert(effort: Effort, tell: Tell) -> list[Figure]:
 
 
 def step(effort: Effort, tell: Tell) -> list[Figure]:
-    """One step under the scanner beside the same step under ``FlopCounterMode``."""
+    """One step under the scanner, compared with the same step under ``FlopCounterMode``."""
     found = []
     for phase, shown in (("forward", "forward"), ("backward", "forward and backward")):
         first: dict[str, list[float]] = {"scanner": [], "flops": []}
@@ -126,7 +126,7 @@ def large(effort: Effort, tell: Tell) -> list[Figure]:
 
 
 def quick(effort: Effort, tell: Tell) -> list[Figure]:
-    """Commands that should answer at once, beside ``import click``."""
+    """Commands that should answer at once, compared with ``import click``."""
     lists = [("--help",), ("plugins", "list"), ("workloads", "list")]
     commands = {"import click": python("import click")}
     commands |= {" ".join(arguments): mpsprobe(*arguments) for arguments in lists}

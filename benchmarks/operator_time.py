@@ -1,4 +1,4 @@
-"""What the probe ``operators`` costs and whether it is right, beside bare torch.profiler.
+"""What the probe ``operators`` costs and whether it is right, compared with bare torch.profiler.
 
 ``python operator_time.py cost WORKLOAD PHASE [--device D] [--rounds N]`` times steps under the probe and under
 ``torch.profiler.profile(activities=[…])``, in fresh processes whose order rotates, and prints the ratios.

@@ -26,7 +26,7 @@ BATCH = "1"  # short steps: what a profile costs is a larger share of them
 
 
 def timing(effort: Effort, tell: Tell) -> list[Figure]:
-    """Step time under ``mpsprobe profile`` with timing and the memory probe, beside a loop written by hand.
+    """Step time under ``mpsprobe profile`` with timing and the memory probe, compared with a loop written by hand.
 
     On the CPU, or on what the environment variable ``BENCHMARK_DEVICE`` names.
     """

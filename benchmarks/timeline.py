@@ -1,4 +1,4 @@
-"""The exporter ``chrome`` beside ``prof.export_chrome_trace``, event by event, and what memory it takes.
+"""The exporter ``chrome`` compared with ``prof.export_chrome_trace``, event by event, and what memory it takes.
 
 ``python timeline.py [--events N] [--rounds N]`` writes traces of N events in fresh processes whose order rotates:
 torch's own, recorded without shapes (its quickest), and a report's, with nested operators, shapes, launches, kernels

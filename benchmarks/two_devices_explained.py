@@ -78,7 +78,7 @@ def explained(difference: Difference, around: Around) -> Difference:
     if around.python and around.native:
         _account(difference, "both raise", lambda one: _drop(one.native, lambda call: not call.outputs))
     if around.refused:
-        _account(difference, "a Mac refuses an earlier call, so it never comes to this one", _forget)
+        _account(difference, "a Mac refuses an earlier call, so it never reaches this one", _forget)
     if around.assumed or any(call.operator in _BY_VALUES for call in difference.python):
         _account(difference, "the device in Python assumes a value, and takes the way that it leads to", _forget)
     return difference

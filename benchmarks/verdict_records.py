@@ -58,7 +58,7 @@ class Sheet:
 
 
 def judgement_of(record: Any) -> dict[str, Any]:
-    """What is said of a recorded call. Only this reads how the virtual device keeps its judgement."""
+    """What is said about a recorded call. Only this reads how the virtual device keeps its judgement."""
     judgement = record.judgement._asdict()
     return {name: value for name, value in judgement.items() if name != "asked"}
 

@@ -1,4 +1,4 @@
-"""mpsprobe: what a PyTorch model meets on Apple silicon, told before you own the Mac.
+"""mpsprobe: how a PyTorch model will do on Apple silicon, before you own the Mac.
 
 The functions are what the commands of the same names do, for programs, notebooks and tests. ``hookimpl`` marks the
 implementation of a hook. Everything else is imported from the module that is named like it: ``mpsprobe.declarations``,

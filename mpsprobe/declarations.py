@@ -41,7 +41,7 @@ class WorkloadDeclaration(Declaration):
         family: a heading to list it under ("text", "vision", "audio", …).
         framework: what it is written in; a scanner names those that it can read.
         phases: which of ``inference`` and ``training`` it supports.
-        requires: distributions that it needs beside the plugin's own dependencies.
+        requires: distributions that it needs in addition to the plugin's own dependencies.
     """
 
     family: str = "other"

@@ -7,6 +7,7 @@ MpsprobeError                    exit code 2; everything below is one
 ├── PluginError                  a plugin broke a rule of its hook
 ├── CheckFailed                  an operator has a verdict that it must not have; exit code 1
 ├── WorkloadError                a workload could not be found, built or run
+│   └── RunFailed                it raised while it ran, and its report says so
 ├── TableError                   a kernel table, or the wheel it should come from, cannot be read
 ├── ReportError                  a report cannot be read
 └── OutputError                  an output cannot be written
@@ -18,8 +19,9 @@ error and exits with ``exit_code``; it never shows a traceback for one of these.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from mpsprobe.suggestions import nearest, printable
+from mpsprobe.suggestions import nearest, printable, remedy
 
 
 class MpsprobeError(Exception):
@@ -118,6 +120,23 @@ class CheckFailed(MpsprobeError):
 
 class WorkloadError(MpsprobeError):
     """A workload could not be found, built or run."""
+
+
+class RunFailed(WorkloadError):
+    """A workload raised while it ran; the report has what was found before.
+
+    Args:
+        failure: a ``schemas.RunFailure``.
+        shown: the report, which has the cause, is what the user sees: it is not said again.
+    """
+
+    def __init__(self, failure: Any, shown: bool) -> None:
+        cause = "the report says where and why"
+        if not shown:
+            place = f" at {failure.call_site}" if failure.call_site else ""
+            cause = f"{failure.error} in {failure.phase}{place}: {failure.message}"
+        more = remedy(RuntimeError(failure.message)) or "The report has what was found before."
+        super().__init__(f"the run stopped: {cause}", more)
 
 
 class TableError(MpsprobeError):

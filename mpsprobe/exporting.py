@@ -13,7 +13,7 @@ from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, wri
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.containment import contained
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -51,12 +51,8 @@ def choose(registry: Registry, format_name: str | None, output: str | None, kind
     if name is None and path is not None and (extension := PurePath(path).suffix):
         fitting = [one for one in registry.exporters().values() if kind is None or kind in one.kinds]
         known = sorted({one.extension for one in fitting if one.extension})
-        raise UsageError(
-            f"no format is known by the extension '{printable(extension)}'",
-            f"Use one of {', '.join(known)}, or name the format: --format NAME."
-            if known
-            else registry.hint("exporter"),
-        )
+        hint = f"Use {', '.join(known)}, or name the format: --format NAME." if known else registry.hint("exporter")
+        raise UsageError(f"no format has the extension '{printable(extension)}'", hint)
     name = name or ("table" if path is None else "json")
     check_target(registry, name, path, kind)
     return name
@@ -154,7 +150,7 @@ def _named(name: str, path: str | None) -> Path:
 def _whole(registry: Registry, name: str, make: Callable[[], Any]) -> str | bytes:
     content: object = next(_guarded(registry, name, lambda: [make()]))
     if not isinstance(content, (str, bytes)):
-        _blame(registry, name, f"rendered a {type(content).__name__}, neither text nor bytes", None)
+        _blame(registry, name, f"rendered {an(type(content).__name__)}, neither text nor bytes", None)
     return content
 
 

@@ -2,7 +2,7 @@
 
 All hooks share these rules. They are called at most once a process, the first time that their
 answer is needed; they return declarations, never the heavy objects; they depend on no order among
-plugins. An exception in a hook costs that plugin's answer only: it is told on standard error with
+plugins. An exception in a hook costs that plugin's answer only: it is reported on standard error with
 the distribution's name, and the command goes on. A name that two plugins declare belongs to
 neither: using it is an error that names both distributions.
 """
@@ -28,7 +28,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 def deprecated(*, since: str, use: str, removed_in: str) -> Callable[[F], F]:
-    """Marks a hook that still works and should no longer be written: whoever has it is told what replaces it.
+    """Marks a hook that still works and should no longer be written: a warning names its replacement.
 
     Args:
         since: the version of mpsprobe that deprecated it.

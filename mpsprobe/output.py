@@ -38,7 +38,7 @@ def write_atomically(path: str | Path, data: str | bytes) -> None:
     The file gets the permissions of the one it replaces, or those of any new file.
 
     Raises:
-        OutputError: it cannot be written; what was at ``path`` is untouched and nothing is left beside it.
+        OutputError: it cannot be written; what was at ``path`` is untouched and no other file is left there.
     """
     with _replacing(path) as stream:
         stream.write(as_bytes(data))

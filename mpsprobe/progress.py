@@ -19,7 +19,7 @@ class SilentProgress:
         """Begin ``total`` steps (``None``: not known) of ``what``."""
 
     def start_loading(self, steps: int) -> None:
-        """Begin ``steps`` steps, of which the first imports torch. To be called before that takes time."""
+        """Begin ``steps`` steps: the first, in which torch is imported, ends with the next ``start``."""
 
     def advance(self, what: str | None = None) -> None:
         """One step is done; ``what`` is what comes next."""
@@ -44,7 +44,11 @@ class TerminalProgress(SilentProgress):
         self._modules: int | None = None  # loaded when torch was not
 
     def start(self, total: int | None, what: str) -> None:
-        """Draw the line; one that was drawn before goes."""
+        """Draw the line; one that was drawn before goes, or has these steps after that of loading."""
+        if self._drawn is not None and self._task is not None and self._modules is not None and total:
+            self._drawn.update(self._task, total=total + 1)
+            self.advance(what)
+            return
         from rich import console, progress, text
 
         class Left(progress.ProgressColumn):

@@ -57,7 +57,7 @@ class TorchRun:
         args, kwargs: what the model is called with. In training they make ``loss`` possible
             (labels are among them where the model takes them).
         architecture: the model's class name, for the report.
-        call: runs the model once; ``model(*args, **kwargs)`` unless told otherwise (``generate`` for some).
+        call: runs the model once; ``model(*args, **kwargs)`` by default (``generate`` for some).
         loss: the scalar to call ``backward`` on, from what ``call`` returned.
         optimizer: makes the optimizer; ``None`` for AdamW as Hugging Face's Trainer makes it.
         batch_size, seq_len: what the inputs really have; ``None`` where there is no such thing.

@@ -184,7 +184,7 @@ def make_adamw(model: Any) -> Any:
 
 
 def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any) -> WorkloadInfo:
-    """What a report says of ``run``; ``optimizer`` is ``None`` in inference."""
+    """What a report says about ``run``; ``optimizer`` is ``None`` in inference."""
     from mpsprobe.schemas.workload import WorkloadInfo
 
     asked = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}

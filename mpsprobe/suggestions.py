@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 SHOWN_CHARACTERS = 200
 """How much of a text that somebody else wrote a message shows."""
+REMEDIES = {
+    r"compiled with CUDA|NVIDIA driver|on a CUDA device|CUDA GPUs": "A Mac has no CUDA. Leave out .cuda() and "
+    'device="cuda", as mpsprobe moves the model and its inputs, or write '
+    '.to("mps" if torch.backends.mps.is_available() else "cpu"). New tensors: device=x.device.',
+    r"torchvision::\w+ does not exist|load custom C\+\+ ops|torchvision.*(ndefined symbol|ymbol not found)": (
+        "torchvision was built for another torch. Install both: pip install --upgrade torch torchvision"
+    ),
+}
+"""What to do about errors of PyTorch that many people meet, by an expression for their message."""
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -47,3 +57,18 @@ def in_short(error: BaseException) -> str:
     """The type of an error and its first line where it has one, safe to print: ``ValueError: the message``."""
     name, line = type(error).__name__, first_line(error)
     return name if line == name else f"{name}: {printable(line)}"
+
+
+def an(noun: str) -> str:
+    """``noun`` with its article."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def remedy(error: BaseException | None) -> str | None:
+    """What to do about a well-known error, which may be the cause of ``error``; ``None`` for all others."""
+    while error is not None:
+        for message, advice in REMEDIES.items():
+            if re.search(message, str(error)):
+                return advice
+        error = error.__cause__ or error.__context__
+    return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import linecache
 import sys
 import tokenize
 import traceback
@@ -21,13 +22,13 @@ from typing import Any
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import in_short, nearest, printable
+from mpsprobe.suggestions import an, in_short, nearest, printable
 
 OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
 
 RETURNS = "It should return (model, inputs), with inputs a dict, a tuple or a tensor, or a mpsprobe.protocols.TorchRun."
-PROGRAM = "A program is run whole: mpsprobe run {}"
+PROGRAM = "To run the file as a program: mpsprobe run {}"
 PACKAGES = {"site-packages", "dist-packages"}
 CASTS = {"float16": "half", "bfloat16": "bfloat16"}
 """The methods of modules and tensors that change a dtype without torch being imported here."""
@@ -99,7 +100,7 @@ class UserWorkload:
     def describe(self) -> Mapping[str, Any]:
         """Where the function is and which options it takes, found without running the file."""
         for node in _parsed(self.path):
-            if node.name == self.function:
+            if isinstance(node, ast.FunctionDef) and node.name == self.function:
                 names = [one.arg for one in [*node.args.args, *node.args.kwonlyargs]]
                 return {
                     "file": str(self.path),
@@ -111,14 +112,26 @@ class UserWorkload:
 
     def _function(self, module: ModuleType) -> Callable[..., Any]:
         make = getattr(module, self.function, None)
-        if callable(make):
+        if callable(make) and (isinstance(make, type) or not _is_module(make)):
             return make  # type: ignore[no-any-return]
-        known = [one for one, value in vars(module).items() if callable(value) and not one.startswith("_")]
-        near = nearest(self.function, known) or sorted(functions(self.path))[:3]
-        raise WorkloadError(
-            f"'{printable(str(self.path))}' has no function '{printable(self.function)}'",
-            f"Did you mean {' or '.join(near)}?" if near else "It defines no function at all.",
-        )
+        missing = f"'{printable(str(self.path))}' has no function '{printable(self.function)}'"
+        if make is not None:
+            raise WorkloadError(
+                f"{missing}: that is {an(type(make).__name__)}", f"{self._line()}\nName a function. {RETURNS}"
+            )
+        known = functions(self.path)
+        near = nearest(self.function, known)
+        there = f"It has: {', '.join(sorted(known)[:5])}." if known else "It defines no function at all."
+        raise WorkloadError(missing, f"Did you mean {' or '.join(near)}?" if near else there)
+
+    def _line(self) -> str:
+        """Where the file gives the function its name, for a hint."""
+        for node in _parsed(self.path):
+            targets = [one.id for one in getattr(node, "targets", ()) if isinstance(one, ast.Name)]
+            if self.function in (*targets, getattr(node, "name", None)):
+                line = linecache.getline(str(self.path), node.lineno).strip()
+                return f"In your file: {self.path.name}:{node.lineno}: {printable(line)}"
+        return f"In your file: {self.path.name}"
 
     def _arguments(self, make: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
         """The options that ``make`` takes, leaving to its own defaults what the user did not say."""
@@ -143,10 +156,10 @@ class UserWorkload:
         variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         for name, parameter in parameters.items():
             if name not in arguments and parameter.default is parameter.empty and parameter.kind not in variable:
-                raise WorkloadError(
-                    f"the function '{self.function}' wants '{name}', which mpsprobe does not know",
-                    f"Give it a default. What mpsprobe can give is called {', '.join(OPTIONS)}.",
-                )
+                known = f"Give it a default. mpsprobe gives a value to these names only: {', '.join(OPTIONS)}."
+                hint = f"{known}\n{PROGRAM.format(self.path)}" if self.function == "main" else known
+                missing = f"the function '{self.function}' needs the argument '{name}', which mpsprobe cannot give"
+                raise WorkloadError(missing, f"{self._line()}\n{hint}")
         return arguments
 
     def _built(self, make: Callable[..., Any], options: RunOptions) -> TorchRun:
@@ -203,7 +216,7 @@ class MadeWorkload(UserWorkload):
 
 
 def execute(path: Path) -> ModuleType:
-    """Run the file as a module of its own; no ``__pycache__`` is left beside it."""
+    """Run the file as a module of its own; no ``__pycache__`` is left next to it."""
     with tokenize.open(path) as file:  # honours the file's own encoding declaration
         source = file.read()
     module = ModuleType(f"mpsprobe_user_{path.stem}")
@@ -215,16 +228,16 @@ def execute(path: Path) -> ModuleType:
 
 def functions(path: Path) -> list[str]:
     """The names of the functions at the top of the file, without running it; empty if it cannot be read."""
-    return [node.name for node in _parsed(path) if not node.name.startswith("_")]
+    return [node.name for node in _parsed(path) if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
 
 
-def _parsed(path: Path) -> list[ast.FunctionDef]:
+def _parsed(path: Path) -> list[ast.stmt]:
     try:
         with tokenize.open(path) as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return tree.body
 
 
 @contextlib.contextmanager
@@ -255,7 +268,8 @@ def _own_lines(error: BaseException, path: Path) -> str:
     ]
     shown = own[-5:] or list(frames)[-1:]
     lines = [f"{Path(f.filename).name}:{f.lineno} in {f.name}: {printable((f.line or '').strip())}" for f in shown]
-    return "In your file: " + "\n              ".join(lines)
+    label = "In your file: " if own else "Not in your file: "
+    return label + ("\n" + " " * len(label)).join(lines)
 
 
 def _near_files(path: Path) -> str:
@@ -275,7 +289,9 @@ def _is_module(value: Any) -> bool:
 def _shape_of(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {', '.join(type(one).__name__ for one in value) or 'nothing'}"
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    if _is_module(value) and not isinstance(value, type):
+        return f"a model ({type(value).__name__}) without inputs"
+    return "nothing" if value is None else an(type(value).__name__)
 
 
 def _cast(value: Any, method: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe.suggestions import SHOWN_CHARACTERS, nearest, printable
+from mpsprobe.suggestions import SHOWN_CHARACTERS, nearest, printable, remedy
 
 NAMES = ["bert-base", "bert-large", "distilbert", "gpt2", "gpt2-xl", "t5-small", "aten::linalg_qr.out"]
 
@@ -57,6 +57,18 @@ def test_printable_is_one_short_line(text: str) -> None:
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P"]), max_size=SHOWN_CHARACTERS))
 def test_printable_leaves_plain_text_alone(text: str) -> None:
     assert printable(text) == text
+
+
+def test_a_remedy_is_found_for_a_cause_too() -> None:
+    try:
+        try:
+            raise RuntimeError("operator torchvision::nms does not exist")
+        except RuntimeError as error:
+            raise ValueError("cannot import detr") from error
+    except ValueError as error:
+        assert "pip install --upgrade torch torchvision" in str(remedy(error))
+    assert ".cuda()" in str(remedy(AssertionError("Torch not compiled with CUDA enabled")))
+    assert remedy(RuntimeError("out of paper")) is None
 
 
 def test_printable_stops_escape_sequences_and_lone_surrogates() -> None:

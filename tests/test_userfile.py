@@ -1,4 +1,4 @@
-"""Models from a user's own file: found, run, and told about when they fail."""
+"""Models from a user's own file: found, run, and reported when they fail."""
 
 from __future__ import annotations
 
@@ -114,6 +114,14 @@ def test_folder_and_missing_function_name(file: Path) -> None:
     assert "my model.py:plain" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(("line", "what"), [("number = 3", "an int"), ("number = plain()[0]", "a Model")])
+def test_what_is_no_function_is_said_to_be_none(file: Path, line: str, what: str) -> None:
+    file.write_text(f"{GOOD}\n{line}\n", encoding="utf-8")
+    with pytest.raises(WorkloadError, match=f"has no function 'number': that is {what}") as caught:
+        build(file, "number")
+    assert f"In your file: my model.py:{len(GOOD.splitlines()) + 2}: {line}\n" in str(caught.value.hint)
+
+
 def test_unknown_function_names_the_nearest(file: Path) -> None:
     with pytest.raises(WorkloadError, match="has no function 'plan'") as caught:
         build(file, "plan")
@@ -143,8 +151,9 @@ def test_size_that_the_function_does_not_take(file: Path) -> None:
 
 
 def test_a_parameter_that_no_option_gives_is_named(file: Path) -> None:
-    with pytest.raises(WorkloadError, match="'unknown' wants 'path', which mpsprobe does not know"):
+    with pytest.raises(WorkloadError, match="'unknown' needs the argument 'path', which mpsprobe cannot") as caught:
         build(file, "unknown")
+    assert "my model.py:20: def unknown(batch_size, path, *more, **options):" in str(caught.value.hint)
 
 
 def test_dtype_is_applied_when_the_function_does_not_take_it(file: Path) -> None:

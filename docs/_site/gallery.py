@@ -66,7 +66,7 @@ class Shown(MarkdownDirective):
 
 
 def write_pages(app: Sphinx, error: Exception | None) -> None:
-    """After the build: each report as the exporter ``html`` writes it, beside the pages of the site."""
+    """After the build: each report as the exporter ``html`` writes it, next to the pages of the site."""
     if error is not None or app.builder.format != "html":
         return
     for name in names():

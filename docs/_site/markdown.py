@@ -13,7 +13,7 @@ MARKUP = re.compile(r"([\\`*_<>\[\]])")
 
 
 class MarkdownDirective(SphinxDirective):
-    """A directive whose content is made by ``markdown()``: ``argument`` says of what."""
+    """A directive whose content is made by ``markdown()``: ``argument`` says about which object."""
 
     optional_arguments = 1
     final_argument_whitespace = True

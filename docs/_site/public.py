@@ -1,4 +1,4 @@
-"""What a module offers to others: its public names, and what their docstrings say of each argument and field."""
+"""What a module offers to others: its public names, and what their docstrings say about each argument and field."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _defined(node: ast.stmt) -> Iterator[str]:
 
 
 def entries(docstring: str | None) -> dict[str, str]:
-    """What a docstring says of each name under ``Args:`` and ``Attributes:``."""
+    """What a docstring says about each name under ``Args:`` and ``Attributes:``."""
     found: dict[str, str] = {}
     inside, names = False, []
     for line in inspect.cleandoc(docstring or "").splitlines():

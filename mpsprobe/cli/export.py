@@ -21,7 +21,7 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
     if name is None:
         known = ", ".join(registry.exporters()) or f"none: {install_command('mpsprobe-exporters')}"
         raise UsageError("which format?", f"Say --to NAME, or -o PATH with an extension. There are: {known}.")
-    exporting.check_target(registry, name, output if to_file else None)  # told before the report is read
+    exporting.check_target(registry, name, output if to_file else None)  # before the report is read
 
     from mpsprobe.schemas.report import read_report
 

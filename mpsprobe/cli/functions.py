@@ -82,7 +82,7 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
         if flags.get("processes", 1) > 1:
             raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
         report = measured(registry, asked((given.name,), flags), SilentProgress(), given)
-    exit_code(report)
+    exit_code(report, shown=False)
     return report
 
 

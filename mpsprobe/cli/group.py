@@ -124,7 +124,7 @@ def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
     help="Show the traceback of an error.",
 )
 def main_group() -> None:
-    """What a PyTorch model meets on Apple silicon, told before you own the Mac.
+    """How a PyTorch model will do on Apple silicon, before you own the Mac.
 
     Flags can also be given as variables (MPSPROBE_COVERAGE_DTYPE for coverage --dtype) and in
     [tool.mpsprobe] of the nearest pyproject.toml, in this order of precedence.

@@ -11,7 +11,7 @@ import click
 from mpsprobe.options import Named
 
 NARROWEST = 24  # characters of a last column that is wrapped; below it the terminal may as well do it
-BELOW = 4  # where a last column begins that has no room beside the others
+BELOW = 4  # where a last column begins that has no room next to the others
 
 
 def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = None) -> str:

@@ -12,11 +12,15 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mpsprobe.errors import MpsprobeError
 
 INTERRUPTED = 130
 READER_GONE = 141
 FAILED = 2
-DRAWN = "…✓│─"  # what tables and messages are made of beside ASCII
+DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,6 +57,7 @@ def _run(arguments: list[str]) -> int:
     from mpsprobe.plugins.registry import use_registry
     from mpsprobe.settings import read_settings
     from mpsprobe.streams import is_reader_gone
+    from mpsprobe.suggestions import remedy
 
     _make_printable()
     want_debug(False)
@@ -80,14 +85,22 @@ def _run(arguments: list[str]) -> int:
             click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
         return FAILED
     except MpsprobeError as error:
-        _explain(error.message, error.hint)
-        return error.exit_code
-    except Exception as error:  # the last place where it can be told in a sentence
+        return explain(error)
+    except Exception as error:  # the last place where a sentence can report it
         if isinstance(error, OSError) and is_reader_gone(error):
             raise
-        _explain(f"unexpected {describe(error)}", "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where.")
+        bug = "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where."
+        _explain(f"unexpected {describe(error)}", remedy(error) or bug)
         return FAILED
     return 0
+
+
+def explain(error: MpsprobeError) -> int:
+    """Print ``error``, with what to do about its cause where that is well known; the exit code."""
+    from mpsprobe.suggestions import remedy
+
+    _explain(error.message, "\n".join(dict.fromkeys(filter(None, (error.hint, remedy(error))))))
+    return error.exit_code
 
 
 def _explain(message: str, hint: str | None) -> None:
@@ -99,7 +112,18 @@ def _explain(message: str, hint: str | None) -> None:
         import traceback
 
         traceback.print_exc()
-    click.echo(f"Error: {message}" + (f"\n{hint}" if hint else ""), err=True)
+    text = f"Error: {message}" + (f"\n{hint}" if hint else "")
+    click.echo(wrapped(text) if sys.stderr is not None and sys.stderr.isatty() else text, err=True)
+
+
+def wrapped(text: str) -> str:
+    """``text`` with no line wider than the terminal, if none of its words is."""
+    import shutil
+    import textwrap
+
+    wide = shutil.get_terminal_size().columns
+    whole = textwrap.TextWrapper(wide, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+    return "\n".join(whole.fill(line) for line in text.split("\n"))
 
 
 def _make_printable() -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpsprobe.cli.main import explain
 from mpsprobe.cli.planning import make_plan
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
@@ -60,7 +61,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
             elif not interrupted:
                 failure = MpsprobeError(
                     f"process {index + 1} of {wanted} ended with exit code {code} and no report",
-                    "What it said is above. Without --processes the same run shows more.",
+                    "Its own message is above.",
                 )
             if interrupted or failure is not None:
                 break
@@ -117,8 +118,7 @@ def main(path: str) -> int:
             report = profile(make_plan(get_registry(), request), progress)
         write_atomically(path, report.model_dump_json())
     except MpsprobeError as error:
-        print(f"Error: {error.message}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)  # noqa: T201
-        return error.exit_code
+        return explain(error)
     except KeyboardInterrupt:
         return 130
     return 0

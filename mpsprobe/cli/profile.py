@@ -13,7 +13,7 @@ from mpsprobe import exporting
 from mpsprobe.cli.planning import BOTH, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.engine.request import ProfileRequest
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import RunFailed
 from mpsprobe.options import Named, Names, Positive, Several
 from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
@@ -45,7 +45,7 @@ CLOCKS = ("host", "device")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
-@click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure beside time; all; none.")
+@click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure besides time; all; none.")
 @click.option("--clock", type=Named("clock", CLOCKS), default=CLOCKS[0], show_default=True, help="What takes the time.")
 @click.option("--processes", type=Positive(), default=1, show_default=True, help="Fresh processes, one by one.")
 @click.option("--baseline", metavar="DEVICE", help="Measure on this device too, and say how much faster the first is.")
@@ -91,7 +91,7 @@ def profile(
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
     finally:  # what was measured is not lost with an export that fails
         exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report))
+    sys.exit(exit_code(report, shown=name == "table" and output in (None, "-")))
 
 
 def asked(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequest:
@@ -142,14 +142,9 @@ def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str
     return name, path
 
 
-def exit_code(report: ProfileReport) -> int:
-    """0, also for an interrupted run: its report says so; an error when a configuration failed."""
-    failures = [cell for cell in report.cells if cell.failure is not None]
+def exit_code(report: ProfileReport, shown: bool) -> int:
+    """0, also for an interrupted run: its report says so; an error when each configuration failed."""
+    failures = [cell.failure for cell in report.cells if cell.failure is not None]
     if failures and len(failures) == len(report.cells):
-        failure = failures[0].failure
-        assert failure is not None
-        raise MpsprobeError(
-            f"nothing was measured to its end: {failure.error} in {failure.phase}: {failure.message}",
-            "The report has what was measured before.",
-        )
+        raise RunFailed(failures[0], shown)
     return 0

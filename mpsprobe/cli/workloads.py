@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def workloads() -> None:
     """Which models can be named, and what each one is.
 
-    Beside the names, plugins may take a model type (hf:TYPE), a checkpoint folder, a Hub id or a
+    Besides the names, plugins may take a model type (hf:TYPE), a checkpoint folder, a Hub id or a
     function of yours (path/to/file.py:function).
     """
 

@@ -1,4 +1,4 @@
-"""Two profiles held against each other: which quantity differs, by how much, and whether by more than noise."""
+"""Compares two profiles: which quantity differs, by how much, and whether by more than noise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mpsprobe.suggestions import printable
 
 THRESHOLD = 0.02
 ONE_PROCESS = (
-    "one process on each side: what differs from process to process (clocks, memory layout) cannot be told from a "
+    "one process on each side: what differs from process to process (clocks, memory layout) cannot be separated from a "
     "change. Measure both with --processes 5"
 )
 UNEVEN = "one process on one side and several on the other: measure both with the same --processes"
@@ -223,7 +223,7 @@ def _untested(kind: Any, name: str, old: float, new: float, note: str) -> _Teste
 def _settled(
     quantity: ComparedQuantity, outcome: Outcome, p_value: float | None, threshold: float, tests: int
 ) -> ComparedQuantity:
-    """The quantity with what the corrected test says of it."""
+    """The quantity with what the corrected test says about it."""
     if p_value is None:
         note = f"so few could not show a difference whatever they were; {_enough(quantity, tests)} on each side can"
         return quantity.model_copy(update={"note": note})

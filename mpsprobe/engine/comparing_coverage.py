@@ -1,4 +1,4 @@
-"""Two coverage reports held against each other: operators whose verdict became worse or better, new ones, gone ones."""
+"""Compares two coverage reports: operators whose verdict became worse or better, new ones, gone ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pair of profiled configurations has beside durations: operators, fallbacks, peaks of memory."""
+"""What a pair of profiled configurations has besides durations: operators, fallbacks, peaks of memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def memory(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterato
     """The peaks of both.
 
     What tensors hold at most is the same in every run of the same steps where the allocator itself counts it, so that
-    ``threshold`` alone decides. Samples, the allocator's reserve and the process's footprint are told and not judged.
+    ``threshold`` alone decides. Samples, the allocator's reserve and the process's footprint are shown and not judged.
     """
     if before.memory is None or after.memory is None:
         return

@@ -1,4 +1,4 @@
-"""Which operators of a profile fall back on MPS: the scanner's prediction, put beside what was measured.
+"""Which operators of a profile fall back on MPS: the scanner's prediction, next to what was measured.
 
 It runs when all steps are measured: the virtual device changes the dispatcher of this process for a while.
 """
@@ -51,7 +51,7 @@ def predict(
                 cells.append(cell)
                 continue
             table = table or found.target.table
-            if found.failure is not None:
+            if found.failure is not None and cell.failure is None:
                 notes.append(STOPPED.format(reason=f"{found.failure.error}: {found.failure.message}"))
             cells.append(_with_costs(cell, found.operators))
     finally:

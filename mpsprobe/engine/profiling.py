@@ -81,8 +81,7 @@ def _recorded(plan: Plan) -> ProfilePlan:
 def _measure(plan: Plan, run: Run, progress: Progress) -> tuple[ProfileCell, WorkloadInfo | None, bool]:
     """The cell, what was built if it was, and whether Ctrl-C came."""
     device, options, workload, compiled = run.device, run.options, run.workload, plan.request.compiled
-    step = f"building {workload.name}"
-    progress.advance(step) if run is plan.runs[0] else progress.start(None, step)
+    progress.start(1, f"building {workload.name}")
     try:
         if run.runner is None:
             steps = device.open(workload, options, compiled=compiled)

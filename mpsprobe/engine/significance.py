@@ -84,7 +84,7 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
     Where neighbouring steps resemble each other (the lag-1 correlation r of their ranks is positive) there are fewer
     independent ones: the variance, and with it the interval, grows by (1 + r) / (1 - r), as of a first-order
     autoregression (G. V. Bayley, J. M. Hammersley, The effective number of independent observations, 1946). From fewer
-    than ``FEWEST_STEPS`` that cannot be told: ``smallest`` is 1 then.
+    than ``FEWEST_STEPS`` that is impossible: ``smallest`` is 1 then.
 
     Raises:
         ValueError: a side is empty, or a sample is not positive.

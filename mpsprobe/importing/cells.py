@@ -34,7 +34,7 @@ Phase = Literal["inference", "training"]
 
 
 class Facts(BaseModel):
-    """What a file that mpsprobe wrote says of a cell; ``None`` for what it does not say, or nobody would believe."""
+    """What a file that mpsprobe wrote says about a cell; ``None`` for what it does not say, or nobody would believe."""
 
     model_config = ConfigDict(strict=True)
 
@@ -49,9 +49,9 @@ class Facts(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _believed(cls, told: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    def _believed(cls, written: Any, read: ValidatorFunctionWrapHandler) -> Any:
         try:
-            return read(cleaned(told) if isinstance(told, str) else told)
+            return read(cleaned(written) if isinstance(written, str) else written)
         except ValidationError:
             return None
 

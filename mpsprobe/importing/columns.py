@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-# What an event is; the order is that of ``schemas.trace.Category``, and what is only told apart here follows.
+# What an event is; the order is that of ``schemas.trace.Category``, and what is separate only here follows.
 KINDS = ("step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other", "annotation")
 STEP, PHASE, MODULE, OPERATOR, LAUNCH, KERNEL, COPY, FALLBACK, OTHER, ANNOTATION = range(len(KINDS))
 LONGEST_NAME = 10_000  # characters

@@ -8,7 +8,7 @@ from mpsprobe.importing.columns import Columns
 from mpsprobe.schemas.profile import MemoryCurve
 
 Points = list[tuple[int, float]]
-INSTANTS = "[memory] "  # prefix of what allocations told, which a counter of that name tells too
+INSTANTS = "[memory] "  # prefix of values from allocations, which a counter of that name has too
 MOST_POINTS = 1000  # of a curve that is drawn
 
 

@@ -87,7 +87,7 @@ class _Parts:
 
 
 def _of_ours(head: Mapping[str, Any], key: str) -> list[Any]:
-    """What ``mpsprobe export`` wrote beside the events; nothing where the file is another program's."""
+    """What ``mpsprobe export`` wrote in addition to the events; nothing where the file is another program's."""
     about = head.get("mpsprobe")
     found = about.get(key) if isinstance(about, dict) else None
     return found if isinstance(found, list) else []

@@ -1,7 +1,7 @@
 """Reads the JSON of a trace event by event: files of gigabytes are never held as objects.
 
 Python's own ``json`` parses each event; here is only what it lacks, a window that moves over the file. A general
-streaming parser was measured beside it (ijson 3.6 with its C back end: 7.0 and 12.8 µs for an event of two traces,
+streaming parser was measured for comparison (ijson 3.6 with its C back end: 7.0 and 12.8 µs for an event of two traces,
 this one 6.7 and 8.0), and would read the file twice for what stands around the events, and stop at the first ``nan``.
 """
 
@@ -21,7 +21,7 @@ from mpsprobe.errors import ReportError
 from mpsprobe.suggestions import printable
 
 CHUNK = 1 << 20  # bytes read at once
-LONGEST_VALUE = 64 << 20  # characters of one event, or of one value beside the events
+LONGEST_VALUE = 64 << 20  # characters of one event, or of one value outside the events
 NEAR_THE_END = 16  # characters: a literal that is cut off looks like a wrong one
 EVENTS = "traceEvents"
 HINT = "A trace is what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote."
@@ -39,7 +39,7 @@ class TraceFile:
     """One file with a trace, plain or compressed with gzip.
 
     Attributes:
-        head: what stands beside the events, as far as it has been read.
+        head: what the file has besides the events, as far as it has been read.
         problem: why reading ended before the end of the file; ``None`` if it did not.
     """
 

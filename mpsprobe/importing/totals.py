@@ -24,7 +24,7 @@ from mpsprobe.importing.columns import (
     TrackInfo,
 )
 
-MOST_SHAPES = 8  # of an operator that are told, the most frequent first
+MOST_SHAPES = 8  # of an operator that are shown, the most frequent first
 MOST_MODULES = 50
 _CALLS = frozenset({OPERATOR, FALLBACK, STEP, PHASE, ANNOTATION, LAUNCH})  # what counts as a child of an operator
 _NAMED = frozenset({OPERATOR, FALLBACK})

@@ -10,7 +10,7 @@ from mpsprobe import declarations as declared
 from mpsprobe.declarations import CommandDeclaration, Declaration, DoctorFinding
 from mpsprobe.plugins.discovery import CORE, FoundPlugin
 from mpsprobe.plugins.loading import HookFailed, Plugin
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import an, printable
 
 KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "workload": ("mpsprobe_workloads", declared.WorkloadDeclaration),
@@ -69,7 +69,7 @@ class Catalogue:
                 self.conflicts[name] = [other.plugin, plugin]
                 del self.entries[name]
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def refusals(self) -> Iterator[tuple[str, str]]:
         """Who shares names, or has taken the core's, and a line about all of these names."""
         for name, plugins in self.conflicts.items():
             for one in plugins:
@@ -109,19 +109,19 @@ def checked(answer: Any, hook: str, expected: type[Any], *, open_names: bool = F
         HookFailed: it is something else, or one in it is wrong; the text says which.
     """
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        raise HookFailed(f"its hook {hook} returned a {type(answer).__name__}, not a list of {expected.__name__}")
+        raise HookFailed(f"its hook {hook} returned {an(type(answer).__name__)}, not a list of {expected.__name__}")
     answers: list[Any] = list(answer)
     seen: set[str] = set()
     for one in answers:
         if type(one) is not expected:
-            got = type(one).__name__
-            raise HookFailed(f"its hook {hook} returned a {got} in its list, not a {expected.__name__}")
+            got = an(type(one).__name__)
+            raise HookFailed(f"its hook {hook} returned {got} in its list, not {an(expected.__name__)}")
         problem = _wrong_field(one)
         if problem is None and isinstance(one, Declaration):
             problem = "is declared twice" if one.name in seen else _problem(one, open_names)
             seen.add(one.name)
         if problem:
-            about = f"'{printable(str(one.name))}'" if isinstance(one, Declaration) else f"a {expected.__name__}"
+            about = f"'{printable(str(one.name))}'" if isinstance(one, Declaration) else an(expected.__name__)
             raise HookFailed(f"its hook {hook}: {about} {problem}")
     return answers
 
@@ -140,7 +140,7 @@ def _wrong_field(record: Any) -> str | None:
         else:
             right = isinstance(value, TYPES[str(field.type)])
         if not right:
-            return f"has a {type(value).__name__} as its {field.name}, which should be {field.type}"
+            return f"has {an(type(value).__name__)} as its {field.name}, which should be {field.type}"
     if isinstance(record, DoctorFinding) and record.level not in LEVELS:
         return f"has the level '{printable(record.level)}', which is none of {', '.join(LEVELS)}"
     return None

@@ -84,14 +84,14 @@ class Collection:
             for plugin, declared in self.answers(hook, partial(checked, hook=hook, expected=expected)):
                 catalogue.add(plugin, declared)
             self._catalogues[kind] = catalogue
-            for about, line in catalogue.told():
+            for about, line in catalogue.refusals():
                 self._say(about, line, "Without --strict-plugins the command goes on without these names.")
         return self._catalogues[kind]
 
     def answers(
         self, hook: str, judge: Callable[[Any], Any], *, lets_out: bool = False, **arguments: Any
     ) -> Iterator[tuple[Plugin, Any]]:
-        """What ``judge`` makes of each plugin's answer to ``hook``; one that fails is told and left out.
+        """What ``judge`` makes of each plugin's answer to ``hook``; one that fails is reported and left out.
 
         Args:
             judge: raises ``HookFailed`` where the answer is wrong.
@@ -114,7 +114,7 @@ class Collection:
                 yield plugin, judged
 
     def made(self, what: str, plugin: Plugin, target: str, build: Callable[[Any], Any]) -> Any:
-        """``build`` of what ``target`` resolves to; whatever goes wrong with it is the plugin's and is told so.
+        """``build`` of what ``target`` resolves to; whatever goes wrong with it is reported as the plugin's.
 
         Raises:
             PluginError: it cannot be imported or made.

@@ -1,7 +1,7 @@
 """What the installed plugins offer, by name. Public: ``get_registry()`` and the methods of ``Registry``.
 
 Plugins are loaded one by one at the first question. One that cannot be loaded, or whose hook
-fails, is told once on standard error and left out; the others go on.
+fails, is reported once on standard error and left out; the others go on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mpsprobe.plugins.catalogue import KINDS, Entry, checked
 from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.discovery import FoundPlugin
@@ -37,12 +37,12 @@ OPEN_NAMES = (
     "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
     "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
 )
-"""What an error about a workload's name says of the names that there are."""
+"""What an error about a workload's name says about the names that there are."""
 OBJECTS = (
     "Hand over a torch.nn.Module, a function or a pipeline with its inputs, or the name of a workload. What runs "
     "something else can be written as a function: lambda x: thing.run(x)"
 )
-"""What an error about an object says of those that can be handed over."""
+"""What an error about an object says about those that can be handed over."""
 FIRST_PARTY = {
     "workload": "mpsprobe-hf",
     "exporter": "mpsprobe-exporters",
@@ -248,7 +248,7 @@ class Registry:
         return self._object("command", name)
 
     def listens(self, hook: str) -> bool:
-        """Whether any plugin has ``hook``: what it would be told need not be made for nobody."""
+        """Whether any plugin has ``hook``: its arguments need not be made for nobody."""
         return any(hook in plugin.hooks for plugin in self.plugins())
 
     def lacking(self, distribution: str) -> str | None:
@@ -299,10 +299,10 @@ class Registry:
         return self._made(f"the {kind} '{name}'", declaration, plugin, _instance)
 
     def _made(self, what: str, declaration: Declaration, plugin: Plugin, make: Callable[[Any], Any]) -> Any:
-        """The object behind ``declaration``; whatever fails is the plugin's and is told so."""
+        """The object behind ``declaration``; whatever fails is reported as the plugin's."""
         made, expected = self._collection.made(what, plugin, declaration.target, make), protocol_of(declaration)
         if not isinstance(made, expected):
-            loading.refuse(what, plugin, f"is a {type(made).__name__}, not a {expected.__name__}", None)
+            loading.refuse(what, plugin, f"is {an(type(made).__name__)}, not {an(expected.__name__)}", None)
         return made
 
 

@@ -54,7 +54,7 @@ from mpsprobe.schemas.profile import (
     UnavailableProbe,
     Warmup,
 )
-from mpsprobe.schemas.program import CudaHint, OnTheCpu, ProgramInfo
+from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -62,8 +62,8 @@ from mpsprobe.schemas.workload import WorkloadInfo
 __all__ = [
     "SEVERITY", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
     "ComparedAdvisory", "ComparedCell", "ComparedFailure", "ComparedFallback", "ComparedOperator", "ComparedQuantity",
-    "ComparedSide", "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "ConfigurationKey", "Counter",
-    "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DurationStatistics",
+    "ComparedSide", "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey",
+    "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DurationStatistics",
     "Environment", "FallbackCost", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryUse",
     "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime", "ProbeReading", "ProfileCell", "ProfilePlan",
     "ProfileReport", "ProgramInfo", "RefusedTensor", "Report", "RunFailure", "Source", "StepSample", "TableProvenance",

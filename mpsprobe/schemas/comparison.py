@@ -54,7 +54,7 @@ class ChangedCondition(Record):
 
 
 class ComparisonMethod(Record):
-    """How a difference is told from noise.
+    """How a difference is separated from noise.
 
     Attributes:
         level: the chance that a comparison of two equal programs tells any difference at all, over all ``tests``.
@@ -88,7 +88,7 @@ class ComparedQuantity(Record):
         test: name of the test; ``None``: it was not tested.
         p_value: of that test alone.
         adjusted_p_value: corrected for the number of tests.
-        difference: what may be said of it.
+        difference: what may be said about it.
         regression: whether ``--fail-on regression`` counts it.
         note: what else to know of it.
     """
@@ -113,7 +113,7 @@ class ComparedQuantity(Record):
 
 
 class ComparedOperator(Record):
-    """One operator: calls and self time in one profiled step. Each was measured once, so nothing is said of noise.
+    """One operator: calls and self time in one profiled step. Each was measured once, so nothing is said about noise.
 
     Attributes:
         operator: ``namespace::name.overload``.
@@ -273,14 +273,14 @@ class ComparedFailure(Record):
 
 
 class ComparisonReport(Exportable):
-    """Two reports of one kind held against each other.
+    """Two reports of one kind, compared.
 
     Attributes:
         compares: the kind of both reports.
-        old: the report that the other one is held against.
+        old: the report that the other one is compared with.
         new: that other one.
         conditions: what differs about the runs themselves.
-        method: how differences were told from noise; ``None`` for coverage, which has no noise.
+        method: how differences were separated from noise; ``None`` for coverage, which has no noise.
         cells: configurations that both profiles have.
         unpaired: configurations that only one of them has.
         verdicts: operators of coverage whose verdict differs.

@@ -261,7 +261,7 @@ class CoverageReport(Exportable):
         default=None, description="Set if the run ended with an exception; the report ends there."
     )
     program: ProgramInfo | None = Field(
-        default=None, description="Of a whole program, what is said of it beside its operators."
+        default=None, description="Of a whole program, what the report has in addition to its operators."
     )
 
     @property

@@ -51,8 +51,8 @@ class ProfilePlan(Record):
         clock: what timed the steps.
         compile: whether the model ran through ``torch.compile``.
         runner: whose training loop; ``plain`` for mpsprobe's own.
-        baseline: the device that the others are held against.
-        probes: names of what measured beside time.
+        baseline: the device that the others are compared with.
+        probes: names of what measured in addition to time.
     """
 
     workloads: list[str] = []

@@ -1,4 +1,4 @@
-"""What is said of a whole program, beside the operators that it called."""
+"""What a report says about a whole program, in addition to the operators that it called."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ class OnTheCpu(Record):
     call_site: str | None = Field(default=None, description="Where it was called first, as `file:line`.")
 
 
+class ComputedOnCpu(Record):
+    """A line of a program that computed with tensors of the CPU, and not to prepare what the device works on."""
+
+    call_site: str | None = Field(default=None, description="As `file:line`.")
+    operators: list[str] = Field(description="That it called, the largest first.")
+    calls: int = Field(ge=1, description="Of these, on more than a few numbers.")
+    data_bytes: int = Field(ge=0, description="That they read and wrote.")
+    share: float = Field(ge=0, le=1, description="Of what all operators read and wrote, on the device too.")
+
+
 class ProgramInfo(Record):
     """A program as it was run."""
 
@@ -35,6 +45,8 @@ class ProgramInfo(Record):
     seconds: float = Field(ge=0, description="From its start to its end, without what opening the device took.")
     processes: int = Field(default=0, ge=0, description="That it started, and that had the device.")
     processes_unreported: int = Field(default=0, ge=0, description="Those of them that are not in the report.")
+    threads: int = Field(default=0, ge=0, description="Its own that called operators there; 0: not counted.")
     stayed_on_cpu: list[OnTheCpu] = Field(default=[], description="Models that were never moved to the device.")
+    computed_on_cpu: list[ComputedOnCpu] = Field(default=[], description="Where it did, the largest first.")
     cuda: list[CudaHint] = Field(default=[], description="What is written for CUDA, in the order in which it ran.")
     notes: list[str] = Field(default=[], description="What else to know of the run.")

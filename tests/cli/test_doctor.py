@@ -60,7 +60,7 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
             "[DoctorFinding('bad', 'x')]",
             "the level 'bad', which is none of ok, note, warning, error",
         ),
-        ("[DoctorFinding('ok', 5)]", "a DoctorFinding has a int as its message, which should be str"),
+        ("[DoctorFinding('ok', 5)]", "a DoctorFinding has an int as its message, which should be str"),
         ("1 / 0", "ZeroDivisionError"),
     ],
 )

@@ -115,7 +115,7 @@ def test_from_standard_input(folder: Path) -> None:
         (["coverage.json", "--to", "kind", "-o", "."], "it is a folder"),
         (["coverage.json", "--to", "kind", "-o", "none/x"], "its folder does not exist"),
         (["coverage.json", "--to", "bad"], "the exporter 'bad' of kinds 1.0 failed: AttributeError"),
-        (["coverage.json", "--to", "odd"], "the exporter 'odd' of kinds 1.0 rendered a int, neither text nor bytes"),
+        (["coverage.json", "--to", "odd"], "the exporter 'odd' of kinds 1.0 rendered an int, neither text nor bytes"),
     ],
 )
 def test_what_cannot_work_is_told_in_words(folder: Path, arguments: list[str], problem: str) -> None:

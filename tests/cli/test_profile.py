@@ -73,11 +73,29 @@ def test_a_preset_names_the_workloads_itself(model: str, names: tuple[str, ...])
         (["--device", "cpu", "--grad-accum", "2"], "--phase training only"),
         (["--device", "cpu", "--dtype", "float33"], "did you mean 'float32'"),
         (["--device", "cpu", "--format", "tabel"], "did you mean 'table'"),
+        (["--device", "cpu", "-o", "report.foo"], "no format has the extension '.foo'"),
     ],
 )
 def test_wrong_use_says_what_to_do(model: str, arguments: list[str], says: str) -> None:
     ran = run_cli("profile", model, *arguments, process=False)
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
+
+
+def test_the_cause_of_a_failed_run_is_said_once(tmp_path: Path) -> None:
+    file = tmp_path / "fails.py"
+    file.write_text(
+        "import torch\n"
+        "class M(torch.nn.Linear):\n"
+        "    def forward(self, x): raise ValueError('Torch not compiled with CUDA enabled')\n"
+        "def make(): return M(4, 2), torch.ones(3, 4)\n",
+        encoding="utf-8",
+    )
+    command = ("profile", f"{file}:make", "--device", "cpu", "--probe", "none")
+    shown = run_cli(*command, process=False)
+    assert shown.code == 2 and (shown.stdout + shown.stderr).count("Torch not compiled") == 1
+    assert "A Mac has no CUDA" in shown.stderr
+    written = run_cli(*command, "-o", tmp_path / "report.json", process=False)
+    assert written.stderr.startswith("Error: the run stopped: ValueError in first call: Torch not compiled with CUDA")
 
 
 def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:

@@ -41,6 +41,8 @@ def test_list_groups_by_family(folder: Path) -> None:
     result = run_cli(*ONLY, "workloads", "list", plugin_folders=[folder], process=False)
     assert result.code == 0
     assert result.stdout == ("text\n  net-a    The first.\n  net-bcd  The second.\n\nvision\n  picture  Another.\n")
+    bare = run_cli(*ONLY, "workloads", plugin_folders=[folder], process=False)
+    assert (bare.code, bare.stdout) == (0, result.stdout)
 
 
 def test_list_as_json(folder: Path) -> None:

@@ -25,7 +25,7 @@ _serving: list[subprocess.Popen[str]] = []
 
 
 def play(story: list[Block], folder: Path) -> None:
-    """Write the files of ``story`` into ``folder``, beside the examples, and run its blocks there in order."""
+    """Write the files of ``story`` into ``folder``, next to the examples, and run its blocks there in order."""
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__", "mpsprobe-*"))
     for block in story:
         if (name := block.value("file")) is not None:

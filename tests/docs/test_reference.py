@@ -62,9 +62,9 @@ def test_every_variable_of_the_program_is_told() -> None:
     texts = [path.read_text(encoding="utf-8") for folder in sources for path in python_files(folder)]
     used = {name for text in texts for name in VARIABLE.findall(text)}
     page = (REFERENCE / "settings.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"^\| `(_?MPSPROBE_[A-Z_]+)`", page, flags=re.MULTILINE))
+    documented = set(re.findall(r"^\| `(_?MPSPROBE_[A-Z_]+)`", page, flags=re.MULTILINE))
     assert len(used) >= 4
-    assert used <= told | {variable(option) for path in paths() for option in options_of(path)}
+    assert used <= documented | {variable(option) for path in paths() for option in options_of(path)}
 
 
 def test_every_variable_of_a_flag_is_told(site: Path) -> None:
@@ -74,11 +74,11 @@ def test_every_variable_of_a_flag_is_told(site: Path) -> None:
 
 def test_every_exit_code_is_told() -> None:
     page = (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
     tree = [
         error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.MpsprobeError)
     ]
-    assert told == {0, 1, main.FAILED, main.INTERRUPTED, main.READER_GONE, *(error.exit_code for error in tree)}
+    assert documented == {0, 1, main.FAILED, main.INTERRUPTED, main.READER_GONE, *(error.exit_code for error in tree)}
 
 
 def test_every_word_of_fail_on_is_told() -> None:

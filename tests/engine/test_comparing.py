@@ -233,8 +233,8 @@ def test_another_machine_is_told() -> None:
             "complete": True,
         }
     )
-    told = {one.what: (one.old, one.new) for one in compare_profiles(old, new, SOURCES).conditions}
-    assert told == {
+    found = {one.what: (one.old, one.new) for one in compare_profiles(old, new, SOURCES).conditions}
+    assert found == {
         "device mps": ("Apple M3 Max", "Apple M4"),
         "mps macos": ("15.1", "not known"),
         "torch": ("2.13.0", "2.14.0"),

@@ -61,7 +61,7 @@ def test_after_an_early_end_nothing_is_gone_or_new() -> None:
     assert changes(whole, stopped) == []
     found = compare_coverage(whole, stopped, SOURCES)
     assert found.regressions == 1 and found.failures[0].regression and "stopped" in found.notes[0]
-    assert changes(stopped, whole) == [("c", "new", True)]  # what falls back is worth telling all the same
+    assert changes(stopped, whole) == [("c", "new", True)]  # a fallback is worth reporting anyway
 
 
 def test_a_new_advisory_is_a_regression() -> None:
@@ -76,8 +76,8 @@ def test_another_release_and_another_model_are_told() -> None:
     old = report()
     workload = old.workload.model_copy(update={"name": "other", "parameters": 1})
     new = report(workload=workload, target=old.target.model_copy(update={"torch": "2.14.0"}), method="observed")
-    told = [one.what for one in compare_coverage(old, new, SOURCES).conditions]
-    assert told == ["workload: name", "workload: parameters", "judged: torch", "method"]
+    found = [one.what for one in compare_coverage(old, new, SOURCES).conditions]
+    assert found == ["workload: name", "workload: parameters", "judged: torch", "method"]
     assert compare_coverage(old, old, SOURCES).conditions == []
 
 

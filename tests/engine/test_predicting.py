@@ -1,4 +1,4 @@
-"""Predicted fallbacks beside what was measured."""
+"""Predicted fallbacks next to what was measured."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_outliers_are_marked_and_kept() -> None:
 
 
 class _Stopwatch:
-    """Says what it is told to, whatever the host's clock says."""
+    """Says what the test wants, whatever the host's clock says."""
 
     def __init__(self, *says: float) -> None:
         self.says = list(says)

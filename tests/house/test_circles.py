@@ -43,7 +43,7 @@ def _room(module: str) -> str:
 
 
 def _circle(arrows: Mapping[str, Iterable[str]]) -> list[str]:
-    """One circle, each beside what it imports; empty where there is none."""
+    """One circle, each module with what it imports; empty where there is none."""
     try:
         TopologicalSorter({name: set(others) - {name} for name, others in arrows.items()}).prepare()
     except CycleError as error:

@@ -1,4 +1,4 @@
-"""A trace that torch.profiler writes here and now, held against ``key_averages`` of the same run."""
+"""A trace that torch.profiler writes here and now, compared with ``key_averages`` of the same run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ json.dump(rows, sys.stdout)
 
 
 class Run(NamedTuple):
-    """One run: the file of its trace, and what torch itself says of it by operator: calls, µs and own µs."""
+    """One run: the file of its trace, and what torch itself says about it by operator: calls, µs and own µs."""
 
     path: Path
     expected: dict[str, tuple[int, float, float]]

@@ -1,6 +1,6 @@
 """A trace of a real GPU: three training steps on an NVIDIA H200, torch 2.11.0, CUDA 13.0, written on 2026-11-21.
 
-Beside it stands what ``key_averages`` said of the same run: calls, then µs on the host, own ones, on the device, own
+Next to it is what ``key_averages`` said about the same run: calls, then µs on the host, own ones, on the device, own
 ones. Frames of Python's own functions were taken out of the file.
 """
 

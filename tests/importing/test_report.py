@@ -1,4 +1,4 @@
-"""From events to a report: what each becomes, and what is said of those that cannot be used."""
+"""From events to a report: what each becomes, and what is said about those that cannot be used."""
 
 from __future__ import annotations
 

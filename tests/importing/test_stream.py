@@ -140,6 +140,6 @@ def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
 def test_it_tells_how_much_was_read(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": list(range(1000))}))
-    told: list[int] = []
-    assert len(list(TraceFile(path, told.append).events())) == 1000
-    assert sum(told) == path.stat().st_size
+    progress: list[int] = []
+    assert len(list(TraceFile(path, progress.append).events())) == 1000
+    assert sum(progress) == path.stat().st_size

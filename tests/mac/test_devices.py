@@ -111,5 +111,5 @@ def test_the_footprint_grows_with_what_is_held() -> None:
 def test_macos_tells_its_thermal_state() -> None:
     from mpsprobe_devices.probes.thermal import THERMAL_STATES, macos
 
-    told = macos(get_registry().device("mps"))
-    assert told["thermal_state"] in THERMAL_STATES and told["low_power_mode"] in ("on", "off")
+    values = macos(get_registry().device("mps"))
+    assert values["thermal_state"] in THERMAL_STATES and values["low_power_mode"] in ("on", "off")

@@ -79,8 +79,8 @@ def test_a_model_that_stays_has_no_fallbacks(models: str, tmp_path: Path) -> Non
 
 def test_every_probe_measures_or_says_why_not(models: str, tmp_path: Path) -> None:
     cell = _cell(tmp_path, "--workload", f"{models}:net", "--probe", "all")
-    told = {one["probe"] for one in cell["readings"]} | {one["probe"] for one in cell["unavailable"]}
-    assert {"host", "thermal", "energy"} <= told
+    reported = {one["probe"] for one in cell["readings"]} | {one["probe"] for one in cell["unavailable"]}
+    assert {"host", "thermal", "energy"} <= reported
     energy = [one["values"] for one in cell["readings"] if one["probe"] == "energy"]
     assert all(values["gpu_mj"] > 0 and values["window_ns"] >= 1e9 for values in energy)
 

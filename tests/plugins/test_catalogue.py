@@ -25,10 +25,10 @@ def _plugin(name: str) -> Plugin:
     [
         (None, "returned a NoneType, not a list of WorkloadDeclaration"),
         ("text", "returned a str, not a list"),
-        (7, "returned a int, not a list"),
+        (7, "returned an int, not a list"),
         (["x"], "returned a str in its list"),
-        ([ExporterDeclaration("a", "m:f", "x", ".x")], "returned a ExporterDeclaration in its list"),
-        ([_workload(name=3)], "has a int as its name, which should be str"),
+        ([ExporterDeclaration("a", "m:f", "x", ".x")], "returned an ExporterDeclaration in its list"),
+        ([_workload(name=3)], "has an int as its name, which should be str"),
         ([_workload(name="")], "is not a name"),
         ([_workload(name="Upper Case")], "is not a name"),
         ([_workload(target="module.attribute")], "not of the form 'package.module:attribute'"),
@@ -57,13 +57,13 @@ def test_a_name_of_two_plugins_belongs_to_neither() -> None:
     catalogue = Catalogue("workload")
     one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
     catalogue.add(one, [_workload("a"), _workload("b")])
-    assert list(catalogue.told()) == []
+    assert list(catalogue.refusals()) == []
     catalogue.add(two, [_workload("a")])
-    [told] = catalogue.told()
-    assert told == ("one 1.0 and two 1.0", "nobody has the workload 'a': declared by one 1.0 and two 1.0")
+    [refusal] = catalogue.refusals()
+    assert refusal == ("one 1.0 and two 1.0", "nobody has the workload 'a': declared by one 1.0 and two 1.0")
     catalogue.add(three, [_workload("a")])
-    [told] = catalogue.told()
-    assert told[1].endswith("'a': declared by one 1.0 and two 1.0 and three 1.0")
+    [refusal] = catalogue.refusals()
+    assert refusal[1].endswith("'a': declared by one 1.0 and two 1.0 and three 1.0")
     assert "also declared by two 1.0 and three 1.0" in one.problems[-1]
     assert list(catalogue.usable()) == ["b"]
     assert catalogue.conflicts == {"a": [one, two, three]}
@@ -75,8 +75,8 @@ def test_nobody_takes_a_command_away_from_the_core() -> None:
     core, taker = Plugin(CORE), _plugin("taker")
     catalogue.add(core, [_workload("plugins")])
     catalogue.add(taker, [_workload("plugins")])
-    [told] = catalogue.told()
-    assert told[1] == "mpsprobe itself has the command 'plugins': what taker 1.0 declares is left out"
+    [refusal] = catalogue.refusals()
+    assert refusal[1] == "mpsprobe itself has the command 'plugins': what taker 1.0 declares is left out"
     assert taker.problems == ["it declares the command 'plugins', which mpsprobe itself has"]
     assert catalogue.entries["plugins"].plugin is core
     assert catalogue.conflicts == {}
@@ -88,7 +88,7 @@ def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
     catalogue.add(one, [_workload(f"n{number}") for number in range(7)])
     catalogue.add(two, [_workload(f"n{number}") for number in range(5)])
     catalogue.add(three, [_workload("n6")])
-    lines = [line for _, line in catalogue.told()]
+    lines = [line for _, line in catalogue.refusals()]
     assert lines == [
         "nobody has the workload 'n0', 'n1', 'n2' and 2 more: declared by one 1.0 and two 1.0",
         "nobody has the workload 'n6': declared by one 1.0 and three 1.0",

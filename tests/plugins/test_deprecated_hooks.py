@@ -28,12 +28,12 @@ def test_a_deprecated_hook_is_told_once_and_the_plugin_goes_on(plugin_folder: Pa
     hooks = "".join(f"@hookimpl\ndef {name}(): return []\n" for name in (old_hook, "mpsprobe_probes"))
     code = f"from mpsprobe import hookimpl\n{hooks}"
     install_plugin(plugin_folder, "elderly", code)
-    told: list[str] = []
-    registry = Registry([FoundPlugin("elderly", "elderly", "1.0", "elderly_plugin")], tell=told.append)
+    messages: list[str] = []
+    registry = Registry([FoundPlugin("elderly", "elderly", "1.0", "elderly_plugin")], tell=messages.append)
     [plugin] = registry.plugins()
     registry.contributions(plugin)
     assert (plugin.status, plugin.hooks) == ("ok", ("mpsprobe_models", "mpsprobe_probes"))
-    assert told == [
+    assert messages == [
         "plugin 'elderly' of elderly 1.0: its hook mpsprobe_models is deprecated: since mpsprobe 0.2, "
         "gone from 0.4 on; use mpsprobe_workloads"
     ]

@@ -97,13 +97,13 @@ def test_folders_add_up_and_a_name_counts_once(tmp_path: Path) -> None:
 )
 def test_a_file_that_cannot_be_one_says_why(tmp_path: Path, name: str, text: str, problem: str) -> None:
     _write(tmp_path, name, text)
-    told: list[str] = []
-    registry = Registry([], folders=[str(tmp_path)], tell=told.append)
+    messages: list[str] = []
+    registry = Registry([], folders=[str(tmp_path)], tell=messages.append)
     [plugin] = registry.plugins()
     assert plugin.status in {"failed", "incompatible"}
     assert problem in (plugin.reason or "")
-    assert len(told) == 1
-    assert f"'{name}' of {name}.py is left out" in told[0]
+    assert len(messages) == 1
+    assert f"'{name}' of {name}.py is left out" in messages[0]
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -23,21 +23,21 @@ def workload(name, target="mpsprobe_devkit.testing:FakeWorkload", **fields):
 OWN = {plugin.name for plugin in PLUGINS}
 
 
-class Told(list[str]):
+class Messages(list[str]):
     """Collects what the registry says on standard error."""
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def messages() -> Messages:
+    return Messages()
 
 
-def _registry(told: Told, *, strict: bool = False, blocked: tuple[str, ...] = ()) -> Registry:
+def _registry(messages: Messages, *, strict: bool = False, blocked: tuple[str, ...] = ()) -> Registry:
     """A registry without this repository's own plugins, whatever is installed of them."""
     from mpsprobe.plugins.discovery import find_plugins
 
     found = [one for one in find_plugins() if one.distribution not in OWN]
-    return Registry(found, strict=strict, blocked=blocked, tell=told.append)
+    return Registry(found, strict=strict, blocked=blocked, tell=messages.append)
 
 
 def _plugin(folder: Path, name: str, body: str) -> None:
@@ -47,9 +47,9 @@ def _plugin(folder: Path, name: str, body: str) -> None:
 WORKLOADS = "@hookimpl\ndef mpsprobe_workloads(): return "
 
 
-def test_a_declared_workload_is_made(plugin_folder: Path, told: Told) -> None:
+def test_a_declared_workload_is_made(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "maker", WORKLOADS + "[workload('net-a')]")
-    registry = _registry(told)
+    registry = _registry(messages)
     made = registry.workload("net-a")
     assert isinstance(made, FakeWorkload)
     assert made.name == "net-a"
@@ -57,22 +57,22 @@ def test_a_declared_workload_is_made(plugin_folder: Path, told: Told) -> None:
     owner = registry.owner("workload", "net-a")
     assert owner is not None
     assert owner.owner == "maker 1.0"
-    assert told == []
+    assert messages == []
 
 
-def test_an_unknown_workload_gets_the_nearest_names(plugin_folder: Path, told: Told) -> None:
+def test_an_unknown_workload_gets_the_nearest_names(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "maker", WORKLOADS + "[workload('net-a')]")
     with pytest.raises(UnknownName, match="did you mean 'net-a'") as caught:
-        _registry(told).workload("net-b")
+        _registry(messages).workload("net-b")
     assert caught.value.hint == 'More of them come with plugins: pip install "mpsprobe[all]"'
 
 
-def test_one_broken_plugin_costs_only_itself(plugin_folder: Path, told: Told) -> None:
+def test_one_broken_plugin_costs_only_itself(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "a-broken", "raise RuntimeError('no')")
     _plugin(plugin_folder, "b-sound", WORKLOADS + "[workload('net')]")
     _plugin(plugin_folder, "c-raises", WORKLOADS + "1 / 0")
     _plugin(plugin_folder, "d-wrong", WORKLOADS + "[1]")
-    registry = _registry(told)
+    registry = _registry(messages)
     assert list(registry.workloads()) == ["net"]
     assert list(registry.workloads()) == ["net"]
     assert {one.found.name: one.status for one in registry.plugins()} == {
@@ -82,41 +82,41 @@ def test_one_broken_plugin_costs_only_itself(plugin_folder: Path, told: Told) ->
         "c-raises": "failed",
         "d-wrong": "failed",
     }
-    assert len(told) == 3
-    assert told[0] == "plugin 'a-broken' of a-broken 1.0 is left out: its import failed: RuntimeError: no"
-    assert "c-raises 1.0" in told[1]
-    assert "ZeroDivisionError" in told[1]
-    assert "d-wrong 1.0" in told[2]
+    assert len(messages) == 3
+    assert messages[0] == "plugin 'a-broken' of a-broken 1.0 is left out: its import failed: RuntimeError: no"
+    assert "c-raises 1.0" in messages[1]
+    assert "ZeroDivisionError" in messages[1]
+    assert "d-wrong 1.0" in messages[2]
 
 
 @pytest.mark.parametrize("body", ["raise RuntimeError('no')", WORKLOADS + "1 / 0"])
-def test_strict_makes_a_broken_plugin_fatal(plugin_folder: Path, told: Told, body: str) -> None:
+def test_strict_makes_a_broken_plugin_fatal(plugin_folder: Path, messages: Messages, body: str) -> None:
     _plugin(plugin_folder, "broken", body)
     with pytest.raises(PluginError, match=r"broken 1\.0"):
-        _registry(told, strict=True).workloads()
+        _registry(messages, strict=True).workloads()
 
 
 @pytest.mark.parametrize("blocked", ["loud", "*"])
-def test_a_blocked_plugin_is_never_imported(plugin_folder: Path, told: Told, blocked: str) -> None:
+def test_a_blocked_plugin_is_never_imported(plugin_folder: Path, messages: Messages, blocked: str) -> None:
     _plugin(plugin_folder, "loud", "raise RuntimeError('imported')")
-    registry = _registry(told, blocked=(blocked,))
+    registry = _registry(messages, blocked=(blocked,))
     assert {one.found.name: one.status for one in registry.plugins()} == {"core": "ok", "loud": "blocked"}
     assert set(registry.commands()) == {"diff", "doctor", "export", "import", "plugins", "profile", "workloads"}
-    assert told == []
+    assert messages == []
 
 
-def test_a_misspelt_block_is_told_and_the_core_cannot_be_blocked(plugin_folder: Path, told: Told) -> None:
+def test_a_misspelt_block_is_reported_and_the_core_cannot_be_blocked(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "quiet", "")
-    _registry(told, blocked=("quite",)).plugins()
-    assert told == ["unknown plugin 'quite'; did you mean 'quiet'? (nothing was switched off for it)"]
+    _registry(messages, blocked=("quite",)).plugins()
+    assert messages == ["unknown plugin 'quite'; did you mean 'quiet'? (nothing was switched off for it)"]
     with pytest.raises(UsageError, match="cannot be switched off"):
-        _registry(told, blocked=("core",)).plugins()
+        _registry(messages, blocked=("core",)).plugins()
 
 
-def test_a_name_of_two_plugins_is_an_error_when_it_is_used(plugin_folder: Path, told: Told) -> None:
+def test_a_name_of_two_plugins_is_an_error_when_it_is_used(plugin_folder: Path, messages: Messages) -> None:
     for name in ("one", "two"):
         _plugin(plugin_folder, name, WORKLOADS + f"[workload('net'), workload('net-{name}')]")
-    registry = _registry(told)
+    registry = _registry(messages)
     assert list(registry.workloads()) == ["net-one", "net-two"]
     with pytest.raises(PluginError, match=r"declared by one 1\.0 and two 1\.0") as caught:
         registry.workload("net")
@@ -127,9 +127,9 @@ def test_a_name_of_two_plugins_is_an_error_when_it_is_used(plugin_folder: Path, 
 RESOLVE = "@hookimpl\ndef mpsprobe_resolve_workload(name):\n    "
 
 
-def test_an_open_name_space_answers_once(plugin_folder: Path, told: Told) -> None:
+def test_an_open_name_space_answers_once(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "opener", "asked = []\n" + RESOLVE + "asked.append(name); return workload(name)")
-    registry = _registry(told)
+    registry = _registry(messages)
     assert registry.workload("Some Folder").name == "Some Folder"
     assert registry.workload_and_owner("Some Folder")[1].owner == "opener 1.0"
     import opener_plugin
@@ -137,25 +137,25 @@ def test_an_open_name_space_answers_once(plugin_folder: Path, told: Told) -> Non
     assert opener_plugin.asked == ["Some Folder"]
 
 
-def test_an_open_name_space_may_refuse_in_words(plugin_folder: Path, told: Told) -> None:
+def test_an_open_name_space_may_refuse_in_words(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "opener", RESOLVE + "raise WorkloadError('no config.json in ' + name)")
     with pytest.raises(WorkloadError, match=r"no config\.json in there"):
-        _registry(told).workload("there")
+        _registry(messages).workload("there")
 
 
-def test_two_open_name_spaces_must_not_both_answer(plugin_folder: Path, told: Told) -> None:
+def test_two_open_name_spaces_must_not_both_answer(plugin_folder: Path, messages: Messages) -> None:
     for name in ("one", "two"):
         _plugin(plugin_folder, name, RESOLVE + "return workload(name)")
     with pytest.raises(PluginError, match=r"claimed by one 1\.0 and two 1\.0"):
-        _registry(told).workload("x")
+        _registry(messages).workload("x")
 
 
-def test_an_open_name_space_that_breaks_is_left_out(plugin_folder: Path, told: Told) -> None:
+def test_an_open_name_space_that_breaks_is_left_out(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "a-breaks", RESOLVE + "return 5")
     _plugin(plugin_folder, "b-raises", RESOLVE + "raise KeyError(name)")
     _plugin(plugin_folder, "c-answers", RESOLVE + "return workload(name)")
-    assert _registry(told).workload("x").name == "x"
-    assert len(told) == 2
+    assert _registry(messages).workload("x").name == "x"
+    assert len(messages) == 2
 
 
 @pytest.mark.parametrize(
@@ -167,26 +167,26 @@ def test_an_open_name_space_that_breaks_is_left_out(plugin_folder: Path, told: T
     ],
 )
 def test_a_workload_that_cannot_be_made_is_its_plugins_fault(
-    plugin_folder: Path, told: Told, target: str, problem: str
+    plugin_folder: Path, messages: Messages, target: str, problem: str
 ) -> None:
     _plugin(plugin_folder, "maker", WORKLOADS + f"[workload('net', {target!r})]")
     with pytest.raises(PluginError, match=r"the workload 'net' of maker 1\.0") as caught:
-        _registry(told).workload("net")
+        _registry(messages).workload("net")
     assert problem in caught.value.message
 
 
 @pytest.mark.parametrize("requirement", ["no-such-distribution", "pluggy>=999", "not a requirement!"])
 def test_what_a_workload_requires_is_asked_for_before_it_is_imported(
-    plugin_folder: Path, told: Told, requirement: str
+    plugin_folder: Path, messages: Messages, requirement: str
 ) -> None:
     body = f"[workload('net', 'no_such_module:x', requires=('pluggy>=1', {requirement!r}))]"
     _plugin(plugin_folder, "maker", WORKLOADS + body)
     with pytest.raises(MissingPackage) as caught:
-        _registry(told).workload("net")
+        _registry(messages).workload("net")
     assert caught.value.distribution == requirement
 
 
-def test_scanners_are_chosen_by_framework(plugin_folder: Path, told: Told) -> None:
+def test_scanners_are_chosen_by_framework(plugin_folder: Path, messages: Messages) -> None:
     scanners = (
         "@hookimpl\ndef mpsprobe_scanners():\n"
         "    return [ScannerDeclaration(name, 'mpsprobe_devkit.testing:FakeScanner', "
@@ -196,7 +196,7 @@ def test_scanners_are_chosen_by_framework(plugin_folder: Path, told: Told) -> No
         "scan",
         scanners + "'x', frameworks) for name, frameworks in SCANNERS]\nSCANNERS = [('s', ('f', 'g')), ('t', ('g',))]",
     )
-    registry = _registry(told)
+    registry = _registry(messages)
     assert isinstance(registry.scanner_for("f"), FakeScanner)
     assert isinstance(registry.scanner("t"), FakeScanner)
     with pytest.raises(UsageError, match="more than one scanner reads 'g' workloads: s, t"):
@@ -205,33 +205,33 @@ def test_scanners_are_chosen_by_framework(plugin_folder: Path, told: Told) -> No
         registry.scanner_for("h")
 
 
-def test_exporters_are_found_by_the_longest_extension(plugin_folder: Path, told: Told) -> None:
+def test_exporters_are_found_by_the_longest_extension(plugin_folder: Path, messages: Messages) -> None:
     body = (
         "@hookimpl\ndef mpsprobe_exporters():\n    make = lambda n, e: ExporterDeclaration(n, 'json:dumps', 'x', e)\n"
     )
     wanted = {"json": ".json", "trace": ".trace.json", "csv": ".csv", "csv2": ".CSV", "none": ""}
     names = f"[make(n, e) for n, e in {wanted!r}.items()]"
     _plugin(plugin_folder, "exp", body + "    return " + names)
-    registry = _registry(told)
+    registry = _registry(messages)
     assert exporter_for(registry, "a/b.JSON") == "json"
     assert exporter_for(registry, Path("x.trace.json")) == "trace"
     assert exporter_for(registry, "x.csv") is None
     assert exporter_for(registry, "x") is None
     assert registry.exporter_declaration("trace").extension == ".trace.json"
-    with pytest.raises(PluginError, match="is a function, not a Exporter"):
+    with pytest.raises(PluginError, match="is a function, not an Exporter"):
         registry.exporter("json")
 
 
-def test_a_run_is_announced_to_every_plugin_that_listens(plugin_folder: Path, told: Told) -> None:
+def test_a_run_is_announced_to_every_plugin_that_listens(plugin_folder: Path, messages: Messages) -> None:
     body = "heard = []\n@hookimpl\ndef mpsprobe_before_run(phase, workload):\n    heard.append((workload, phase))\n"
     _plugin(plugin_folder, "a-deaf", "")
     _plugin(plugin_folder, "b-breaks", body + "    raise OSError('full')")
     _plugin(plugin_folder, "c-listens", body)
-    _registry(told).announce("mpsprobe_before_run", workload="net", phase="training")
+    _registry(messages).announce("mpsprobe_before_run", workload="net", phase="training")
     import c_listens_plugin
 
     assert c_listens_plugin.heard == [("net", "training")]
-    [line] = told
+    [line] = messages
     assert not Registry([]).listens("mpsprobe_before_run")
     assert "b-breaks 1.0 is left out: its hook mpsprobe_before_run failed: OSError: full" in line
 
@@ -259,10 +259,10 @@ class Tables:
 """
 
 
-def test_kernel_tables_are_found_by_the_backend_that_a_user_types(plugin_folder: Path, told: Told) -> None:
+def test_kernel_tables_are_found_by_the_backend_that_a_user_types(plugin_folder: Path, messages: Messages) -> None:
     body = TABLES + "TABLES = [('chip', 'chip_plugin:Tables'), ('none', 'chip_plugin:TABLES')]"
     _plugin(plugin_folder, "chip", body)
-    registry = _registry(told)
+    registry = _registry(messages)
     assert list(registry.backends()) == ["chip", "none"]
     assert type(registry.kernel_tables("chip")).__name__ == "Tables"
     with pytest.raises(PluginError, match=r"the backend 'none' of chip 1\.0 is a list, not a KernelTables"):
@@ -271,8 +271,8 @@ def test_kernel_tables_are_found_by_the_backend_that_a_user_types(plugin_folder:
         registry.kernel_tables("chipp")
 
 
-def test_a_backend_that_two_plugins_bring_belongs_to_neither(plugin_folder: Path, told: Told) -> None:
+def test_a_backend_that_two_plugins_bring_belongs_to_neither(plugin_folder: Path, messages: Messages) -> None:
     for name in ("one", "two"):
         _plugin(plugin_folder, name, TABLES + f"TABLES = [('chip', '{name}_plugin:Tables')]")
     with pytest.raises(PluginError, match=r"the backend 'chip' is declared by one 1\.0 and two 1\.0"):
-        _registry(told).kernel_tables("chip")
+        _registry(messages).kernel_tables("chip")

@@ -1,4 +1,4 @@
-"""What a plugin needs, held against what is there; the quick reading against ``packaging``'s."""
+"""What a plugin needs, compared with what is there; the quick reading against ``packaging``'s."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def begin_as_user(stranger: Stranger, wheels: Path) -> None:
 
 
 def become_author(stranger: Stranger, wheels: Path) -> None:
-    """The kit, from the index what authors need beside it, and a report to try things with."""
+    """The kit, from the index what authors need in addition, and a report to try things with."""
     [kit] = wheels.glob("mpsprobe_devkit-*.whl")
     stranger.installs("the kit for authors", kit, "hatchling", "ruff")
     stranger.does("a sample report", "python", "-c", SAMPLE)

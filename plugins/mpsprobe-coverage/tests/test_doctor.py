@@ -1,4 +1,4 @@
-"""What ``mpsprobe doctor`` says of the installed torch and macOS, from the kernel tables."""
+"""What ``mpsprobe doctor`` says about the installed torch and macOS, from the kernel tables."""
 
 from __future__ import annotations
 

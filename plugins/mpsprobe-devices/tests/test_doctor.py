@@ -1,4 +1,4 @@
-"""What ``mpsprobe doctor`` says of torch, the GPU and PyTorch's variables."""
+"""What ``mpsprobe doctor`` says about torch, the GPU and PyTorch's variables."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def make_project(
 
     Args:
         code: of the thin module, after the usual imports.
-        modules: files of the package ``under_test`` beside the usual ones; ``None`` leaves a usual one out.
+        modules: files of the package ``under_test`` in addition to the usual ones; ``None`` leaves a usual one out.
         toml: of ``pyproject.toml``.
         changes: parts of ``toml`` and what takes their place.
         source: the folder in it that holds the package.

@@ -9,12 +9,26 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-VOID = {"meta", "input", "br", "hr", "col"}
+VOID = {"meta", "input", "br", "hr", "col", "wbr"}
 # Elements and attributes that the exporter writes; none of them runs or fetches anything.
 TAGS = VOID | {
     *("html", "head", "title", "style", "script", "body", "header", "main", "nav", "section", "div", "span", "p"),
     *("ul", "li", "dl", "dt", "dd", "h1", "h2", "h3", "a", "b", "em", "small", "code", "label", "select", "option"),
-    *("button", "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "figure", "figcaption"),
+    *(
+        "button",
+        "table",
+        "caption",
+        "pre",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+        "figure",
+        "figcaption",
+    ),
     *("svg", "rect", "line", "circle", "text", "path"),
 }
 ATTRIBUTES = {
@@ -30,9 +44,11 @@ ATTRIBUTES = {
         "aria-hidden",
         "data-view",
         "data-cell",
+        "data-choice",
+        "rel",
     ),
     *("data-v", "data-filter", "data-tips", "data-level", "data-open", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy"),
-    *("r", "width", "height", "d", "dy", "viewbox", "preserveaspectratio", "overflow", "text-anchor"),
+    *("r", "width", "height", "d", "dx", "dy", "viewbox", "preserveaspectratio", "overflow", "text-anchor"),
 }
 
 
@@ -61,6 +77,7 @@ class Page(HTMLParser):
         self.open: list[tuple[str, dict[str, str | None]]] = []
         self.policy = ""
         self.comments = 0
+        self.glued = False
         self.feed(content)
         self.close()
         assert not self.open, self.open
@@ -75,6 +92,7 @@ class Page(HTMLParser):
             self.policy = found["content"] or ""
         if tag == "a":
             self.links.append(found["href"] or "")
+        self.glued = tag == "wbr"
         if tag not in VOID:
             self.open.append((tag, found))
 
@@ -90,6 +108,9 @@ class Page(HTMLParser):
             self.data.append(json.loads(data))
         elif tag == "script":
             self.scripts.append(data)
+        elif self.glued:
+            self.texts[-1] += data
+            self.glued = False
         else:
             self.texts.append(data)
 
@@ -105,7 +126,7 @@ class Page(HTMLParser):
         assert set(self.counts) <= TAGS, set(self.counts) - TAGS
         assert {name for _, name in self.attributes} <= ATTRIBUTES, {n for _, n in self.attributes} - ATTRIBUTES
         assert not self.comments
-        assert all(re.fullmatch("#[a-z]+", link) for link in self.links)
+        assert all(re.fullmatch("#[a-z]+|https?://[!-~]+", link) for link in self.links)
         assert len(self.scripts) == len(self.styles) == 1
         assert f"script-src '{_hash(self.scripts[0])}'" in self.policy
         assert f"style-src '{_hash(self.styles[0])}'" in self.policy

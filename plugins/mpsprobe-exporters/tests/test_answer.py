@@ -11,6 +11,10 @@ from mpsprobe.schemas import MatrixReport
 from mpsprobe_exporters import answer
 
 
+def short_answer(report: Any) -> str:
+    return "; ".join(answer.short_answer(report))
+
+
 def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
     """A report on ``torch`` of one native operator and one for each (verdict, native_since)."""
     operators = [
@@ -22,7 +26,7 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (coverage("2.15.0", NATIVE), "5 of 5 operators native on torch 2.15.0"),
+        (coverage("2.15.0", NATIVE), "5 of 5 operators native on torch 2.15.0: nothing needs doing"),
         (coverage("2.15.0", []), "no operator was judged on torch 2.15.0"),
         (
             report("2.6.0", ("fallback", "2.9.0"), ("fallback", "2.9.0")),
@@ -43,27 +47,27 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
         (report("2.15.0", ("unknown", None)), "1 of 2 operators is unknown on torch 2.15.0"),
         (
             report("2.9.0", ("unsupported", "2.0.0"), ("missing", "2.10.0"), ("fallback", "2.10.0"), ("unknown", None)),
-            "4 of 5 operators are not native on torch 2.9.0: 1 is not supported on MPS, 1 has no MPS kernel, "
+            "4 of 5 operators are not native on torch 2.9.0; 1 is not supported on MPS, 1 has no MPS kernel, "
             "1 falls back to the CPU and 1 is unknown; native: 2 from 2.10.0 on, 1 in no release yet",
         ),
-        (failed(), "up to there, 2 of 2 operators native on torch 2.6.0"),
+        (failed(), "the run stopped; up to there, 2 of 2 operators native on torch 2.6.0"),
     ],
 )
 def test_short_answer(made: Any, said: str) -> None:
-    assert answer.short_answer(made) == said
+    assert short_answer(made) == said
 
 
 def test_calls_that_rest_on_a_registration_alone_are_said() -> None:
     counted = {**summary(NATIVE, None), "calls_registered_only": 1}
-    said = answer.short_answer(coverage("2.15.0", NATIVE, summary=counted))
-    assert said == "5 of 5 operators native on torch 2.15.0; 1 call registered only"
+    said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
+    assert said == "5 of 5 operators native on torch 2.15.0; of 1 native call no test shows that the dtypes work"
 
 
 def test_a_tensor_on_the_cpu_is_mended_by_no_release() -> None:
     left = finding("aten::mm", "unsupported", source="device")
-    said = answer.short_answer(coverage("2.15.0", [left]))
+    said = short_answer(coverage("2.15.0", [left]))
     assert said.endswith("; what is on the CPU has to be on the device")
-    both = answer.short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
+    both = short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
     assert both.endswith("; no release up to now changes that")
 
 
@@ -72,13 +76,13 @@ def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
         finding("aten::a", "missing", native_since="2.10.0"),
         finding("aten::a", "unsupported", native_since="2.9.0"),
     ]
-    assert "it is native from 2.10.0 on" in answer.short_answer(coverage("2.6.0", twice))
+    assert "it is native from 2.10.0 on" in short_answer(coverage("2.6.0", twice))
     never = [twice[0], finding("aten::a", "unsupported", dtypes=["float64"], native_since="2.9.0")]
-    assert "no release" in answer.short_answer(coverage("2.6.0", never))
+    assert "no release" in short_answer(coverage("2.6.0", never))
 
 
 def test_what_was_not_judged_is_in_the_answer() -> None:
-    said = answer.short_answer(mixed())
+    said = short_answer(mixed())
     assert said.startswith("5 of 10 judged operators") and said.endswith("1 more could not be judged")
 
 
@@ -89,15 +93,15 @@ def test_releases_are_compared_as_numbers() -> None:
 
 def test_matrix_answers() -> None:
     made = matrix()
-    assert answer.short_answer(made).startswith("every operator native from 2.15.0 on; 8 of 8 operators native on the")
-    assert "the run stopped on 1 of 11 releases" in answer.short_answer(made)
+    assert short_answer(made).startswith("every operator native from 2.15.0 on; 8 of 8 operators native on the")
+    assert "the run stopped on 1 of 11 releases" in short_answer(made)
     never = made.model_copy(update={"native_since": None, "releases": made.releases[:3]})
-    assert answer.short_answer(never).startswith("every operator native: in no release yet; 3 of 8 operators")
+    assert short_answer(never).startswith("no release has every operator native yet; 3 of 8 operators")
     assert answer.judged_release(never) == "2.0.0"
     always = made.model_copy(update={"native_since": "1.12.1"})
-    assert answer.short_answer(always).startswith("every operator native in every release, 1.12.1 on; ")
+    assert short_answer(always).startswith("every operator native in every release, 1.12.1 on; ")
     empty = MatrixReport.model_validate({**made.model_dump(), "releases": []})
-    assert answer.short_answer(empty) == "no release was judged"
+    assert short_answer(empty) == "no release was judged"
 
 
 def test_failures_name_the_place_and_the_releases() -> None:

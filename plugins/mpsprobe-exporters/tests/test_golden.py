@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from example_reports import examples
 
 from mpsprobe.declarations import ExporterDeclaration, resolve
+from mpsprobe_exporters.html.exporter import HtmlExporter
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 from mpsprobe_exporters.table import TableExporter
 
@@ -28,14 +30,11 @@ PAIRS = [
     for name, report in examples().items()
     if report.kind in declaration.kinds
 ]
-WIDTHS = {
-    "mixed": (80, 160),
-    "program": (80, 120),
-    "matrix": (80, 160),
-    "advised": (80, 160),
-    "measured": (40, 80, 120),
-    "compared": (40, 80),
-}
+NARROW, WIDE = ("measured", "compared"), ("mixed", "matrix", "advised")
+WIDTHS = {name: (*([40] if name in NARROW else []), 80, 120, *([160] if name in WIDE else [])) for name in examples()}
+# What every page has; each has tests of its own.
+SHARED = re.compile(r"<style>.*?</style>|<script>.*?</script>| content=\"default-src[^\"]*\"", re.DOTALL)
+LINES = re.compile(r"(?=<(?:section|details|div|tr|li|p|h\d|dt|text|path|rect|button)\b)")
 
 
 @pytest.mark.parametrize(("declaration", "name"), PAIRS)
@@ -46,13 +45,19 @@ def test_golden(declaration: ExporterDeclaration, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "width"), [(name, width) for name, widths in WIDTHS.items() for width in widths])
 def test_golden_widths(name: str, width: int) -> None:
-    text = TableExporter(width).render(examples()[name])
+    text = TableExporter(width, everything=False).render(examples()[name])
     assert max(map(len, text.split("\n"))) <= width
     compare(GOLDEN / f"{name}-{width}.txt", text)
 
 
+@pytest.mark.parametrize("name", examples())
+def test_golden_pages(name: str) -> None:
+    """The page without its styles and scripts, an element on a line."""
+    compare(GOLDEN / f"{name}.html", LINES.sub("\n", SHARED.sub("", HtmlExporter().render(examples()[name]))))
+
+
 def test_golden_color() -> None:
-    compare(GOLDEN / "failed-color.txt", TableExporter(80, color=True).render(examples()["failed"]))
+    compare(GOLDEN / "failed-color.txt", TableExporter(80, color=True, everything=False).render(examples()["failed"]))
 
 
 def test_golden_ascii() -> None:

@@ -7,14 +7,13 @@ import re
 import sys
 
 import pytest
-from example_reports import NATIVE, coverage, examples, finding, matrix, mixed
+from example_reports import NATIVE, advised, coverage, examples, finding, matrix, mixed
 from hostile import hostile_coverage, hostile_matrix, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from mpsprobe.schemas import UnknownReport
-from mpsprobe_exporters import answer
 from mpsprobe_exporters.table import FILE_COLUMNS, TableExporter
 
 
@@ -33,7 +32,7 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int) -> N
     elif report.kind == "coverage":
         names = [one.operator for one in report.operators]
     else:
-        names = [one.operator for one in answer.findings(report)]
+        names = [one.operator for one in report.operators]
     words = [word for one in names for word in re.findall("[A-Za-z0-9]+", one)]
     assert all(word in text for word in words), "names are broken between words only"
 
@@ -47,21 +46,30 @@ def test_no_string_makes_a_line_too_wide(text: str, width: int) -> None:
 
 def test_long_names_are_broken_at_their_joints() -> None:
     text = TableExporter(60).render(examples()["native"])
-    assert re.search("\naten::_scaled_dot_product_attention_math_ +native +12\n  for_mps\n", text)
+    assert re.search("\n  aten::_scaled_dot_product_attention_math_ +native +12\n    for_mps\n", text)
     assert "aten::_scaled_dot_product_attention_math_for_mps " in TableExporter(80).render(examples()["native"])
 
 
 def test_places_get_a_column_where_there_is_room() -> None:
     narrow, wide = TableExporter(80).render(mixed()), TableExporter(160).render(mixed())
-    assert "  where   blocks.{0,1}.orthogonal · orthogonal.py:31, parametrizations.py:120" in narrow
-    assert re.search("^operator .* where$", wide, re.MULTILINE) and "  where " not in wide.split("What to do")[1]
+    assert "    where   blocks.{0,1}.orthogonal\n" in narrow and not re.search(
+        "^  operator .* where", narrow, re.MULTILINE
+    )
+    assert re.search("^  operator .* where", wide, re.MULTILINE)
+
+
+def test_a_clean_model_is_three_lines_and_all_on_request() -> None:
+    clean = examples()["native"]
+    brief, whole = (TableExporter(100, everything=one).render(clean) for one in (False, True))
+    assert brief.count("\n") == 3 and "nothing needs doing" in brief and "Next: " in brief
+    assert "aten::gelu" not in brief and "aten::gelu" in whole
+    assert "nothing needs doing" not in TableExporter(everything=False).render(advised())
 
 
 def test_a_grid_where_there_is_room_else_histories() -> None:
-    assert re.search(r"^aten::linalg_qr.out +missing 1.12.1-2.6.0$", TableExporter(80).render(matrix()), re.MULTILINE)
-    assert re.search(
-        r"^aten::linalg_qr.out +missing +missing +missing", TableExporter(120).render(matrix()), re.MULTILINE
-    )
+    narrow, wide = TableExporter(80).render(matrix()), TableExporter(120).render(matrix())
+    assert re.search(r"^  aten::linalg_svd +fallback 2.3.1-2.14.0, missing 1.12.1-2.1.0$", narrow, re.MULTILINE)
+    assert re.search(r"^  aten::linalg_qr.out +· +· +missing +missing", wide, re.MULTILINE)
 
 
 def test_thirty_two_releases_fit_into_eighty_columns() -> None:
@@ -118,7 +126,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_a_terminal_gets_colors_and_its_width(environment: pytest.MonkeyPatch) -> None:
     environment.setattr(sys, "stdout", Terminal())
     environment.setenv("COLUMNS", "70")
-    text = TableExporter().render_for_terminal(coverage("2.15.0", NATIVE))
+    text = TableExporter().render_for_terminal(coverage("2.15.0", NATIVE), everything=True)
     assert "\x1b[32mnative" in text and max(len(re.sub("\x1b.*?m", "", line)) for line in text.splitlines()) <= 70
 
 
@@ -131,7 +139,7 @@ def test_no_colors_where_they_are_not_wanted(environment: pytest.MonkeyPatch, na
 
 def test_no_colors_in_a_pipe_and_no_characters_that_it_lacks(environment: pytest.MonkeyPatch) -> None:
     environment.setattr(sys, "stdout", Terminal("cp1252", terminal=False))
-    text = TableExporter().render_for_terminal(hostile_coverage("日本 x"))
+    text = TableExporter().render_for_terminal(hostile_coverage("日本 x"), everything=True)
     assert "\x1b" not in text and "---" in text and "─" not in text
     text.encode("cp1252")
 
@@ -144,5 +152,6 @@ def test_a_file_looks_the_same_whatever_the_terminal(environment: pytest.MonkeyP
     assert max(map(len, before.splitlines())) <= FILE_COLUMNS
 
 
-def test_bytes_have_no_column_when_nothing_moved() -> None:
-    assert "bytes" not in TableExporter(200).render(coverage("2.6.0", [finding("aten::a", "missing")]))
+def test_data_has_no_line_when_nothing_moved() -> None:
+    assert "  data " not in TableExporter(200).render(coverage("2.6.0", [finding("aten::a", "missing")]))
+    assert "  data " in TableExporter(200).render(mixed())

@@ -85,7 +85,7 @@ def test_dtype_reaches_parameters_and_inputs(name: str, dtype: str) -> None:
     run = build_on_meta(named(name), dtype=dtype)
     wanted = getattr(torch, dtype)
     found = {one.dtype for one in run.model.parameters()}
-    # T5 keeps wo in float32 beside float16, as from_pretrained does.
+    # T5 keeps wo in float32 under float16, as from_pretrained does.
     assert found == ({wanted, torch.float32} if (name, dtype) == ("t5-small", "float16") else {wanted})
     assert {one.dtype for one in tensors(run.kwargs) if one.is_floating_point()} <= {wanted}
     assert torch.get_default_dtype() == torch.float32

@@ -1,4 +1,4 @@
-"""The data files of mpsprobe-coverage: what is written comes back, and what is damaged is told."""
+"""The data files of mpsprobe-coverage: what is written comes back, and damage is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the badge says of each report, and that it is SVG whatever stands in the report."""
+"""What the badge says about each report, and that it is SVG whatever stands in the report."""
 
 from __future__ import annotations
 

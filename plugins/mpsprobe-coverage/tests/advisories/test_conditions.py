@@ -1,4 +1,4 @@
-"""The language of conditions, held against PyTorch's own words for the same things."""
+"""The language of conditions, compared with PyTorch's own words for the same things."""
 
 from __future__ import annotations
 

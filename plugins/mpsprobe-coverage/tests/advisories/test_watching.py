@@ -1,4 +1,4 @@
-"""Which plans watch, what a watched call costs, and which calls are never told of."""
+"""Which plans watch, what a watched call costs, and which calls are never reported."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_nothing_is_told_outside_a_phase() -> None:
         assert list(device.recorder.advisories()) == []
         with device.recording("forward"):
             torch.nn.functional.softplus(made)
-        [told] = device.recorder.advisories()
-    assert (told.advisory, told.operator, told.phase, told.calls) == (
+        [found] = device.recorder.advisories()
+    assert (found.advisory, found.operator, found.phase, found.calls) == (
         "softplus-strided",
         "aten::softplus",
         "forward",

@@ -20,7 +20,7 @@ BASIC = (
 
 
 class Made:
-    """What one test says of its backend."""
+    """What one test says about its backend."""
 
     def __init__(self, backend: Any = XPU, kernels: Any = BASIC, **more: Any) -> None:
         self.backend = backend

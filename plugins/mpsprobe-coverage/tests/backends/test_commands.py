@@ -1,4 +1,4 @@
-"""``--backend`` of the commands, and what every format says of a backend that is not MPS."""
+"""``--backend`` of the commands, and what every format says about a backend that is not MPS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a plugin's tables is told in one sentence that names the plugin."""
+"""Whatever is wrong with a plugin's tables is reported in one sentence that names the plugin."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Answers(Made):
         (Backend("xpu", "x-p-u"), "the dispatch key 'x-p-u'"),
         (Backend("xpu", "XPU", without_kernel="explodes"), "neither 'raises' nor 'cpu'"),
         (Backend("xpu", "XPU", variable="set it"), "'set it' as its variable"),
-        (Backend(7, "XPU"), "a int as the device"),  # type: ignore[arg-type]
+        (Backend(7, "XPU"), "an int as the device"),  # type: ignore[arg-type]
     ],
 )
 def test_backends(backend: Any, problem: str) -> None:
@@ -93,7 +93,7 @@ def test_kernels(kernels: Any, problem: str) -> None:
         ("sha256", "abc", "64 hexadecimal digits"),
         ("whole", "yes", "a str as the whole"),
         ("fallback", "aten::mm", "a str among the fallbacks"),
-        ("raising", [3], "a int among those that raise"),
+        ("raising", [3], "an int among those that raise"),
         ("refused_dtypes", {"float64": 1}, "refused dtypes"),
         ("refused_dtypes", {"torch.float64": "no"}, "'torch.float64'"),
         ("notes", "one note", "a str as the notes"),

@@ -58,6 +58,14 @@ def test_those_of_a_release_and_an_operator() -> None:
     found = {one["id"] for one in run_cli(*arguments, "--format", "json", process=False).json()}
     assert {"attention-causal-half", "attention-two-pass-bounds", "attention-short-permuted"} == found
     assert run_cli("advisories", "list", "--operator", "tanh", process=False).stdout.strip() == "no known wrong result"
+
+
+def test_the_bare_group_lists_and_has_its_own_help() -> None:
+    flags = ("--operator", "conv2d", "--format", "json")
+    listed = run_cli("advisories", "list", *flags, process=False).json()
+    assert listed and run_cli("advisories", *flags, process=False).json() == listed
+    assert "Commands:" in run_cli("advisories", "-h", process=False).stdout
+    assert "did you mean 'advisories list'" in run_cli("advisories", "lits", process=False).stderr
     assert run_cli("advisories", "list", "--operator", "tanh", "--format", "json", process=False).json() == []
 
 

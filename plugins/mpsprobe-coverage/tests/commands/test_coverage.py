@@ -146,7 +146,7 @@ def test_every_release_at_once(folder: Path) -> None:
 def test_a_model_that_raises_still_has_its_report(folder: Path) -> None:
     result = _coverage(folder, "models.py:breaks", "--torch", "2.13.0", "-o", "report.json")
     assert result.code == 2
-    assert "the run stopped: ValueError: no such shape" in result.stderr
+    assert "the run stopped: ValueError in forward at models.py:32: no such shape" in result.stderr
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [one["operator"] for one in report["operators"]] == ["aten::linear"]
     assert report["failure"]["error"] == "ValueError" and report["failure"]["phase"] == "forward"

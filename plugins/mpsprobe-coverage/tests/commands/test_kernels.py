@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from mpsprobe.errors import MpsprobeError
+from mpsprobe_coverage.commands import drawing, kernels_output
 from mpsprobe_coverage.commands.kernels import kernels
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
@@ -111,6 +113,17 @@ def test_since() -> None:
     assert [row["native_since"] for row in rows] == ["2.12.0", "1.12.0", None]
     assert [row["removed_in"] for row in rows] == [None, None, "2.0.0"]
     assert "gone since 2.0.0" in _text("since", "_mps_max_pool2d")
+
+
+def test_a_terminal_too_narrow_for_a_name_and_its_facts_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
+    monkeypatch.setattr(kernels_output, "console", lambda _: Console(width=80))
+    monkeypatch.setattr(drawing, "console", lambda _: Console(width=80))
+    lines = _text("since", long, "linalg_qr.out").splitlines()
+    assert lines == [
+        "Operator", "   Native since   Now", long, "   -              missing", "aten::linalg_qr.out",
+        "   2.12.0         native",
+    ]  # fmt: skip
 
 
 def test_diff() -> None:

@@ -1,4 +1,4 @@
-"""Tensors on the CPU beside tensors of the device: refused where a kernel wants them there, with their lines."""
+"""Tensors on the CPU together with tensors of the device: refused where a kernel wants them there, with their lines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_argument_on_the_cpu(device: VirtualDevice, call: Callable[[Any], Any
     with device.recording("forward"):
         call(x)
     reasons = [record.judgement.reason for record in device.recorder.calls() if record.judgement.source == "device"]
-    assert reasons == ([] if refused is None else [f"'{refused}' is on the CPU, beside tensors on MPS"])
+    assert reasons == ([] if refused is None else [f"'{refused}' is on the CPU, and other tensors are on MPS"])
 
 
 def test_a_fallback_takes_tensors_from_wherever_they_are(device: VirtualDevice) -> None:

@@ -1,4 +1,4 @@
-"""The shipped tables, held against facts about PyTorch that are known from elsewhere."""
+"""The shipped tables, compared with facts about PyTorch from other sources."""
 
 from __future__ import annotations
 

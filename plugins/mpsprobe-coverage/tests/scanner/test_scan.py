@@ -91,8 +91,9 @@ def test_what_a_model_writes_into_its_input_is_gone_in_the_next_release() -> Non
 def test_long_work_shows_progress_and_ends_it() -> None:
     progress = FakeProgress()
     CoverageScanner().scan(calling(), RunOptions(), ["2.4.1", "2.13.0"], progress)
-    assert progress.steps[0] == ("start", 3, "building made")
-    assert progress.steps[1:] == [("advance", "torch 2.4.1"), ("advance", "torch 2.13.0"), ("stop",)]
+    assert progress.steps[0] == ("start", 1, "building made")
+    releases = [("start", 2, "running it on torch 2.4.1"), ("advance", "running it on torch 2.13.0")]
+    assert progress.steps[1:] == [*releases, ("stop",)]
     with pytest.raises(KeyError):
         CoverageScanner().scan(Made(lambda: {}["x"]), RunOptions(), ["2.4.1", "2.13.0"], progress)
     assert progress.steps[-1] == ("stop",)
@@ -157,6 +158,20 @@ def test_guesses_are_in_the_report() -> None:
 def test_a_workload_must_build_a_torch_run() -> None:
     with pytest.raises(WorkloadError, match=r"did not build a TorchRun, but dict"):
         scan(Made(dict), "2.13.0")
+
+
+@pytest.mark.parametrize("move", [lambda m: m.cuda(), lambda m: m.to("cuda")])
+def test_a_move_to_cuda_where_the_model_is_made_is_a_note(move: Any) -> None:
+    report = scan(Made(lambda: TorchRun(move(torch.nn.Linear(4, 3)), (torch.ones(2, 4),))), "2.13.0")
+    [note] = report.workload.notes
+    assert "test_scan.py:" in note and "moves to cuda" in note and '.to("mps")' in note
+    assert report.summary.operators_by_verdict == {"native": 1}
+
+
+@pytest.mark.parametrize("move", [lambda y: y.cuda(), lambda y: y.to("cuda"), lambda y: y.to(torch.device("cuda"))])
+def test_a_move_to_cuda_in_a_step_ends_the_run(move: Any) -> None:
+    failure = scan(calling(move), "2.13.0").failure
+    assert failure is not None and "CUDA" in failure.message and failure.phase == "forward"
 
 
 def test_some_release_is_needed() -> None:

@@ -52,7 +52,7 @@ def test_no_release_has_foreach_on_mps() -> None:
 
 
 class _Unused(torch.nn.Module):
-    """Four parameters that the loss does not use beside two that it does, and one that wants no gradient."""
+    """Four parameters that the loss does not use, two that it does, and one that wants no gradient."""
 
     def __init__(self) -> None:
         super().__init__()

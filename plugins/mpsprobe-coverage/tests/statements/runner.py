@@ -115,7 +115,7 @@ def _judge(statement: Statement, device: VirtualDevice) -> Judged:
         warnings.simplefilter("ignore")
         try:
             exec(compile(statement.code, statement.id, "exec"), names)
-        except Exception as raised:  # noqa: BLE001 - whatever the code raises is what is said of it
+        except Exception as raised:  # noqa: BLE001 - whatever the code raises is what is said about it
             error = raised
     calls = [record for record in device.recorder.calls() if record.phase == statement.id]
     found = min(calls, key=lambda record: WORST.index(record.judgement.verdict), default=None)

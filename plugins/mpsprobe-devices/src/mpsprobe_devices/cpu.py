@@ -29,10 +29,10 @@ class CpuDevice(TorchDevice):
             "threads": str(torch.get_num_threads()),
             "instructions": str(torch.backends.cpu.get_cpu_capability()),
         }
-        told = capabilities()
+        known = capabilities()
         for dtype, letters in FAST.items():
-            helpful = [name for name, there in told.items() if there is True and letters in name]
-            if told:
+            helpful = [name for name, there in known.items() if there is True and letters in name]
+            if known:
                 found[dtype] = ", ".join(sorted(helpful)) or "without instructions of its own"
         return DeviceInfo(
             type=self.name, name=processor_name(), memory_bytes=psutil.virtual_memory().total, capabilities=found

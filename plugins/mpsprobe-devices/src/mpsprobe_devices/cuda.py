@@ -61,8 +61,8 @@ class CudaDevice(TorchDevice):
 
     def memory(self) -> Memory:
         """From the caching allocator."""
-        told = torch.cuda.memory_stats()
-        return Memory(told.get(ALLOCATED, 0), told.get(RESERVED, 0))
+        statistics = torch.cuda.memory_stats()
+        return Memory(statistics.get(ALLOCATED, 0), statistics.get(RESERVED, 0))
 
     def reset_peak(self) -> bool:
         """True."""

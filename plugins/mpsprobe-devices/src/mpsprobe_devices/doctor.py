@@ -79,7 +79,7 @@ def variables(values: Mapping[str, str]) -> Iterator[DoctorFinding]:
     elif fallback is not None and int(_number_of(fallback)) != 0:
         yield DoctorFinding(
             "note",
-            f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and only the first one is told",
+            f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and torch warns only once",
             "Which they are: mpsprobe coverage WORKLOAD",
         )
     defaults = {LOW: DEFAULT_LOW, HIGH: DEFAULT_HIGH}

@@ -43,7 +43,7 @@ def footprint_reader(system: str | None = None, library: Any = None) -> Callable
 
     Args:
         system: as ``platform.system()`` names it.
-        library: where ``proc_pid_rusage`` is, on macOS; what is loaded anyway unless told otherwise.
+        library: which has ``proc_pid_rusage``, on macOS; by default one that is loaded anyway.
     """
     if (system or platform.system()) == "Darwin":
         reader = _physical_footprint(ctypes.CDLL(None) if library is None else library)

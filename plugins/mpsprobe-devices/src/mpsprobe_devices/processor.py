@@ -48,9 +48,9 @@ def _registry() -> str | None:
 
 def capabilities() -> dict[str, object]:
     """What ``torch.cpu.get_capabilities`` tells, in the releases that have it; else nothing."""
-    told = getattr(torch.cpu, "get_capabilities", None)
+    ask = getattr(torch.cpu, "get_capabilities", None)
     try:
-        return dict(told()) if told is not None else {}
+        return dict(ask()) if ask is not None else {}
     except RuntimeError:  # where the library knows no such processor
         return {}
 

@@ -1,4 +1,4 @@
-"""Operators, modules and phases, held against a run of torch.profiler made by hand and against what the model does."""
+"""Operators, modules and phases, compared with a run of torch.profiler made by hand and with what the model does."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 @dataclass
 class _Allocator(FakeDevice):
-    """Counts as it is told to; an exception among the answers is raised."""
+    """Counts as its answers say; an exception among the answers is raised."""
 
     answers: list[Any] = field(default_factory=list)
     keeps_peaks: bool = False
@@ -90,7 +90,7 @@ def test_a_device_that_does_not_count_has_the_process_alone() -> None:
     [
         (-5, "allocated was -5 after 1 samples"),
         (float("nan"), "allocated was nan after 1"),
-        (Memory(None, 9), "allocated was no longer told after 1"),
+        (Memory(None, 9), "allocated stopped after 1"),
         (RuntimeError("device lost\nand more"), "allocated raised RuntimeError: device lost after 1"),
     ],
 )

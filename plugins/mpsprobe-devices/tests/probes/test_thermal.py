@@ -65,7 +65,7 @@ def test_values_before_and_after() -> None:
             {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"},
             "k10temp Tctl was at 101 °C, its limit is 100 °C",
         ),
-        ({"gpu_mw": 5.0}, {}, "no longer told after the steps: gpu_mw"),
+        ({"gpu_mw": 5.0}, {}, "not available after the steps: gpu_mw"),
         ({"gpu_mw": 5.0}, OSError("driver gone"), "source: driver gone"),
         (OSError("driver not there yet"), {}, "source: driver not there yet"),
     ],
@@ -130,8 +130,8 @@ def test_what_macos_prints(monkeypatch: pytest.MonkeyPatch, printed: str | None,
 
 def test_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
     for plugged, source in ((True, "mains"), (False, "battery")):
-        told = SimpleNamespace(percent=80, secsleft=1, power_plugged=plugged)
-        monkeypatch.setattr(psutil, "sensors_battery", lambda told=told: told, raising=False)
+        battery = SimpleNamespace(percent=80, secsleft=1, power_plugged=plugged)
+        monkeypatch.setattr(psutil, "sensors_battery", lambda battery=battery: battery, raising=False)
         assert thermal.battery(FakeDevice()) == {"power_source": source, "battery_percent": 80.0}
     unsure = SimpleNamespace(percent=80, secsleft=1, power_plugged=None)
     monkeypatch.setattr(psutil, "sensors_battery", lambda: unsure, raising=False)

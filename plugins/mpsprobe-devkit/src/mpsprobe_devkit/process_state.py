@@ -20,7 +20,7 @@ Part = tuple[Callable[[], Any], Callable[[Any], object] | None]
 VARIABLE = "the variable "
 RANDOM_NUMBERS = " random numbers"
 IMPORT_STAYS = ("sys.path", "the warnings filter")
-"""What an import may bring for good, beside variables."""
+"""What an import may leave behind, besides variables."""
 SIGNALS = (
     "SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGHUP", "SIGPIPE", "SIGCHLD", "SIGSEGV",
 )  # fmt: skip

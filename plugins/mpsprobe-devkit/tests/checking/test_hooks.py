@@ -1,4 +1,4 @@
-"""Hook functions, found by importing and by reading, held against the hooks that there are."""
+"""Hook functions, found by importing and by reading, compared with the existing hooks."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ def test_a_package_is_written_and_the_next_command_told(tmp_path: Path) -> None:
     result = run_cli("plugins", "new", "my-thing", "--kind", "exporter", cwd=tmp_path, process=False)
     assert (result.code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
-    told = [line.strip() for line in lines[1 : lines.index("")]]
+    listed = [line.strip() for line in lines[1 : lines.index("")]]
     written = [path.relative_to(tmp_path / "my-thing").as_posix() for path in (tmp_path / "my-thing").rglob("*")]
-    assert sorted(told) == sorted(one for one in written if (tmp_path / "my-thing" / one).is_file())
+    assert sorted(listed) == sorted(one for one in written if (tmp_path / "my-thing" / one).is_file())
     assert "  mpsprobe plugins check my-thing --tests" in lines
     assert [one.name for one in tmp_path.iterdir()] == ["my-thing"]
 

@@ -23,7 +23,7 @@ def test_what_is_written_passes_its_own_tests_and_the_check(kind: str, tmp_path:
         "plugins", "new", f"fresh-{kind}", "--kind", kind, "--license", "MIT", cwd=tmp_path, process=False
     )
     assert written.code == 0, written.stderr
-    told = next(line for line in written.stdout.splitlines() if line.startswith("  mpsprobe plugins check"))
-    checked = run_cli(*told.split()[1:], "--format", "json", cwd=tmp_path, process=False).json()
+    line = next(line for line in written.stdout.splitlines() if line.startswith("  mpsprobe plugins check"))
+    checked = run_cli(*line.split()[1:], "--format", "json", cwd=tmp_path, process=False).json()
     assert checked["findings"] == []
     assert checked["contributes"] == {kind: [f"fresh-{kind}"]}

@@ -84,11 +84,11 @@ def test_the_plugin_loads_and_its_target_resolves(
     name = f"rendered-{kind}"
     folder = _write(plugin_folder, name, (kind,))
     monkeypatch.syspath_prepend(str(folder / "src"))
-    told: list[str] = []
+    messages: list[str] = []
     found = FoundPlugin(name, name, "0.1.0", f"rendered_{kind}.plugin")
-    registry = Registry([found], strict=True, tell=told.append)
+    registry = Registry([found], strict=True, tell=messages.append)
     [plugin] = registry.plugins()
-    assert (plugin.status, told) == ("ok", [])
+    assert (plugin.status, messages) == ("ok", [])
     assert registry.contributions(plugin) == {kind: [name]}
     made = registry.command(name) if kind == "command" else getattr(registry, kind)(name)
     assert getattr(made, "name", name) in {name, "command"}  # an exporter and a scanner have no name of their own

@@ -26,7 +26,7 @@ import click
 @click.command()
 @click.option("--word")
 def command(word):
-    os.environ["TOLD"] = "left"
+    os.environ["LEFT"] = "left"
     sys.path.append("left")
     print(word, sys.stdin.read(), os.getcwd(), os.environ["TELL"], os.environ.get("MPSPROBE_X"), sys.argv[1:])
     sys.stderr.buffer.write("zwölf\\r\\n".encode())
@@ -56,7 +56,7 @@ def test_in_this_process_a_command_says_what_it_says_in_its_own(
     words = f"the word from a pipe {tmp_path.resolve()} given None ['tell', '--word', 'the word']\n"
     assert here.stdout == words
     assert "telling_command" not in sys.modules and "left" not in sys.path
-    assert not {"TELL", "TOLD"} & set(os.environ) and Path.cwd() != tmp_path.parent
+    assert not {"TELL", "LEFT"} & set(os.environ) and Path.cwd() != tmp_path.parent
 
 
 def test_the_command_is_installed() -> None:

@@ -1,4 +1,4 @@
-"""The virtual device for tests, the fixtures, and what is told where the plugin of it is not installed."""
+"""The virtual device for tests, the fixtures, and the message if its plugin is not installed."""
 
 from __future__ import annotations
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import release_grid
-from mpsprobe_exporters.places import where
-from mpsprobe_exporters.plain_text import number, one_line
+from mpsprobe_exporters import sources
+from mpsprobe_exporters.document import Column, Row, Table, runs, span
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, AffectedRange, AffectedSystems, CoverageReport, MatrixReport
 
     AnyReport = CoverageReport | MatrixReport
 
-LONGEST = 1000
+COLUMNS = (
+    Column("advisory", "name"),
+    Column("title"),
+    Column("do", "advice"),
+    Column("where", "places"),
+    *(Column(title) for title in ("calls", "when", "what", "here on", "torch", "macOS", "hardware")),
+    Column("sources", "places"),
+)
 
 
 def title(report: AnyReport) -> str:
@@ -22,27 +29,35 @@ def title(report: AnyReport) -> str:
     return "Known wrong results" + (f" on torch {one_line(report.target.torch)}" if report.kind == "coverage" else "")
 
 
-def heading(one: AdvisoryMatch) -> tuple[str, str]:
-    """Identifier and title."""
-    return one_line(one.id), one_line(one.title)
+def table(report: AnyReport) -> Table:
+    """An entry for each; the places are those of this workload, the rest is about the operator."""
+    return Table(COLUMNS, [_row(report, one) for one in report.advisories], entries=True)
 
 
-def facts(report: AnyReport, one: AdvisoryMatch) -> Iterator[tuple[str, str]]:
-    """Label and text of what is told of one; the places are those of this workload, the rest is about the operator."""
-    if found := where(one):
-        yield "where", found
+def _row(report: AnyReport, one: AdvisoryMatch) -> Row:
     phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
-    yield "calls", f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})"
-    yield "when", one_line(one.condition, LONGEST)
-    yield "what", one_line(one.symptom, LONGEST)
-    yield "do", one_line(one.workaround, LONGEST)
-    if report.kind == "coverage-matrix":
-        yield "here on", release_grid.advised(report, one.id)
-    yield "torch", one_line(releases(one.torch))
-    yield "macOS", one_line(systems(one.macos))
-    if one.hardware is not None:
-        yield "hardware", one_line(one.hardware)
-    yield "sources", ", ".join(one_line(source) for source in one.sources)
+    return (
+        one.id,
+        one.title,
+        one.workaround,
+        sources.where(one, report.environment),
+        f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})",
+        one.condition,
+        one.symptom,
+        _here(report, one.id) if report.kind == "coverage-matrix" else None,
+        releases(one.torch),
+        systems(one.macos),
+        one.hardware,
+        tuple(map(sources.reference, one.sources)),
+    )
+
+
+def _here(report: MatrixReport, advisory: str) -> str:
+    """The releases whose calls an advisory is about, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
+    names = [cell.target.torch for cell in report.releases]
+    having = [advisory in cell.advisories for cell in report.releases]
+    found = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
+    return ", ".join(found) or "-"
 
 
 def releases(one: AffectedRange) -> str:

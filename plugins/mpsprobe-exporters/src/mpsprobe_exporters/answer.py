@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import backends, program_answer
-from mpsprobe_exporters.plain_text import call_site, listed, number, one_line, plural, quantity, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.units import number, quantity
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -36,23 +37,12 @@ SAYS = {
 # Apple's GPUs have no arithmetic for these, so that no release changes it.
 WIDE_DTYPES = frozenset({"float64", "complex128"})
 
+LONGEST = 60  # of a workload's name
 TO_DO = "What to do"
 MACOS = "Needs a newer macOS"
-EXPLAINED = "What each verdict rests on"
-SOURCES = {
-    "registration": "registration",
-    "branch": "branch in C++",
-    "dtype": "dtype that no {} tensor has",
-    "device": "PyTorch's rule for devices",
-    "message": "guard in the binary",
-    "metal": "Metal kernels in the binary",
-    "stub": "DispatchStub in the binary",
-    "list": "PyTorch's own expectations",
-    "issue": "issues of PyTorch",
-}
-NOT_JUDGED = "Not judged: whether these are native is not known"
-COMPOSED_OTHERWISE = "Not certain: the release composes these of other operators than the torch that traced"
-DATA_DEPENDENCE = "Assumed: the model reads values here that a prediction cannot know, others may lead elsewhere"
+NOT_JUDGED = "Not judged: nothing is known of these"
+COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that traced"
+DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 
 
 def release_key(release: str) -> tuple[int, ...]:
@@ -99,14 +89,18 @@ def judged_release(report: AnyReport) -> str:
 
 
 def headline(report: AnyReport) -> str:
-    """The short answer as it begins a page, without a full stop; of a program after its name."""
-    if program_answer.of(report) is None:
-        return sentence(short_answer(report))
-    return f"{one_line(report.workload.name)}: {short_answer(report)}"
+    """The first of the short answer as it begins a page."""
+    return sentence(short_answer(report)[0])
 
 
-def short_answer(report: AnyReport) -> str:
-    """The report in a sentence, which begins small and has no full stop."""
+def details(report: AnyReport) -> list[str]:
+    """The rest of the short answer, as a line; nothing where there is none."""
+    parts = short_answer(report)[1:]
+    return [sentence("; ".join(parts))] if parts else []
+
+
+def short_answer(report: AnyReport) -> list[str]:
+    """The report in clauses, the first of which says most; each begins small and has no full stop."""
     if report.kind == "coverage":
         parts = _coverage_answer(report)
     else:
@@ -115,7 +109,8 @@ def short_answer(report: AnyReport) -> str:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
     if report.advisories:
         parts.append(_advised(report))
-    return "; ".join(parts)
+    clean = report.kind == "coverage" and report.operators and not (report.failure or findings(report))
+    return [f"{parts[0]}: nothing needs doing"] if clean and len(parts) == 1 else parts
 
 
 def _advised(report: AnyReport) -> str:
@@ -132,17 +127,13 @@ def sentence(text: str) -> str:
 
 def _coverage_answer(report: CoverageReport) -> list[str]:
     release = backends.on_release(report.target, report.target.torch)
-    label = backends.label(report.target)
-    answer = _verdicts(report.summary, release, label, judged=bool(report.not_judged))
+    answer, *parts = _verdicts(report.summary, release, backends.label(report.target), judged=bool(report.not_judged))
     if report.failure:
-        answer = f"up to there, {answer}"
+        answer = f"the run stopped; up to there, {answer}"
     remedy = _remedy(findings(report), report.target.torch)
     unproven = report.summary.calls_registered_only
-    return [
-        answer,
-        *([remedy] if remedy else []),
-        *([f"{plural(unproven, 'call')} registered only"] if unproven else []),
-    ]
+    of_dtypes = f"of {plural(unproven, 'native call')} no test shows that the dtypes work"
+    return [answer, *parts, *([remedy] if remedy else []), *([of_dtypes] if unproven else [])]
 
 
 def _matrix_answer(report: MatrixReport) -> list[str]:
@@ -150,35 +141,33 @@ def _matrix_answer(report: MatrixReport) -> list[str]:
         return ["no release was judged"]
     oldest, newest = report.releases[0], report.releases[-1]
     if report.native_since is None:
-        answer = "every operator native: in no release yet"
+        answer = "no release has every operator native yet"
     elif report.native_since == oldest.target.torch:
         answer = f"every operator native in every release, {one_line(report.native_since)} on"
     else:
         answer = f"every operator native from {one_line(report.native_since)} on"
     release = f"the newest, {backends.on_release(newest.target, newest.target.torch)}"
-    label = backends.label(newest.target)
-    parts = [answer, _verdicts(newest.summary, release, label, judged=bool(report.not_judged))]
+    parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=bool(report.not_judged))
     remaining = sum(cell.failure is not None for cell in report.releases)
     if remaining:
         parts.append(f"the run stopped on {remaining:,} of {plural(len(report.releases), 'release')}")
-    return parts
+    return [answer, *parts]
 
 
-def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> str:
-    """``16 of 16 operators native on torch 2.15.0`` and its worse forms."""
+def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> list[str]:
+    """``16 of 16 operators native on torch 2.15.0`` and its worse forms; of several verdicts a second clause."""
     counts = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
     operators = plural(summary.operators, "judged operator" if judged else "operator")
     if summary.operators == 0:
-        return f"no operator was judged on {release}"
+        return [f"no operator was judged on {release}"]
     if not present:
-        return f"{number(counts.get('native', 0))} of {operators} native on {release}"
+        return [f"{number(counts.get('native', 0))} of {operators} native on {release}"]
     total = sum(counts[verdict] for verdict in present)
     if len(present) == 1:
-        return f"{number(total)} of {operators} {SAYS[present[0]][total != 1].format(label)} on {release}"
+        return [f"{number(total)} of {operators} {SAYS[present[0]][total != 1].format(label)} on {release}"]
     parts = [f"{number(counts[verdict])} {SAYS[verdict][counts[verdict] != 1].format(label)}" for verdict in present]
-    be = "is" if total == 1 else "are"
-    return f"{number(total)} of {operators} {be} not native on {release}: {listed(parts)}"
+    return [f"{number(total)} of {operators} {'is' if total == 1 else 'are'} not native on {release}", listed(parts)]
 
 
 def _remedy(found: list[OperatorFinding], release: str) -> str:
@@ -275,41 +264,21 @@ def macos_notes(report: AnyReport) -> list[str]:
     ]
 
 
-def explanations(report: AnyReport) -> list[tuple[str, str, str]]:
-    """For each finding of an explained report: operator, verdict, and what the verdict rests on."""
-    if report.kind != "coverage" or not report.explained:
-        return []
-    label = backends.label(report.target)
-    every = (*findings(report), *natives(report))
-    return [(finding.operator, finding.verdict, rests_on(finding, label) + _asked(finding)) for finding in every]
-
-
-def _asked(finding: OperatorFinding) -> str:
-    """Which judges were asked, the last of whom answered."""
-    judges = ", ".join(map(one_line, finding.judges))
-    return f" (asked: {judges})" if judges else ""
-
-
-def rests_on(one: OperatorFinding, label: str = "MPS") -> str:
-    """The kind of evidence and what it says: ``message: linear for non-float inputs``."""
-    if one.source is None:
-        return "nothing: no table covers it"
-    source = SOURCES[one.source].format(label)
-    return f"{source}: {one_line(one.evidence, 400)}" if one.evidence else source
-
-
 def workload_line(report: AnyReport) -> str:
     """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
     workload = report.workload
-    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
-    sizes = [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
     calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
     program = program_answer.of(report)
     if program is None:
-        return ", ".join([*setting(workload, sizes), *calls])
-    whole = workload.model_copy(update={"name": workload.name + program_answer.command(program)})
+        return ", ".join([*setting(workload, _sizes(workload)), *calls])
+    whole = workload.model_copy(update={"name": one_line(workload.name, LONGEST) + program_answer.command(program)})
     counted = bool(workload.architecture)
     return ", ".join([*setting(whole, counted=counted), *calls, *program_answer.run(program)])
+
+
+def _sizes(workload: WorkloadInfo) -> list[str]:
+    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
+    return [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
 
 
 def setting(
@@ -324,7 +293,7 @@ def setting(
     """
     made = [one_line(workload.architecture)] if workload.architecture else []
     made += [f"{quantity(workload.parameters)} parameters"] if counted else []
-    yield one_line(workload.name) + (f" ({', '.join(made)})" if made else "")
+    yield one_line(workload.name, LONGEST) + (f" ({', '.join(made)})" if made else "")
     yield workload.phase
     if workload.dtype:
         yield one_line(workload.dtype)
@@ -340,6 +309,17 @@ def setting(
         yield "real weights"
 
 
+def in_short(report: CoverageReport) -> str:
+    """What was run and how it is known, in about a line."""
+    program = program_answer.of(report)
+    arguments = program_answer.command(program) if program is not None else ""
+    named = report.workload.model_copy(update={"name": report.workload.name + arguments, "architecture": None})
+    how = "observed" if report.method == "observed" else "predicted"
+    return (
+        f"{', '.join(setting(named, _sizes(report.workload), counted=False))}; {how} with {_torch(report.environment)}"
+    )
+
+
 def method_line(report: AnyReport) -> str:
     """How it is known: predicted with which torch, or observed."""
     macos = report.target.macos if report.kind == "coverage" else None
@@ -353,10 +333,14 @@ def method_line(report: AnyReport) -> str:
 
 def made_with(environment: Environment) -> str:
     """``torch 2.13.0+cpu and transformers 5.1.0 on Linux-6.1-x86_64``."""
-    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
-    libraries = [f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"]
+    libraries = [_torch(environment)]
     libraries += [f"transformers {one_line(environment.transformers)}"] if environment.transformers else []
     return f"{' and '.join(libraries)} on {one_line(environment.platform)}"
+
+
+def _torch(environment: Environment) -> str:
+    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
+    return f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
 
 
 def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_exporters.comparison_answer import failure_lines
+from mpsprobe_exporters.reports.comparison import failure_lines
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, ConfigurationKey

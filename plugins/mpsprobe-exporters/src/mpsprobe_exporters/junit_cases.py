@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import advisories, answer, backends, comparison_answer, profile_answer
-from mpsprobe_exporters.places import where
-from mpsprobe_exporters.plain_text import number, one_line
+from mpsprobe_exporters import advisories, answer, backends
+from mpsprobe_exporters.document import Row, Table, facts, written
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.reports import comparison, coverage, profile
+from mpsprobe_exporters.units import measured, ratio
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 # These fail; what no table covers is skipped, since nothing is known of it.
 FAILING = ("missing", "unsupported", "fallback")
+MOST_PLACES = 7
 QUIET = ("too few samples", "not tested")
 
 
@@ -83,7 +86,7 @@ def _profile(report: ProfileReport) -> Suite:
 
 def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
-    name = comparison_answer.configuration(_key(cell))
+    name = comparison.configuration(_key(cell))
     group = f"mpsprobe.profile.{_part(cell.workload)}"
     lines = [f"{title}: {text}" for title, text in _figures(report, cell) if text]
     seconds = cell.step.median_ns / 1e9 if cell.step is not None else None
@@ -96,9 +99,10 @@ def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
 
 
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[tuple[str, str]]:
-    row = profile_answer.row(report, cell)
-    yield from zip(profile_answer.TITLES[5:], row[5:], strict=True)
-    for line in profile_answer.cell_remarks(cell):
+    for column, of in profile.FIELDS:
+        if column.title not in profile.NAMED:
+            yield column.title, written(of(report, cell), column.kind)
+    for line in profile.remarks_on(cell):
         yield "note", line
 
 
@@ -113,9 +117,10 @@ def _coverage(report: CoverageReport) -> Suite:
     group = f"mpsprobe.coverage.{_part(report.workload.name)}{_backend(report.target)}"
     release = report.target.torch
     cases = []
-    for one in (*answer.findings(report), *answer.natives(report)):
-        place = where(one)
-        lines = (f"verdict: {one.verdict}", f"calls: {number(one.calls)}", *([f"where: {place}"] if place else []))
+    judged = (*answer.findings(report), *answer.natives(report))
+    table = Table(coverage.COLUMNS, coverage.operators(report, judged))
+    for one, row in zip(judged, table.rows, strict=True):
+        lines = (f"verdict: {one.verdict}", *_facts(table, row))
         name = one_line(one.operator)
         if one.verdict in FAILING:
             on = backends.on_release(report.target, release)
@@ -129,10 +134,20 @@ def _coverage(report: CoverageReport) -> Suite:
         Case(group, one_line(left.operator), None, "skipped", message=f"not judged: {one_line(left.reason)}")
         for left in report.not_judged
     ]
-    for known in report.advisories:
+    known_wrong = advisories.table(report)
+    for known, row in zip(report.advisories, known_wrong.rows, strict=True):
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
-        told = tuple(f"{label}: {text}" for label, text in advisories.facts(report, known))
-        cases.append(Case(f"{group}.advisories", one_line(known.id), None, "failure", "advisory", message, told))
+        cases.append(
+            Case(
+                f"{group}.advisories",
+                one_line(known.id),
+                None,
+                "failure",
+                "advisory",
+                message,
+                _facts(known_wrong, row),
+            )
+        )
     if report.failure is not None:
         message = answer.failure_sentence(report.failure)
         cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
@@ -140,6 +155,10 @@ def _coverage(report: CoverageReport) -> Suite:
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {backends.on_release(report.target, release)}", cases, properties)
+
+
+def _facts(table: Table, row: Row) -> tuple[str, ...]:
+    return tuple(f"{column.title}: {written(cell, column.kind, MOST_PLACES)}" for column, cell in facts(table, row))
 
 
 def _backend(target: Target) -> str:
@@ -181,18 +200,18 @@ def _comparison(report: ComparisonReport) -> Suite:
     for one in report.verdicts:
         message = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
         cases.append(_change("mpsprobe.diff.verdicts", one_line(one.operator), one, one.change, message))
-    lines = zip(report.advisories, comparison_answer.advisory_lines(report), strict=True)
+    lines = zip(report.advisories, comparison.advisory_lines(report), strict=True)
     for known, line in lines:
         cases.append(_change("mpsprobe.diff.advisories", one_line(known.id), known, "advisory", line))
-    for failure, line in zip(report.failures, comparison_answer.failure_lines(report), strict=False):
+    for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
         cases.append(_change("mpsprobe.diff", "the whole step runs", failure, "stopped", line))
     for lonely in report.unpaired:
-        name = comparison_answer.configuration(lonely)
+        name = comparison.configuration(lonely)
         where = "old" if lonely.presence == "gone" else "new"
         cases.append(Case("mpsprobe.diff", name, None, "skipped", message=f"in the {where} report only"))
     properties = [("old", report.old.source), ("new", report.new.source)]
-    properties += [("differs", line) for line in comparison_answer.condition_lines(report)]
-    properties += [("method", line) for line in comparison_answer.method_lines(report)]
+    properties += [("differs", line) for line in comparison.condition_lines(report)]
+    properties += [("method", line) for line in comparison.method_lines(report)]
     return Suite("mpsprobe diff", cases, properties)
 
 
@@ -206,23 +225,23 @@ def _change(
 
 def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
     """One case for each quantity and fallback of a configuration; operators are told, not tested."""
-    name = comparison_answer.configuration(cell)
+    name = comparison.configuration(cell)
     group = f"mpsprobe.diff.{_part(name)}"
     for one in cell.quantities:
-        old, new = (comparison_answer.measured(one.unit, value) for value in (one.old, one.new))
+        old, new = (measured(value, one.unit) for value in (one.old, one.new))
         told = f"{one.difference}: {old}, now {new}"
-        told += f", ratio {one.ratio:.3f}" if one.ratio is not None else ""
-        between = comparison_answer.interval(one)
+        told += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
+        between = comparison.interval(one)
         told += f" ({between})" if between else ""
         outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
         seconds = one.new / 1e9 if one.unit == "ns" else None
         output = (told, *([one_line(one.note)] if one.note else []))
         yield Case(group, one_line(one.name), seconds, outcome, one.difference, told, output)
-    for left, line in zip(cell.fallbacks, comparison_answer.fallback_lines(cell), strict=True):
+    for left, line in zip(cell.fallbacks, comparison.fallback_lines(cell), strict=True):
         outcome = "failure" if left.regression else "passed"
         yield Case(group, f"on MPS: {one_line(left.operator)}", None, outcome, "fallback", line, (line,))
     if cell.regression or cell.old_failure is not None:
-        message = "; ".join(comparison_answer.cell_notes(cell)[:1])
+        message = "; ".join(comparison.cell_notes(cell)[:1])
         yield Case(group, "runs to its end", None, "failure" if cell.regression else "passed", "stopped", message)
 
 

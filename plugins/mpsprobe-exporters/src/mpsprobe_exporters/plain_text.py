@@ -1,12 +1,15 @@
-"""Strings of a report made fit to show: one line, no control characters, a bounded length; amounts in words."""
+"""Strings of a report made fit to show: one line, no control characters, a bounded length."""
 
 from __future__ import annotations
 
 import re
 
+from mpsprobe_exporters.units import number
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 300
-BEYOND = 10**18
+# Where a long name may be broken: after `::`, `_`, `.`, `,` and before a capital that follows a small letter.
+JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def one_line(text: str, longest: int | None = LONGEST) -> str:
@@ -31,30 +34,6 @@ def call_site(text: str) -> str:
     """``modeling_bert.py:164`` for ``/…/bert/modeling_bert.py:164``; folders are cut on any system's separator."""
     clean = one_line(text)
     return re.split(r"[/\\]", clean)[-1] or clean
-
-
-def byte_size(count: int) -> str:
-    """``0 B``, ``812 B``, ``1.5 kB``, ``25.2 MB``: powers of 1000."""
-    return f"{count} B" if count < 1000 else _scaled(count, ("kB", "MB", "GB", "TB", "PB"))
-
-
-def quantity(count: int) -> str:
-    """A large count in short: ``812``, ``45.1 k``, ``109.5 M``, ``70.6 B`` (billion)."""
-    return str(count) if count < 1000 else _scaled(count, ("k", "M", "B", "T"))
-
-
-def number(count: int) -> str:
-    """``1,234``. What no run can reach (a report may hold any number) is not written out."""
-    return f"{count:,}" if count < BEYOND else f"over {BEYOND:,}"
-
-
-def _scaled(count: int, units: tuple[str, ...]) -> str:
-    size = float(min(count, BEYOND))
-    for unit in units[:-1]:
-        size /= 1000
-        if size < 999.95:
-            return f"{size:.1f} {unit}"
-    return f"{size / 1000:.1f} {units[-1]}"
 
 
 def plural(count: int, singular: str, several: str | None = None) -> str:

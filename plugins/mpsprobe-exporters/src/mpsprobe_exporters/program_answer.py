@@ -5,15 +5,17 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import byte_size, call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
+from mpsprobe_exporters.units import byte_size
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, CudaHint, MatrixReport, OnTheCpu, ProgramInfo
+    from mpsprobe.schemas import ComputedOnCpu, CoverageReport, CudaHint, MatrixReport, OnTheCpu, ProgramInfo
 
     AnyReport = CoverageReport | MatrixReport
 
 CUDA = "Written for CUDA, which no Mac has"
 STAYED = "On the CPU all along, while MPS was there"
+COMPUTED = "Computed on the CPU, while MPS was there"
 MOST = 3
 
 
@@ -28,7 +30,9 @@ def stayed_on_cpu(report: AnyReport) -> list[str]:
     if program is None:
         return []
     stayed = [_stayed(one) for one in program.stayed_on_cpu]
-    lines = [f"{STAYED}: {listed(shortened(stayed, MOST))}"] if stayed else []
+    lines = [f'{STAYED}: {_joined(stayed)}. Move what is large with `.to("mps")`'] if stayed else []
+    computed = [_computed(one) for one in program.computed_on_cpu]
+    lines += [f"{COMPUTED}: {_joined(computed)}"] if computed else []
     if report.operators:
         return lines
     others = program.processes_unreported
@@ -40,6 +44,13 @@ def _stayed(one: OnTheCpu) -> str:
     where = f", at {call_site(one.call_site)}" if one.call_site else ""
     calls, size = plural(one.calls, "call"), byte_size(one.parameters_bytes)
     return f"{one_line(one.module)} ({calls}{where}; {size} of parameters)"
+
+
+def _computed(one: ComputedOnCpu) -> str:
+    where = call_site(one.call_site) if one.call_site else "a line that is not known"
+    what = f"{one_line(one.operators[0])}{f' and {len(one.operators) - 1} more' if one.operators[1:] else ''}"
+    share = f"{one.share:.0%}" if one.share >= 0.005 else "less than 1%"
+    return f"{where} ({what}, {plural(one.calls, 'call')}; {byte_size(one.data_bytes)}, {share} of all data)"
 
 
 def command(program: ProgramInfo) -> str:
@@ -86,4 +97,8 @@ def cuda(report: AnyReport) -> list[tuple[str, str]]:
 
 
 def _sites(one: CudaHint) -> str:
-    return ", ".join(shortened([call_site(place) for place in one.call_sites], MOST))
+    return _joined([call_site(place) for place in one.call_sites])
+
+
+def _joined(items: list[str]) -> str:
+    return ", ".join(shortened(items, MOST))

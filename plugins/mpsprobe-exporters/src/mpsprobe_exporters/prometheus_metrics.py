@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.profile_rows import MEMORY, STATISTICS
-from mpsprobe_exporters.reading_words import unit_place
+from mpsprobe_exporters.units import split_unit
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -167,9 +167,8 @@ def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) ->
     for name, value in reading.values.items():
         if isinstance(value, str):
             continue
-        parts, place = name.split("_"), unit_place(name, frozenset(UNITS))
-        unit, factor = UNITS[parts[place].lower()] if place is not None else ("", 1.0)
-        rest = "_".join(part for index, part in enumerate(parts) if index != place)
+        rest, unit_of_name = split_unit(name, UNITS)
+        unit, factor = UNITS.get(unit_of_name, ("", 1.0))
         told = {**labels, "probe": reading.probe, "value": rest, "process": str(min(reading.process, 10**18))}
         metrics.add("reading", "What a probe read over the timed steps.", unit, told, value * factor)
 

@@ -1,22 +1,16 @@
-"""The report on a terminal: the short answer, the operators, what to do about each finding."""
+"""The report on a terminal: the short answer, what to do, and what it follows from."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import reports
 from mpsprobe_exporters.supported import supported_report
-from mpsprobe_exporters.terminal.blocks import body
-from mpsprobe_exporters.terminal.comparison_blocks import body as comparison_body
-from mpsprobe_exporters.terminal.profile_blocks import body as profile_body
+from mpsprobe_exporters.terminal import drawing
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
     from mpsprobe.schemas.report import Report
-    from mpsprobe_exporters.supported import SupportedReport
 
 FILE_COLUMNS = 100
 
@@ -28,10 +22,14 @@ class TableExporter:
         width: columns to draw in; by default 100, so that a file looks the same wherever it was made.
         color: whether to write colours, as ANSI sequences.
         encoding: the one that the text must fit into.
+        everything: whether to show what nobody needs to act, such as native operators, which a file always has.
     """
 
-    def __init__(self, width: int | None = None, color: bool = False, encoding: str = "utf-8") -> None:
+    def __init__(
+        self, width: int | None = None, color: bool = False, encoding: str = "utf-8", everything: bool = True
+    ) -> None:
         self._screen = Screen(width or FILE_COLUMNS, color, encoding)
+        self._everything = everything
 
     def render(self, report: Report) -> str:
         """The text for a file: no colours unless asked for.
@@ -39,30 +37,26 @@ class TableExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        return _drawn(report, self._screen)
+        return _drawn(report, self._screen, self._everything)
 
-    def render_for_terminal(self, report: Report) -> str:
+    def render_for_terminal(self, report: Report, everything: bool = False) -> str:
         """The text for standard output: as wide, as coloured and in such characters as it can show.
+
+        Args:
+            report: what is drawn.
+            everything: ``--all``.
 
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        return _drawn(report, on_terminal())
+        return _drawn(report, on_terminal(), everything)
 
 
-def _blocks(report: SupportedReport, screen: Screen) -> Iterator[RenderableType]:
-    if report.kind == "profile":
-        return profile_body(report, screen.width)
-    if report.kind == "comparison":
-        return comparison_body(report, screen.width)
-    return body(report, screen.width)
-
-
-def _drawn(report: Report, screen: Screen) -> str:
-    read = supported_report(report, "table")
+def _drawn(report: Report, screen: Screen, everything: bool) -> str:
+    document = reports.document_of(supported_report(report, "table"))
     console = screen.console()
     with console.capture() as capture:
-        for block in _blocks(read, screen):
+        for block in drawing.blocks(document, screen.width, everything=everything):
             console.print(block)
     # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
     lines = (line.rstrip() for line in capture.get().split("\n"))

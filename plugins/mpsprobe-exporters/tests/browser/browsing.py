@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium", "google-chrome", "chromium-browser", "chrome")
 """What the program is called: by Debian, by Google on Linux, by Ubuntu, by Google on Windows."""
-WIDE = '<b onmouseover="alert(1)">\u202e' + "unbroken" * 40
-"""Markup, a change of direction, and more than any line holds without a place to break."""
+WIDE = '"><script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e' + "unbroken" * 40
+"""Markup that would run, a change of direction, and more than any line holds without a place to break."""
 
 
 def program() -> str | None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpsprobe_exporters.html.figures import FINE, Line, Part, Tip, histogram, interval, plot, stacked
 from mpsprobe_exporters.html.scales import axis
 
-X, Y = axis([0.0, 4.0], "count"), axis([200.0], "count")
+X, Y = axis([0.0, 4.0], ""), axis([200.0], "")
 
 
 def numbers(pattern: str, drawn: str) -> list[float]:
@@ -40,9 +40,9 @@ def test_dots_and_lines_are_where_their_values_are() -> None:
 
 def test_labels_of_curves_that_meet_are_pushed_apart_and_stay_inside() -> None:
     lines = [Line(name, 1, [(1.0, height)]) for name, height in (("a", 0.0), ("b", 0.001), ("c", 0.0))]
-    heights = numbers(r'y="([\d.]+)%" dy="-6"', plot("t", X, Y, lines))
+    heights = numbers(r'y="([\d.]+)%" dx="8" dy="4"', plot("t", X, Y, lines))
     assert len(heights) == 3 and max(heights) <= 100
-    assert all(after - before >= 7.49 for before, after in pairwise(heights))
+    assert all(after - before >= 8.99 for before, after in pairwise(heights))
 
 
 def test_the_median_has_its_line_and_its_interval() -> None:
@@ -58,7 +58,7 @@ def test_tips_are_read_back() -> None:
 
 
 def test_a_histogram_begins_at_zero() -> None:
-    drawn = histogram("t", X, [2, 0, 4], axis([4.0], "count", 2))
+    drawn = histogram("t", X, [2, 0, 4], axis([4.0], "", 2))
     heights = numbers(r'height="([\d.]+)%"', drawn)
     assert heights == [50.0, 100.0]
 

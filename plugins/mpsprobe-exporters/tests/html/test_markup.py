@@ -35,7 +35,7 @@ def check(value: str) -> None:
     if value.isprintable() and len(value) <= 2000:
         assert read.shown == value + "end" and read.titles == [value]
     assert text(value).isprintable()
-    assert _Read(name(value)).tags == ["code"]
+    assert {*_Read(name(value)).tags} - {"wbr"} == {"code"}
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))

@@ -61,12 +61,12 @@ def test_a_profile_shows_what_the_report_has() -> None:
     report = profile()
     read, cell = page_of(report), report.cells[0]
     shown = read.shown()
-    for expected in ("1.00 ms", "2,000 samples/s", "6.40 \N{MULTIPLICATION SIGN}", "9.00 ms", "aten::linalg_qr.out"):
+    for expected in ("1.00 ms", "2,000 samples/s", "6.40 x", "9.00 ms", "aten::linalg_qr.out"):
         assert expected in shown
     for one in (*cell.operators, *cell.fallbacks):
         assert one.operator in shown
-    assert cell.fallbacks[0].native_since and f"torch {cell.fallbacks[0].native_since}" in shown
-    assert "gemm_float" in shown and "MPS to CPU" in shown and "gpu_mj_per_sample" in shown
+    assert cell.fallbacks[0].native_since and cell.fallbacks[0].native_since in shown
+    assert "gemm_float" in shown and "MPS to CPU" in shown and "energy: gpu per sample" in shown
     assert "OutOfMemoryError: no memory left on the device" in shown
     assert "thermal was not measured: the system does not tell" in shown
     assert read.counts["option"] == len(report.cells)
@@ -77,7 +77,7 @@ def test_a_profile_shows_what_the_report_has() -> None:
 def test_views_without_anything_are_named_and_left_out() -> None:
     read = page_of(profile(cells=[sample_cell()]))
     assert "#trace" not in read.links and "#operators" not in read.links
-    assert "No trace was taken." in read.shown() and "Operators were not timed." in read.shown()
+    assert "No operators, no modules" in read.shown() and "no trace" in read.shown()
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -160,7 +160,7 @@ def test_many_configurations(count: int) -> None:
     read = page_of(profile(cells=cells))
     assert read.counts["option"] == count
     assert f"{count} configurations" in read.shown()
-    assert f"the first 40 of {count}" in read.shown() or count == 40
+    assert f"{count - 40} more are not shown" in read.shown() or count == 40
 
 
 def test_phases_beyond_all_measure_that_cancel_out_are_no_chart() -> None:

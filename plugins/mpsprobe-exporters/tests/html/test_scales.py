@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mpsprobe_exporters.html.scales import Quantity, axis, percent, thinned
+from mpsprobe_exporters.html.scales import axis, percent, thinned
 
 
-@example([-5.0, -3.0], True, "time")
-@given(st.lists(st.floats(-1e300, 1e300), max_size=20), st.booleans(), st.sampled_from(["time", "bytes", "count"]))
-def test_every_value_has_a_place(values: list[float], zero: bool, quantity: Quantity) -> None:
-    made = axis(values, quantity, zero=zero)
+@example([-5.0, -3.0], True, "ns")
+@given(st.lists(st.floats(-1e300, 1e300), max_size=20), st.booleans(), st.sampled_from(["ns", "bytes", ""]))
+def test_every_value_has_a_place(values: list[float], zero: bool, unit: str) -> None:
+    made = axis(values, unit, zero=zero)
     assert made.low < made.high
     assert all(0 <= made.place(value) <= 1 for value in values)
     assert len(made.ticks) <= 13
@@ -23,13 +23,18 @@ def test_every_value_has_a_place(values: list[float], zero: bool, quantity: Quan
 
 
 def test_ticks_are_written_in_one_unit() -> None:
-    assert [said for _, said in axis([181e6], "time").ticks] == ["0", "50 ms", "100 ms", "150 ms", "200 ms"]
+    assert [said for _, said in axis([181e6], "ns").ticks] == ["0", "50 ms", "100 ms", "150 ms", "200 ms"]
     assert [said for _, said in axis([1.7e9], "bytes").ticks] == ["0", "0.5 GB", "1 GB", "1.5 GB", "2 GB"]
-    assert [said for _, said in axis([30.0], "count", 3).ticks] == ["0", "10", "20", "30"]
+    assert [said for _, said in axis([30.0], "", 3).ticks] == ["0", "10", "20", "30"]
+    assert [[said for _, said in axis([most], "", whole=True).ticks] for most in (1.0, 3.0, 19.0)] == [
+        ["0", "1"],
+        ["0", "1", "2", "3"],
+        ["0", "5", "10", "15", "20"],
+    ]
 
 
 def test_without_zero_the_ends_are_the_values() -> None:
-    made = axis([170e6, 260e6], "time", zero=False)
+    made = axis([170e6, 260e6], "ns", zero=False)
     assert (made.low, made.high) == (170e6, 260e6)
     assert [said for _, said in made.ticks] == ["180 ms", "200 ms", "220 ms", "240 ms", "260 ms"]
 

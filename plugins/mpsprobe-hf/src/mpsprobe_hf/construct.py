@@ -53,7 +53,7 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
 def quiet() -> Iterator[None]:
     """No warnings from transformers and the Hub: about published configurations, optional kernels, retries.
 
-    Nobody can act on them here; what cannot be had is told by the error that ends the attempt.
+    Nobody can act on them here; the error that ends the attempt says what cannot be had.
     """
     from huggingface_hub.utils import logging as hub
     from transformers.utils import logging as library

@@ -62,7 +62,7 @@ def prompt(fields: Iterable[Field], *, timed: bool = False) -> tuple[Field, ...]
 
     Args:
         fields: of a forward pass.
-        timed: words get times, which needs to be told where the sound ends.
+        timed: words get times, which needs the place where the sound ends.
     """
     given = tuple(one for one in fields if not one.name.startswith("decoder_"))
     sound = next((one for one in given if one.name == "input_features"), None)
@@ -72,7 +72,7 @@ def prompt(fields: Iterable[Field], *, timed: bool = False) -> tuple[Field, ...]
 
 
 def arguments(options: RunOptions) -> dict[str, Any]:
-    """What ``generate()`` is given beside the prompt."""
+    """The arguments of ``generate()`` besides the prompt."""
     asked: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
         asked["cache_implementation"] = options.cache

@@ -16,7 +16,7 @@ def output(out: Any) -> Any:
 def first_token(out: Any) -> torch.Tensor:
     """Cross-entropy of the summary of each text, read as class scores, against class 0.
 
-    What every classification head on an encoder comes to, without the head: the summary is the
+    What every classification head on an encoder computes, without the head: the summary is the
     pooler's output where the encoder has a pooler, else the first token's last hidden state.
     """
     pooled = getattr(out, "pooler_output", None)

@@ -33,7 +33,7 @@ def make(field: Field, sizes: Mapping[str, int], dtype: torch.dtype) -> Any:
 
 
 def integers(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Whole numbers spread over ``low … high - 1``, int64; ``settings["low"]`` is 0 unless told otherwise."""
+    """Integers spread over ``low … high - 1``, int64; ``settings["low"]`` is 0 by default."""
     count = math.prod(shape)
     low = field.settings.get("low", 0)
     # 7919 is a prime: neighbouring positions get ids that lie far apart, as those of a text do.

@@ -176,7 +176,7 @@ def test_two_configurations_in_one_process(runner: Runner) -> None:
 def test_wrong_use_is_told(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="training only"):
         _opened(runner, RunOptions())
-    with pytest.raises(UsageError, match="beside positional ones"):
+    with pytest.raises(UsageError, match="and positional ones"):
         _opened(runner, args=(1,), kwargs={"args": 2})
     assert runner.unavailable(CpuDevice()) is None
     assert "knows cpu, cuda, mps only" in (runner.unavailable(FakeDevice()) or "")

@@ -107,7 +107,7 @@ class Library(NamedTuple):
 
     def _compile(self, target: Path) -> None:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            # In a process of its own: torch loads what it builds, and a process can load it only once. ninja is beside
+            # In a separate process: torch loads what it builds, and a process can load it only once. ninja is next to
             # the running Python in an environment that is not active.
             path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
             done = subprocess.run(

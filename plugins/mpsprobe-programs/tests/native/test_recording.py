@@ -1,4 +1,4 @@
-"""What is recorded beside a verdict: advisories, derivatives of fallbacks, calls in inference mode, on other releases.
+"""What is recorded besides a verdict: advisories, derivatives of fallbacks, calls in inference mode, on other releases.
 
 Each runs in a process of its own: the device can be opened only before torch has looked for MPS.
 """

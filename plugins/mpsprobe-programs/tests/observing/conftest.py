@@ -1,4 +1,4 @@
-"""Makes the script beside the tests importable; what needs a compiler is left out where there is none."""
+"""Makes the script next to the tests importable; what needs a compiler is left out where there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is observed of fallbacks, beside what a small backend in C++ counts by itself. It takes seconds to build."""
+"""Observed fallbacks, compared with the counts of a small backend in C++. It takes seconds to build."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def child() -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def answers(child: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """What it was told."""
+    """What it was given."""
     assert child.returncode == 0, child.stderr
     found: dict[str, Any] = json.loads(child.stdout)
     return found

@@ -1,6 +1,6 @@
 """What the MPS code of each release raises with, and what was decided of it.
 
-The messages of a release lie beside PyTorch's expectations, ``torch-VERSION.messages``: what differs from the release
+The messages of a release are next to PyTorch's expectations, ``torch-VERSION.messages``: what differs from the release
 before. Each of them is used by a guard (``markers.py`` of mpsprobe-coverage), or ``decisions.toml`` says why not.
 """
 

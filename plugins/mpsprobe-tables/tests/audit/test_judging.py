@@ -1,4 +1,4 @@
-"""Outcomes of made-up runs, and what they are held against."""
+"""Outcomes of made-up runs, and what they are compared with."""
 
 from __future__ import annotations
 

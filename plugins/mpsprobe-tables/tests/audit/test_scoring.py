@@ -83,8 +83,8 @@ def test_what_is_left_to_numbers_is_told_with_what_it_would_give() -> None:
     pairs = [pair("sin", MISSING, dtype="bool"), pair("exp", NATIVE, **left), pair("cos", NATIVE, **left)]
     found = _scores([*pairs, pair("tan", NATIVE, dtype="bool")])
     assert found.outcome["bool"] == Score(hits=1, numbers=3)
-    told = left_to_numbers(found.judged)["bool"]
-    assert (told.failing, told.passing) == (1, 1)
-    assert told.as_failures == Score(hits=2, false=1, numbers=1)
-    assert told.as_passes == Score(hits=1, missed=1, quiet=1, numbers=1)
+    scores = left_to_numbers(found.judged)["bool"]
+    assert (scores.failing, scores.passing) == (1, 1)
+    assert scores.as_failures == Score(hits=2, false=1, numbers=1)
+    assert scores.as_passes == Score(hits=1, missed=1, quiet=1, numbers=1)
     assert left_to_numbers(_scores(PAIRS).judged) == {}

@@ -1,4 +1,4 @@
-"""What is said of an operator for certain, and of which nothing is said."""
+"""What is said about an operator for certain, and of which nothing is said."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _known(
     functions: dict[str, Sequence[Step]] | None = None,
     stubs: dict[str, str | None] | None = None,
 ) -> frozenset[str]:
-    """What is said of an operator that does ``steps``."""
+    """What is said about an operator that does ``steps``."""
     library = kernel_library({"op": steps}, functions, stubs, NAMES)
     return _facts(folder, library).operators.get("aten::op", frozenset())
 

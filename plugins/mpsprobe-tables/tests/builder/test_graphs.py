@@ -1,4 +1,4 @@
-"""Which kernels always make an operand of a graph, and which dtypes a kernel lacks beside what it copies."""
+"""Which kernels always make an operand of a graph, and which dtypes a kernel that also copies lacks."""
 
 from __future__ import annotations
 

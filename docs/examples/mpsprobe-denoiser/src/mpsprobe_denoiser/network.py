@@ -16,7 +16,7 @@ ATTENTION_FROM = 2
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a shortcut, told how noisy the image is."""
+    """Two convolutions and a shortcut; an input says how noisy the image is."""
 
     def __init__(self, channels: int, out_channels: int, embedding: int) -> None:
         super().__init__()

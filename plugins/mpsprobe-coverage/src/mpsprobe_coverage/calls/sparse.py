@@ -26,7 +26,7 @@ def key_of(layout: torch.layout, key: str) -> str:
 
 
 def form_of(tensor: torch.Tensor) -> Form:
-    """What ``empty`` needs beside shape and dtype.
+    """What ``empty`` needs in addition to shape and dtype.
 
     For COO (sparse dims, nnz, coalesced); for compressed layouts (dense dims, nnz of a batch, block size, index dtype).
     """

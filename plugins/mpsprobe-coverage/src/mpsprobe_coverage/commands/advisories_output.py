@@ -21,7 +21,7 @@ PIPE_WIDTH = 100
 
 
 def print_list(advisories: list[Advisory]) -> None:
-    """The identifier of each, and beside it its title and the releases of torch and macOS."""
+    """The identifier of each, with its title and the releases of torch and macOS."""
     if not advisories:
         show([Text("no known wrong result")], PIPE_WIDTH)
         return
@@ -36,7 +36,7 @@ def print_list(advisories: list[Advisory]) -> None:
             facts.append(advisory.hardware)
         grid.add_row(Text(advisory.id, style="bold"), Text.assemble(advisory.title, "\n", ("; ".join(facts), "dim")))
     counted = f"{len(advisories)} known wrong result{'' if len(advisories) == 1 else 's'}"
-    show([grid, Text(), Text(f"{counted}; mpsprobe advisories show ID tells all of one")], PIPE_WIDTH)
+    show([grid, Text(), Text(f"{counted}. More about one: mpsprobe advisories show ID")], PIPE_WIDTH)
 
 
 def print_details(advisories: list[Advisory]) -> None:

@@ -12,7 +12,7 @@ import click
 from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.errors import RunFailed, UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
@@ -106,7 +106,8 @@ def coverage(
         progress.start_loading(STEPS)
         report = judged(workload, options, targets, explain, progress)
     exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report, fail_on or (), allow or ()))
+    shown = name == "table" and output in (None, "-")
+    sys.exit(exit_code(report, fail_on or (), allow or (), shown=shown))
 
 
 def asked(
@@ -160,19 +161,23 @@ def judged(
     return report
 
 
-def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = ()) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end."""
-    return 1 if broken(report, fail_on, allow) else 0
+def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, shown: bool) -> int:
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end.
+
+    Args:
+        shown: the report, which has the cause of a failure, is what the user sees.
+    """
+    return 1 if broken(report, fail_on, allow, shown=shown) else 0
 
 
-def broken(report: Report, fail_on: Collection[str], allow: Collection[str] = ()) -> list[str]:
+def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, shown: bool = False) -> list[str]:
     """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory.
 
     Args:
         allow: operators, as reports write them or without overload or namespace; ``*`` stands for anything.
 
     Raises:
-        MpsprobeError: the workload did not run to its end.
+        RunFailed: the workload did not run to its end.
     """
     cells: list[CoverageReport | MatrixCell] = []
     if isinstance(report, MatrixReport):
@@ -182,8 +187,7 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str] = ()
     found: dict[str, None] = {}
     for cell in cells:
         if cell.failure is not None:
-            stopped = f"the run stopped: {cell.failure.error}: {cell.failure.message}"  # the report is out already
-            raise MpsprobeError(stopped, "The report has the operators that were judged before.")
+            raise RunFailed(cell.failure, shown)
         found |= dict.fromkeys(_operators(cell, fail_on, allow))
         advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
         found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)

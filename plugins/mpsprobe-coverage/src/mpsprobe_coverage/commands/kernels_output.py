@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.difference import Change, Difference
 
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
+GAP = 3  # columns between those of a table
 
 
 def print_table(torch_release: str, table: KernelTable, key: str | None) -> None:
@@ -89,23 +90,23 @@ def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], ke
 
     ``key`` is the dispatch key that they are for, if it is not that of dense tensors.
     """
-    grid = _grid("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch")
+    rows = []
     for operator, history in verdicts:
         cell = operator
         for verdict, group in itertools.groupby(history, key=lambda pair: pair[1]):
             releases = [release for release, _ in group]
-            grid.add_row(cell, _verdict(verdict), _range(releases, last=history[-1][0]))
+            rows.append((cell, _verdict(verdict), Text(_range(releases, last=history[-1][0]))))
             cell = ""
-    show([grid], PIPE_WIDTH)
+    show([_by_operator(("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch"), rows)], PIPE_WIDTH)
 
 
 def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None:
     """Each operator with the release since which it is native, or with what it is now."""
-    grid = _grid("Operator", "Native since", "Now")
+    cells = []
     for operator, since, removed, verdict in rows:
         now = Text(f"gone since {removed}", style="dim") if removed else _verdict(verdict)
-        grid.add_row(operator, Text(since, style="green") if since else Text("-", style="dim"), now)
-    show([grid], PIPE_WIDTH)
+        cells.append((operator, Text(since, style="green") if since else Text("-", style="dim"), now))
+    show([_by_operator(("Operator", "Native since", "Now"), cells)], PIPE_WIDTH)
 
 
 def print_difference(difference: Difference) -> None:
@@ -124,10 +125,9 @@ def print_difference(difference: Difference) -> None:
     )
     for title, changes in sections:
         if changes:
-            grid = _grid(f"{title} ({len(changes)})", difference.old, difference.new)
-            for change in changes:
-                grid.add_row(change.operator, _verdict(change.old), _verdict(change.new))
-            parts += [grid, Text()]
+            titles = (f"{title} ({len(changes)})", difference.old, difference.new)
+            rows = [(change.operator, _verdict(change.old), _verdict(change.new)) for change in changes]
+            parts += [_by_operator(titles, rows), Text()]
     named = {
         "Removed operators": difference.removed,
         **{f"Gained under {key}": gained for key, (gained, _) in difference.keys.items()},
@@ -164,12 +164,28 @@ def _verdict(verdict: str) -> Text:
     return Text(verdict, style=STYLES[verdict])
 
 
+def _by_operator(titles: Sequence[str], rows: Sequence[tuple[str, *tuple[Text, ...]]]) -> RenderableType:
+    """A table of operators; on a terminal too narrow for it their names stand on lines of their own."""
+    texts = [[Text(title, style="bold") for title in titles], *([Text(name), *cells] for name, *cells in rows)]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*texts, strict=True)]
+    if sum(widths) + GAP * (len(widths) - 1) <= console(PIPE_WIDTH).width:
+        grid = _grid(*titles)
+        for row in rows:
+            grid.add_row(*row)
+        return grid
+    lines = []
+    for name, *cells in texts:
+        for cell, width in zip(cells, widths[1:], strict=True):
+            cell.pad_right(width - cell.cell_len)
+        lines += [name] if name else []
+        lines.append(Text(" " * GAP).join([Text(), *cells]))
+    return Text("\n").join(lines)
+
+
 def _grid(*titles: str) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for title in titles:
         grid.add_column(title, no_wrap=True)
-    grid.columns[0].overflow = "fold"
-    grid.columns[0].no_wrap = False
     return grid
 
 

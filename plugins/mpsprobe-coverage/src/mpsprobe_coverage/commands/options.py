@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ADVISORY = "advisory"
 ALL = "all"
+KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
+"""Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
 FAILING = ("missing", "fallback", "unsupported", "unknown", ADVISORY)
 
 
@@ -45,9 +47,11 @@ class MacosVersion(click.ParamType):
     name = "macos"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not re.fullmatch(r"\d{2}(\.\d{1,2}){0,2}", str(value).strip()):
-            raise UsageError(f"'{printable(str(value))[:40]}' is no version of macOS", "Versions look like 14 or 13.2.")
-        return str(value).strip()
+        text = str(value).strip()
+        if not re.fullmatch(rf"({'|'.join(KNOWN_MACOS)})(\.\d{{1,2}}){{0,2}}", text):
+            hint = f"Known: {', '.join(KNOWN_MACOS)}, each also with a minor version, such as 14.4."
+            raise UsageError(f"'{printable(text)[:40]}' is no version of macOS that can be judged for", hint)
+        return text
 
 
 class VerdictList(click.ParamType):

@@ -18,7 +18,7 @@ from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.calls.spec import CPU, META, tensors_in
-from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.tensor import parse_to
 
 _WITHOUT_VALUES = {
@@ -38,6 +38,9 @@ class Construction(TorchFunctionMode):
         attribution: notes the lines that make tensors.
         weights: keep everything real on the CPU; real weights were asked for.
         device: the type of the device that is imitated.
+
+    Attributes:
+        elsewhere: where a tensor is moved to a device of another type, and that type.
     """
 
     def __init__(self, limit: int, attribution: Attribution, weights: bool = False, device: str = "mps") -> None:
@@ -45,6 +48,7 @@ class Construction(TorchFunctionMode):
         self.device = device
         self.limit = limit
         self.attribution = attribution
+        self.elsewhere: dict[Origin, str] = {}
         self._any_placed = False
         self.weights = weights
         self._factories = _device_constructors()
@@ -106,8 +110,12 @@ class Construction(TorchFunctionMode):
         """A move to a device changes nothing here: the model is moved when it is built."""
         tensor, rest = args[0], args[1:]
         if func is not torch.Tensor.to:
+            if func is torch.Tensor.cuda:
+                self.elsewhere[self.attribution.current()] = "cuda"
             return tensor
         device, options = parse_to(rest, kwargs)
+        if device is not None and device.type not in (self.device, "cpu", "meta"):
+            self.elsewhere[self.attribution.current()] = device.type
         if device is not None and device.type == "meta":
             options["device"] = device
         moved = func(tensor, **options) if options else tensor

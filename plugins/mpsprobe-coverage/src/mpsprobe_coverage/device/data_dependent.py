@@ -16,11 +16,18 @@ import torch
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, written_arguments
 from mpsprobe_coverage.device.resizing import Sizes, on_smaller
-from mpsprobe_coverage.device.tensor import VirtualTensor, known_values, mapped, reshape_in_place, virtual_tensor
+from mpsprobe_coverage.device.tensor import (
+    VirtualTensor,
+    known_values,
+    mapped,
+    reshape_in_place,
+    virtual_tensor,
+    without_data,
+)
 from mpsprobe_coverage.device.upcast import in_another_dtype
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT, specs_of
 
-SCALAR_ASSUMPTION = "checks hold, other truth values are False, numbers are 1"
+SCALAR_ASSUMPTION = "checks are true, other booleans are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
 
 
@@ -47,7 +54,7 @@ class DataDependent:
             text = SCALAR_ASSUMPTION if scalar else ONES_ASSUMPTION
             dispatch.assumed(plan.name, text)
         if unknown and scalar:
-            result: Any = _assumed_scalar(plan, tensors)
+            result: Any = assumed_scalar(plan.func, tensors[0])
         elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
             return self._of_many(plan, args, kwargs)
         else:
@@ -138,11 +145,11 @@ def _depends_on_values(plan: Plan, args: Any) -> bool:
     return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
 
 
-def _assumed_scalar(plan: Plan, tensors: list[torch.Tensor]) -> Any:
-    returned = plan.func._schema.returns[0].type.kind()
-    if returned == "BoolType" or (returned == "NumberType" and spec_of(tensors[0]).dtype is torch.bool):
-        return tensors[0].assumed_truth if type(tensors[0]) is VirtualTensor else False
-    dtype = spec_of(tensors[0]).dtype
+def assumed_scalar(func: Any, tensor: torch.Tensor) -> Any:
+    """The number or truth value that ``func`` is taken to return for ``tensor``, whose values are not known."""
+    dtype, returned = spec_of(tensor).dtype, func._schema.returns[0].type.kind()
+    if returned == "BoolType" or (returned == "NumberType" and dtype is torch.bool):
+        return getattr(tensor, "assumed_truth", False)
     return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
 
 
@@ -150,4 +157,4 @@ def known_values_of(tensor: Any) -> torch.Tensor | None:
     """The real values of a tensor, virtual or not; None where they are not known."""
     if type(tensor) is VirtualTensor:
         return known_values(tensor)
-    return None if tensor.is_meta else tensor
+    return None if tensor.is_meta or type(tensor) in without_data else tensor

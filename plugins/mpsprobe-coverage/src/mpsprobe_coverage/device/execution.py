@@ -21,6 +21,7 @@ from mpsprobe_coverage.device.tensor import (
     layouts_seen,
     reshape_in_place,
     virtual_tensor,
+    without_data,
 )
 from mpsprobe_coverage.device.without_data import accepting_numbers, left_behind
 
@@ -178,7 +179,7 @@ def _collect(value: Any, key: list[Any], specs: list[TensorSpec]) -> int:
         spec = spec_of(value)
         key.append((spec, "plain"))
         specs.append(spec)
-        return value.device.type == "cpu"
+        return value.device.type == "cpu" and kind not in without_data
     key.append(kind)  # 1, 1.0 and True are equal as keys and differ as arguments
     key.append(value)
     return 0

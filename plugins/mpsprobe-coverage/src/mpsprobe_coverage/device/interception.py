@@ -23,6 +23,7 @@ from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
 from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
+from mpsprobe_coverage.device.elsewhere import Elsewhere
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
 from mpsprobe_coverage.device.generators import is_of_mps
 from mpsprobe_coverage.device.on_the_cpu import OnTheCPU
@@ -92,6 +93,7 @@ class Interception(TorchDispatchMode):
         self.execution = Execution(shadow_limit, outcomes)
         self.data_dependent = DataDependent(self)
         self.on_the_cpu = OnTheCPU(self, recorder, attribution)
+        self.elsewhere = Elsewhere(self, attribution)
         self._routes = routes
         self.compositions = Composing(chain.table)
         self._watching = Watching(chain.table)
@@ -155,22 +157,15 @@ class Interception(TorchDispatchMode):
                 elif virtual or has_meta(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:
-                    return self._elsewhere(func, args, kwargs)
+                    return self.elsewhere.run(func, types, args, kwargs)
             elif not virtual:
-                return self._elsewhere(func, args, kwargs)
+                return self.elsewhere.run(func, types, args, kwargs)
         elif not virtual:
             if func is _PRIM_DEVICE or not has_meta(args, kwargs):
-                return self._elsewhere(func, args, kwargs)
+                return self.elsewhere.run(func, types, args, kwargs)
         elif func is _PRIM_DEVICE:
             return args[0].device
         return self.call(plan, args, kwargs)
-
-    def _elsewhere(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """A call on the CPU. What it makes is marked with its line, which is the one to mend if the device meets it."""
-        result = func(*args, **kwargs)
-        if self.recorder.phase is not None and isinstance(result, torch.Tensor):
-            self.attribution.mark(result)
-        return result
 
     def composing(self, name: str) -> AbstractContextManager[None] | None:
         difference = self.compositions.difference(name)
@@ -260,7 +255,7 @@ class Interception(TorchDispatchMode):
             plan.entry = Entry.DATA_DEPENDENT
             try:
                 return self.data_dependent.call(plan, args, kwargs)
-            except Exception:  # noqa: BLE001 - what it said of shapes alone is the better answer
+            except Exception:  # noqa: BLE001 - what it said about shapes alone is the better answer
                 raise error from None
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
@@ -351,6 +346,8 @@ class Interception(TorchDispatchMode):
         known = known_values_of(tensor)
         if known is not None:
             return known.clone()
+        if fill == 0 and self.elsewhere.is_without_data(tensor.numel()):
+            return self.elsewhere.empty(spec_of(tensor))
         if self.recorder.phase is not None:
             self.assumed(operator, text)
         return spec_of(tensor).filled(fill)

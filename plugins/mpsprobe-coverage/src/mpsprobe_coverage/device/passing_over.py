@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.spec import CPU, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.interception import Interception
-from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, stands_for, undispatched, virtual_tensor
 from mpsprobe_coverage.device.upcast import in_another_dtype, lacks_code
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT
 from mpsprobe_coverage.judging.judgement import EVERYWHERE, refused
@@ -90,7 +90,7 @@ class PassingOver(TorchFunctionMode):
 def _filled(value: Any, number: int) -> Any:
     if isinstance(value, torch.Tensor):
         return spec_of(value).filled(number)
-    return CPU if isinstance(value, torch.device) else value
+    return CPU if isinstance(value, torch.device) and value.type == stands_for.type else value
 
 
 def _unit(value: Any) -> Any:

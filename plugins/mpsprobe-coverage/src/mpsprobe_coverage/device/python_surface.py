@@ -37,6 +37,7 @@ from mpsprobe_coverage.device.tensor import (
     stands_for,
     undispatched,
     virtual_tensor,
+    without_data,
 )
 
 _original_to: Any = torch._C.TensorBase.to
@@ -96,7 +97,7 @@ def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str
 
 
 def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None]:
-    """``torch.xpu`` and its like: that a device is there, and that it does what it is told at once.
+    """``torch.xpu`` and its like: that a device is available, and that it does everything at once.
 
     Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
     Returns what takes it out of ``sys.modules`` again.
@@ -212,7 +213,8 @@ def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
     """A plain tensor moved to the virtual device, where it is a leaf of autograd; on a Mac this is a copy."""
     spec = spec_of(tensor)
     dispatch.record_transfer(tensor)
-    known = tensor.device.type == "cpu" and tensor.layout is torch.strided and spec.shadow_cost <= dispatch.shadow_limit
+    on_cpu = tensor.device.type == "cpu" and type(tensor) not in without_data
+    known = on_cpu and tensor.layout is torch.strided and spec.shadow_cost <= dispatch.shadow_limit
     shadow = tensor.detach().clone() if known else None
     with undispatched():
         return virtual_tensor(spec, shadow, tensor.requires_grad and tensor.is_leaf)

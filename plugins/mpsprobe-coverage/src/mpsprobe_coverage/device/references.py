@@ -46,7 +46,7 @@ def mps_convolution_transpose_backward(
 
 
 def convolution_backward_overrideable(grad: Any, x: Any, weight: Any, *rest: Any) -> Any:
-    """Gradients of input, weight and bias on a backend that C++ does not name; the last argument says of which."""
+    """Gradients of input, weight and bias on a backend that C++ does not name; the last argument is a mask of them."""
     biases = [grad.shape[1]] if rest[-1][2] else None
     return _aten.convolution_backward(grad, x, weight, biases, *rest)
 

@@ -1,7 +1,7 @@
 """Operators that other releases register, and this one makes of others above autograd, where no mode sees them.
 
 ``repeat_interleave`` was left to the CPU up to 1.13 and is made of others since; ``linalg_lu_factor`` had a kernel from
-2.5 to 2.9. What a run says of another release depends on whether they are called, so a kernel above autograd notes it.
+2.5 to 2.9. A run has to know for other releases whether they are called, so a kernel above autograd notes it.
 """
 
 from __future__ import annotations

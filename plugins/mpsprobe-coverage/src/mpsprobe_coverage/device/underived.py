@@ -1,6 +1,6 @@
 """Operators that have a kernel and no derivative in the release, because they are composite on other devices.
 
-``linalg_lu_factor`` had a kernel of MPS from 2.5 to 2.9 (pytorch#99269, taken out by pytorch#165871). Beside a kernel
+``linalg_lu_factor`` had a kernel of MPS from 2.5 to 2.9 (pytorch#99269, taken out by pytorch#165871). With a kernel
 autograd does not use the composite one, and there is no formula: the result requires a gradient and passes none on.
 PyTorch warns of that in the backward pass, where it says nothing of MPS; here the report says it.
 """

@@ -53,6 +53,8 @@ class VirtualDevice:
         shadow_limit: largest tensor, in elements, whose real values are kept where they are known (a 64th of
             it for floating-point tensors).
         keep_weights: parameters keep their real values, so that everything is computed for real.
+        data_on_cpu: tensors of the CPU have their data, whatever their size; else those of more than
+            ``elsewhere.LARGE`` elements that are made while the device is open have none.
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
         passed_over: messages of PyTorch's own refusals that do not end the program; see ``passing_over.py``.
         recorder: keeps what was called; one of its own by default.
@@ -70,6 +72,7 @@ class VirtualDevice:
         *,
         shadow_limit: int = SHADOW_LIMIT,
         keep_weights: bool = False,
+        data_on_cpu: bool = True,
         outcomes: Outcomes | None = None,
         passed_over: frozenset[str] = frozenset(),
         recorder: Recorder | None = None,
@@ -92,6 +95,7 @@ class VirtualDevice:
             {} if outcomes is None else outcomes,
         )
         self._interception.passed_over = passed_over
+        self._interception.elsewhere.data = data_on_cpu
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
 
@@ -119,6 +123,7 @@ class VirtualDevice:
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
             exits.enter_context(self.attribution)
+            exits.callback(self._interception.elsewhere.close)
             exits.enter_context(self._interception)
             exits.enter_context(followed_into_threads(self._interception))
             if self._interception.passed_over:

@@ -20,7 +20,7 @@ import torch
 from mpsprobe_coverage.calls.spec import CPU, META, TensorSpec, interned, spec_of, tensors_in
 from mpsprobe_coverage.device.dispatch import Plan, written_arguments
 from mpsprobe_coverage.device.resizing import on_smaller
-from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, mapped
+from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, mapped, without_data
 from mpsprobe_coverage.device.upcast import Ran, in_another_dtype, lacks_code
 
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
@@ -124,7 +124,7 @@ def _run(
 def _on_meta(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
     """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
 
-    Kernels of TensorIterator take a 0-dim CPU tensor beside tensors of any device; a few meta kernels, being
+    Kernels of TensorIterator take a 0-dim CPU tensor together with tensors of any device; a few meta kernels, being
     Python references (``copysign``), ask for one device.
     """
     try:
@@ -142,7 +142,8 @@ def _meta(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _meta_but_scalars(tensor: torch.Tensor) -> torch.Tensor | None:
-    return None if type(tensor) is not VirtualTensor and tensor.dim() == 0 else spec_of(tensor).empty()
+    plain = type(tensor) is not VirtualTensor and type(tensor) not in without_data
+    return None if plain and tensor.dim() == 0 else spec_of(tensor).empty()
 
 
 def _zeros(tensor: torch.Tensor) -> torch.Tensor:

@@ -109,7 +109,7 @@ class Chain:
     Args:
         table: the kernel table of torch.
         libraries: tables of further libraries (torchvision), by namespace.
-        lists: which lists of PyTorch's tests are a source beside the mechanism; see ``lists.py``.
+        lists: which lists of PyTorch's tests are a source in addition to the mechanism; see ``lists.py``.
         macos: the macOS to judge for; None for any that the release runs on.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What is known of some calls of a kernel beside its registration, its messages and its code: one form for every list.
+"""What is known about some calls of a kernel besides registration, messages and code: one form for every list.
 
 A list says for each entry which operators it is about, which calls, in which releases, and how that is known. What
 becomes of such a call is the list's: ``frameworks*.py`` of those that fail, ``left_to_cpu.py`` of those that the kernel

@@ -1,12 +1,12 @@
-"""Tensors on the CPU beside tensors on the device, where a kernel wants all of them on the device.
+"""Tensors on the CPU together with tensors on the device, where a kernel wants all of them on the device.
 
 An operator with one argument on the device goes to the kernel of the device. On MPS no generated code compares the
 devices before that (``common_device_check_failure`` is called from nowhere in the macOS libraries of 2.7.0 to 2.13.0);
 the kernel raises where it asks for the memory of a tensor: ``Placeholder`` ("Placeholder storage has not been allocated
 on MPS device!", every release) and ``mtl_setBuffer`` ("Passed CPU tensor to MPS op", from 2.7 on), or before that where
 a ``TensorIterator`` or a check of its own asks ("Expected all tensors to be on the same device"). A tensor of no
-dimensions is taken for a number. One without elements may be passed over, so nothing is said of it. A generator of the
-CPU raises in ``check_generator`` (``aten/src/ATen/core/Generator.h``).
+dimensions is taken for a number. One without elements may be skipped, so it is not judged. A generator of the CPU
+raises in ``check_generator`` (``aten/src/ATen/core/Generator.h``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SameDevice:
         return None
 
     def _refused(self, name: str, tensor: torch.Tensor) -> Judgement:
-        reason = f"'{name}' is on the CPU, beside tensors on {self.label}"
+        reason = f"'{name}' is on the CPU, and other tensors are on {self.label}"
         judgement = refused(reason, source="device", evidence="Expected all tensors to be on the same device")
         return judgement._replace(made_at=getattr(tensor, "made_at", None))
 

@@ -13,7 +13,7 @@ the code of both functions in the macOS libraries of 1.12.1 to 2.15.0:
   written into it does not reach the original, so it is no view.
 - A generator is passed on as it is, and the CPU kernel refuses one of MPS (``check_generator`` in
   ``aten/src/ATen/core/Generator.h``). Without one, random operators fall back.
-- What is written into the tensors of a list is copied back from 2.1 on; before, it was lost without a word.
+- What is written into the tensors of a list is copied back from 2.1 on; before, it was silently lost.
 """
 
 from __future__ import annotations

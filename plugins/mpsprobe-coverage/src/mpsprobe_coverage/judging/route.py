@@ -1,4 +1,4 @@
-"""What C++ refuses where it asks for the device type, before or beside a kernel.
+"""What C++ refuses where it asks for the device type, before a kernel or instead of it.
 
 Which operators such C++ calls on MPS instead of others is the device's business (``device/routing``). Established by
 disassembling the functions in the macOS libraries of 1.12.0 to 2.15.0.
@@ -34,7 +34,7 @@ class Convolution:
     """The checks of ``Convolution.mm``, by the number of dimensions of the weight and the dtype of the input.
 
     Attributes:
-        volumes: what it says of three dimensions, and the release that takes them; None if it takes them.
+        volumes: what it says about three dimensions, and the release that takes them; None if it takes them.
         half_volumes: it refuses three dimensions of float16 and bfloat16.
         floating_only: it refuses all other dtypes.
     """

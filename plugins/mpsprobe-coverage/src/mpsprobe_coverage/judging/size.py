@@ -81,7 +81,7 @@ class Elements:
 
 
 def _is_pooled_in_steps(call: Call) -> bool:
-    """``mps_max_pool2d`` makes a graph where the windows lie one beside the other, and asks no such thing there."""
+    """``mps_max_pool2d`` makes a graph where the windows lie side by side, and asks no such thing there."""
     return Elements(_INT_MAX)(call) and set(call.argument("stride") or call.argument("kernel_size")) != {1}
 
 

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import an, printable
 from mpsprobe_coverage.kernels import backend_check, live
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.releases import as_version, installed_release
@@ -45,7 +45,7 @@ class PluginFamily(KernelFamily):
         tables: what the plugin made.
 
     Raises:
-        PluginError: what the plugin says of its backend makes no sense. Every method may raise it.
+        PluginError: what the plugin says about its backend makes no sense. Every method may raise it.
     """
 
     def __init__(self, name: str, owner: str, tables: KernelTables) -> None:
@@ -59,7 +59,7 @@ class PluginFamily(KernelFamily):
     def releases(self) -> tuple[str, ...]:
         listed = self._ask("its list of releases", self._tables.releases)
         if isinstance(listed, (str, bytes)) or not isinstance(listed, (list, tuple)):
-            self._fail(f"lists its releases as a {type(listed).__name__}, not as a list of versions")
+            self._fail(f"lists its releases as {an(type(listed).__name__)}, not as a list of versions")
         if not listed:
             self._fail("has no release at all")
         for release in listed:

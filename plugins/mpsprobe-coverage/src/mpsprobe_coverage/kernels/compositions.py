@@ -1,6 +1,6 @@
 """Of which operators a release makes its composite operators and its derivatives, and how two releases differ in that.
 
-Beside each kernel table of torch lies a file ``torch-VERSION.compositions``. Its first line is
+Next to each kernel table of torch is a file ``torch-VERSION.compositions``. Its first line is
 ``mpsprobe-compositions 1 SHA256``, the digest of all that follows; then one JSON document::
 
     {"base": "2.12.1", "release": "2.13.0", "sha256": …, "calls": {"mul.Tensor sub.Tensor": "AddcmulBackward0 …", …}}

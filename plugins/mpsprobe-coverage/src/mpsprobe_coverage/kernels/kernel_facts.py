@@ -1,6 +1,6 @@
 """What the library of a release shows about the kernels of single operators: Metal kernels by dtype, unset stubs.
 
-Beside each kernel table of torch lies a file ``torch-VERSION.kernels``. Its first line is
+Next to each kernel table of torch is a file ``torch-VERSION.kernels``. Its first line is
 ``mpsprobe-kernel-facts 2 SHA256``, the digest of all that follows; then one JSON document::
 
     {"base": "2.12.1", "release": "2.13.0", "sha256": …,

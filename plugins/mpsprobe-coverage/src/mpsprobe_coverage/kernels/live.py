@@ -79,7 +79,7 @@ def origin_of(dump: str, key: str) -> str | None:
             continue
         file = match["file"].replace("\\", "/").rpartition("/")[2]
         if file == FALLBACK_SOURCE:
-            # mps_fallback is a boxed function; what that file registers beside it is there to raise.
+            # mps_fallback is a boxed function; the other functions that this file registers only raise.
             return MPS_FALLBACK if match["forms"] == "boxed" else MPS_ERROR
         return MPS_PYTHON if file.endswith(".py") else None
     return None

@@ -233,10 +233,10 @@ class KernelFamily(ABC):
 
     @abstractmethod
     def report_target(self, table: KernelTable, macos: str | None) -> Target | BackendTarget:
-        """What a report judged by ``table`` says of it; ``macos`` is the version that was asked for."""
+        """What a report judged by ``table`` says about it; ``macos`` is the version that was asked for."""
 
     def notes(self, table: KernelTable, native: Collection[str]) -> list[str]:
-        """What a report on ``table`` should say of the operators that it calls native, in sentences."""
+        """What a report on ``table`` should say about the operators that it calls native, in sentences."""
         return []
 
     def resolve(self, text: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
+from mpsprobe.protocols import Backend
 from mpsprobe.schemas import SEVERITY, CoverageSummary, DataDependence, OperatorFinding, RefusedTensor, Unjudged
 from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device.attribution import Origin
@@ -22,6 +23,10 @@ from mpsprobe_coverage.scanner.advice import advise
 
 SHAPES_SHOWN = 8
 NO_DERIVATIVE = "no gradient passes {operator}{where}: torch {release} has a kernel for it, and no derivative"
+MOVED = (
+    "{line} moves to {there}, which raises where there is none: leave it out, as mpsprobe moves the model itself, or "
+    'write .to("{device}")'
+)
 
 
 @dataclass
@@ -144,6 +149,11 @@ def gradients(recorder: Recorder, table: KernelTable, without: str) -> list[str]
         where = "" if line is None else f" ({line})"
         notes.append(NO_DERIVATIVE.format(operator=operator, where=where, release=table.release))
     return notes
+
+
+def moves_elsewhere(moves: Mapping[Origin, str], backend: Backend) -> list[str]:
+    """What to say of lines that move a part of the model to a device of another kind than ``backend``'s."""
+    return [MOVED.format(line=_site(origin), there=there, device=backend.device) for origin, there in moves.items()]
 
 
 def site(file: str, line: int) -> str:

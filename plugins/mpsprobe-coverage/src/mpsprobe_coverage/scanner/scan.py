@@ -40,6 +40,7 @@ from mpsprobe_coverage.scanner.findings import (
     findings,
     first_refused_tensor,
     gradients,
+    moves_elsewhere,
     not_judged,
     site,
     summarise,
@@ -95,11 +96,11 @@ class CoverageScanner:
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
-        progress.advance(f"building {workload.name}")
+        progress.start(1 if long else 2, f"building {workload.name}")
         try:
             with collecting_only_new() as begin_to_collect:
                 device = VirtualDevice(tables[-1], keep_weights=options.weights)
-                with device.construction():
+                with device.construction() as construction:
                     run = workload.build(options)
                 if not isinstance(run, TorchRun):
                     raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
@@ -107,6 +108,7 @@ class CoverageScanner:
                 if options.phase == "training":
                     optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
                 info = workload_info(workload.name, run, options, optimizer)
+                info.notes.extend(moves_elsewhere(construction.elsewhere, family.backend))
                 begin_to_collect()
                 traces: list[Trace] = []
                 outcomes: Outcomes = {}
@@ -193,7 +195,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
-    """With what is to be said of gradients; where that differs, of the newest release that has something to say."""
+    """With what is to be said about gradients; where that differs, of the newest release that has something to say."""
     said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.without_gradient)) for trace in traces]
     alike = all(notes == said[0][1] for _, notes in said)
     release, notes = next(((release, notes) for release, notes in reversed(said) if notes), ("", []))
@@ -295,7 +297,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
 
 
 def _noted(info: WorkloadInfo, judged: Sequence[tuple[KernelTable, list[OperatorFinding]]]) -> WorkloadInfo:
-    """``info`` with what the tables say beside their native verdicts, each sentence once."""
+    """``info`` with what the tables say in addition to their native verdicts, each sentence once."""
     notes = dict.fromkeys(info.notes)
     for table, operators in judged:
         notes |= dict.fromkeys(

@@ -76,7 +76,7 @@ class KinetoRecorder:
 
     Args:
         device: torch's name of its type.
-        model: whose modules are told apart.
+        model: whose modules are shown separately.
 
     Raises:
         RuntimeError: another profiler is running.
@@ -88,7 +88,7 @@ class KinetoRecorder:
         activity = activity_of(device)
         if activity is None:
             raise RuntimeError(f"torch.profiler of torch {torch.__version__} does not know '{device}'")
-        # libkineto of 2.13 writes lines about its own start and stop to standard error unless told not to.
+        # libkineto of 2.13 writes lines about its own start and stop to standard error by default.
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")
         self._device = device
         # There is one cycle; without this some releases (2.11) warn that events of others are lost.

@@ -20,7 +20,7 @@ from mpsprobe_devices.operators.events import Event
 
 STEP, OPTIMIZER = -1, -2
 COMPILED = (
-    "something was compiled in this process, and marking modules would compile it again: modules are not told apart"
+    "something was compiled in this process, and marking modules would compile it again: modules are not separated"
 )
 
 

@@ -206,7 +206,7 @@ class SlowRecorder:
         self._queue.append(queued)
 
     def _fell_back(self, event: Event, operator: str, tensors: list[Any], outputs: list[Any]) -> None:
-        """It ran on the CPU: tensors were copied there and back, in a time that is not told apart from its own."""
+        """It ran on the CPU: tensors were copied there and back, in a time that cannot be separated from its own."""
         there, back = _bytes(tensors), _bytes(outputs)
         event.kind = "fallback"
         event.flow = len(self._queue) + 1

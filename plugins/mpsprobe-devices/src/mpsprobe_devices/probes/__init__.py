@@ -1,1 +1,1 @@
-"""What measures beside time: memory, the host's processor, energy, heat and power."""
+"""What is measured besides time: memory, the host's processor, energy, heat and power."""

@@ -16,7 +16,7 @@ Clock = Callable[[], int]
 class HostProbe:
     """Satisfies ``mpsprobe.protocols.Probe``.
 
-    Read between steps, so an interval has a step in it and what mpsprobe does beside it (microseconds).
+    Read between steps, so an interval includes a step and what mpsprobe does around it (microseconds).
 
     Args:
         wall: ns.

@@ -144,7 +144,7 @@ class MemoryProbe:
                 self._columns = {name: column[::2] for name, column in self._columns.items()}
 
     def _read(self) -> dict[str, int]:
-        """What can be told now, by column. A source that fails once is not asked again, and its column goes."""
+        """The values that can be read now, by column. A source that fails is not asked again, and its column goes."""
         found: dict[str, int | None] = {}
         try:
             found[PROCESS] = self._process() if self._tells(PROCESS) else None
@@ -166,7 +166,7 @@ class MemoryProbe:
                 sizes[name] = value
                 self._largest[name] = max(value, self._largest.get(name, 0))
             elif self._times and self._tells(name):
-                self._give_up(name, "was no longer told")
+                self._give_up(name, "stopped")
         for name in [name for name in self._columns if name not in sizes]:
             del self._columns[name]
         self._last |= sizes

@@ -61,12 +61,12 @@ def battery(device: Device) -> Values:
     """``power_source`` and ``battery_percent``; nothing where there is no battery."""
     del device
     asked = getattr(psutil, "sensors_battery", None)  # absent where psutil has no way to tell
-    told = asked() if asked is not None else None
-    if told is None:
+    state = asked() if asked is not None else None
+    if state is None:
         return {}
-    found: dict[str, float | str] = {"battery_percent": float(told.percent)}
-    if told.power_plugged is not None:
-        found["power_source"] = "mains" if told.power_plugged else "battery"
+    found: dict[str, float | str] = {"battery_percent": float(state.percent)}
+    if state.power_plugged is not None:
+        found["power_source"] = "mains" if state.power_plugged else "battery"
     return found
 
 
@@ -94,8 +94,8 @@ def processor_clock(device: Device) -> Values:
     asked = getattr(psutil, "cpu_freq", None)
     if asked is None or platform.system() == "Darwin":
         return {}
-    told = asked()
-    return {"cpu_mhz": float(told.current)} if told is not None and told.current else {}
+    clock = asked()
+    return {"cpu_mhz": float(clock.current)} if clock is not None and clock.current else {}
 
 
 def of_the_device(device: Device) -> Values:
@@ -153,7 +153,7 @@ class ThermalProbe:
             values |= {f"{name}_after": now} if now is not None else {}
         gone = sorted(set(self._before) - set(after))
         if gone:
-            caveats = [*caveats, f"no longer told after the steps: {', '.join(gone)}"]
+            caveats = [*caveats, f"not available after the steps: {', '.join(gone)}"]
         caveats = [*warnings_of(values), *dict.fromkeys([*self._caveats, *caveats])]
         return {"readings": [ProbeReading(probe=self.name, values=values, caveats=caveats)]}
 
@@ -162,11 +162,11 @@ class ThermalProbe:
         caveats = []
         for source in self._sources:
             try:
-                told = source(device)
+                values = source(device)
             except Exception as error:  # noqa: BLE001 - drivers and system files fail in many ways
                 caveats.append(f"{source.__name__.replace('_', ' ')}: {first_line(error)}")
                 continue
-            found |= {name: value for name, value in told.items() if isinstance(value, str) or _is_number(value)}
+            found |= {name: value for name, value in values.items() if isinstance(value, str) or _is_number(value)}
         return found, caveats
 
 
@@ -174,15 +174,15 @@ def warnings_of(values: Values) -> list[str]:
     """What in a reading means that the machine may have been slower than it can be."""
     found = []
 
-    def told(name: str) -> list[float | str]:
+    def read(name: str) -> list[float | str]:
         return [values[key] for key in (f"{name}_before", f"{name}_after") if key in values]
 
-    hot = [state for state in told("thermal_state") if state != THERMAL_STATES[0]]
+    hot = [state for state in read("thermal_state") if state != THERMAL_STATES[0]]
     if hot:
         found.append(f"the thermal state was {hot[-1]}, not nominal: macOS slows the machine down to cool it")
-    if "on" in told("low_power_mode"):
+    if "on" in read("low_power_mode"):
         found.append("low-power mode was on: it keeps clocks down")
-    if "battery" in told("power_source"):
+    if "battery" in read("power_source"):
         found.append("it ran on battery: many machines keep clocks down then")
     for name, value in values.items():
         if name.endswith(THROTTLED) and isinstance(value, float) and value > 0:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 ERROR, WARNING = "error", "warning"
 LEVELS = (ERROR, WARNING)
 GROUPS = ("package", "import", "hooks", "declarations", "targets", "contracts", "tests")
-"""The parts of a check, in the order in which they are told."""
+"""The parts of a check, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Code:
 
 
 CODES: Mapping[str, Code] = MappingProxyType({
-    # -- package: what the distribution says of itself ---------------------------------------------
+    # -- package: what the distribution says about itself ---------------------------------------------
     "bad-pyproject": Code(
         ERROR, "package", "pyproject.toml cannot be read as the description of a project.",
         "Nothing can be built or installed from it.",
@@ -88,13 +88,13 @@ CODES: Mapping[str, Code] = MappingProxyType({
     ),
     "imports-private": Code(
         WARNING, "package", "A module imports something of mpsprobe that is not public.",
-        "It may change in any release without a word.",
+        "It may change in any release without notice.",
         "Import from the public modules only.",
     ),
     "py-typed-missing": Code(
         WARNING, "package", "The package has no py.typed file.",
         "Type checkers ignore its annotations.",
-        "Add an empty file py.typed beside __init__.py.",
+        "Add an empty file py.typed next to __init__.py.",
     ),
     "not-in-wheel": Code(
         ERROR, "package", "A module that the plugin names is not in its wheel.",

@@ -42,7 +42,7 @@ class Examined:
         findings: everything that is wrong, by the part of the check, errors first.
         contributes: the declared names by kind; of an open name space the hook.
         hooks: the hooks that it implements.
-        import_ms: the median time that importing its thin module takes beside what mpsprobe imports anyway; ``None``
+        import_ms: the median time that importing its thin module adds to the imports of mpsprobe; ``None``
             where it cannot be imported.
         tests: the last line of the plugin's own tests; ``None`` where they were not run.
         not_checked: what could not be looked at, and why; no fault of the plugin.
@@ -126,15 +126,15 @@ class _Check:
         self._tell(f"importing {point.target} and asking its hooks")
         answers = self._run("plugin", found=plain).answers()
         self._take(answers, point)
-        examined = any(answers.told("examined"))
+        examined = any(answers.events_with("examined"))
         if not examined:
             self._read_instead(point)
         declared = [
             {"kind": event["declared"], **{key: event[key] for key in ("fields", "where", "sound")}}
-            for event in answers.told("declared")
+            for event in answers.events_with("declared")
         ]
         self._required = {text for one in declared for text in one["fields"].get("requires", ())}
-        resolved = [event["resolved"] for event in answers.told("resolved")]
+        resolved = [event["resolved"] for event in answers.events_with("resolved")]
         if declared or resolved:
             self._tell(f"trying what it declares: {len(declared)}")
             self._try(point, declared, resolved)
@@ -157,9 +157,9 @@ class _Check:
             ) as targets,
         ):
             self._compare_names(point, declared, resolved, others.answers())
-            told = targets.answers()
-        self._take(told, point)
-        self._judge_lacking(told)
+            answered = targets.answers()
+        self._take(answered, point)
+        self._judge_lacking(answered)
 
     def _run(self, mode: str, **request: Any) -> Run:
         own = [str(path) for path in self._subject.paths]
@@ -171,9 +171,9 @@ class _Check:
             self._examined.findings.append(self._in_wheel(one))
         self._examined.findings += ended_step_findings(answers.ended, point)
         self._examined.findings += output_findings(answers.printed, point)
-        for event in answers.told("hooks"):
+        for event in answers.events_with("hooks"):
             self._examined.hooks = sorted({*self._examined.hooks, *event["hooks"]})
-        self._examined.not_checked += [event["note"] for event in answers.told("note")]
+        self._examined.not_checked += [event["note"] for event in answers.events_with("note")]
         if answers.gave_up:
             self._examined.not_checked.append(answers.gave_up)
 
@@ -186,7 +186,7 @@ class _Check:
     # -- a plugin that cannot be imported ------------------------------------------------------------
 
     def _read_instead(self, point: FoundPlugin) -> None:
-        """What the source alone tells, where importing it told nothing."""
+        """The findings from the source alone, for a module that could not be imported."""
         path = Path(point.file) if point.file else module_file(self._subject, module_of(point.target))
         tree = parsed(path) if path else None
         if path is None or tree is None:
@@ -205,7 +205,7 @@ class _Check:
         self, point: FoundPlugin, declared: list[dict[str, Any]], resolved: list[str], others: Answers
     ) -> None:
         taken: dict[str, dict[str, str]] = {}
-        for event in others.told("taken"):
+        for event in others.events_with("taken"):
             for kind, names in event["taken"].items():
                 taken.setdefault(kind, {}).update(names)
         for ended in others.ended:
@@ -221,7 +221,7 @@ class _Check:
                 self._examined.findings.append(
                     finding("name-taken", f"the {kind} '{name}' is declared by {owner} too", one["where"])
                 )
-        open_names = {event["open"]: event["owner"] for event in others.told("open")}
+        open_names = {event["open"]: event["owner"] for event in others.events_with("open")}
         for name in resolved:
             if name in open_names:
                 message = f"mpsprobe_resolve_workload answers to '{name}', and so does {open_names[name]}"
@@ -231,12 +231,12 @@ class _Check:
     # -- targets ---------------------------------------------------------------------------------------
 
     def _judge_lacking(self, answers: Answers) -> None:
-        for event in answers.told("absent"):
+        for event in answers.events_with("absent"):
             own = top_level(event["absent"]) in self._subject.packages
             code = "not-in-wheel" if self._subject.kind == WHEEL and own else "target-unresolved"
             hint = f"There is {' and '.join(event['near'])}." if event["near"] else None
             self._examined.findings.append(finding(code, event["message"], event["where"], hint))
-        for event in answers.told("lacking"):
+        for event in answers.events_with("lacking"):
             if self._is_optional(event["lacking"]):
                 self._examined.not_checked.append(f"{event['message']} (it is optional)")
             else:
@@ -264,7 +264,7 @@ class _Check:
         self._examined.import_ms = max(median, self._examined.import_ms or 0.0)
         if min(times) > SLOW_MS:
             message = (
-                f"importing {point.target} takes {median:.0f} ms beside what mpsprobe imports anyway "
+                f"importing {point.target} adds {median:.0f} ms to the imports of mpsprobe "
                 f"(median of {len(times)} processes; at most {SLOW_MS:.0f})"
             )
             path = module_file(self._subject, module_of(point.target))
@@ -276,13 +276,13 @@ class _Check:
         times = []
         for _ in range(TIMED_PROCESSES):
             answers = self._run("time", found=plain).answers()
-            times += [event["import_ns"] / 1e6 for event in answers.told("import_ns")]
+            times += [event["import_ns"] / 1e6 for event in answers.events_with("import_ns")]
         return times
 
     def _slowest(self, plain: dict[str, Any]) -> str | None:
         """Advice that names the packages which take most of the time."""
         answers = self._run("time", found=plain, record=True, packages=self._subject.packages).answers()
-        costs = [(ms, name) for event in answers.told("costs") for name, ms in event["costs"].items()]
+        costs = [(ms, name) for event in answers.events_with("costs") for name, ms in event["costs"].items()]
         shown = [f"{name} ({ms:.0f} ms)" for ms, name in sorted(costs, reverse=True)[:3] if ms >= 1]
         if not shown:
             return None

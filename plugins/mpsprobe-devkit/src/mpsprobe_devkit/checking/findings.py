@@ -52,11 +52,6 @@ def clean(text: str) -> str:
     return shown if len(shown) <= MOST_CHARACTERS else shown[: MOST_CHARACTERS - 1] + "…"
 
 
-def a(noun: str) -> str:
-    """``noun`` with its article."""
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
-
-
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Without repetitions, by the part of the check, errors first, then as they were found."""
     return sorted(dict.fromkeys(findings), key=lambda one: (GROUPS.index(one.group), one.level != ERROR))

@@ -1,4 +1,4 @@
-"""Hook functions of a plugin, found by importing it or by reading it, held against the hooks that there are."""
+"""Hook functions of a plugin, found by importing it or by reading it, compared with the existing hooks."""
 
 from __future__ import annotations
 

@@ -157,16 +157,16 @@ def _undeclared(found: list[Imported], subject: Subject) -> Iterator[Finding]:
         return
     provided = _closure([subject.distribution, OURS, *declared])
     owners = _owners()
-    told = set()
+    reported = set()
     for one in found:
         package = top_level(one.module)
-        if one.guarded or not package or package in own or package in told or package in sys.stdlib_module_names:
+        if one.guarded or not package or package in own or package in reported or package in sys.stdlib_module_names:
             continue
         by = {normalized(name) for name in owners.get(package, ())}
         if not by and (normalized(package) in provided or _can_be_imported(package)):
             continue  # nobody knows whose it is: a distribution that is installed as a link lists no files
         if not by & provided and package != "__future__":
-            told.add(package)
+            reported.add(package)
             where = f"{subject.relative(one.path)}:{one.line}"
             here = f"here it comes with {' or '.join(sorted(by))}" if by else "and it is not installed here"
             yield finding("undeclared-dependency", f"{package} is imported and not a dependency; {here}", where)
@@ -180,7 +180,7 @@ def _can_be_imported(package: str) -> bool:
 
 
 def _own(subject: Subject) -> set[str]:
-    """Every module that the subject's folders hold: files beside a single file, packages beside the plugin's."""
+    """Every module that the subject's folders hold: files next to a single file, packages next to the plugin's."""
     own = set(subject.packages)
     for root in subject.paths if subject.kind != INSTALLED else ():
         try:
@@ -221,10 +221,10 @@ def _owners() -> dict[str, list[str]]:
 
 def static_heavy(tree: ast.Module, path: Path, package: str, heavy: frozenset[str], shown: str) -> Iterator[Finding]:
     """The heavy packages that the source of a thin module imports at its top."""
-    told = set()
+    reported = set()
     for one in imports(path, tree, package):
         name = top_level(one.module)
-        if one.at_import and name in heavy and name not in told:
-            told.add(name)
+        if one.at_import and name in heavy and name not in reported:
+            reported.add(name)
             place = f"{shown}:{one.line}"
             yield finding("heavy-import", f"importing the thin module imports {name}: {place} → {name}", place)

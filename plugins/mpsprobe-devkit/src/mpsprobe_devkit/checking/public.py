@@ -6,7 +6,7 @@ PUBLIC_PARTS = frozenset({
     "", "commands", "declarations", "environment", "errors", "exporting", "options", "output", "plugins.registry",
     "progress", "protocols", "schemas", "settings", "stepping", "suggestions",
 })  # fmt: skip
-"""Modules and packages in ``mpsprobe``; ``""`` is ``mpsprobe`` itself. Others may change without a word."""
+"""Modules and packages in ``mpsprobe``; ``""`` is ``mpsprobe`` itself. Others may change without notice."""
 
 
 def is_public(module: str) -> bool:

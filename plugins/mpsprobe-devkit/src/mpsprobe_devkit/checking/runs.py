@@ -48,11 +48,11 @@ class Ended:
 
 @dataclass(slots=True)
 class Answers:
-    """What children told.
+    """The answers of the children.
 
     Attributes:
         events: of all of them, in order, without those that this class has taken apart.
-        findings: that they told.
+        findings: their findings.
         ended: the steps in which one ended; the steps after them were done by the next child.
         printed: the first line and the number of bytes that each step printed, with the step's place.
         gave_up: why there are steps that no child has done; ``None`` if there are none.
@@ -64,7 +64,7 @@ class Answers:
     printed: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     gave_up: str | None = None
 
-    def told(self, key: str) -> Iterator[dict[str, Any]]:
+    def events_with(self, key: str) -> Iterator[dict[str, Any]]:
         """The events that have ``key``."""
         return (event for event in self.events if key in event)
 
@@ -74,7 +74,7 @@ class Run:
 
     Args:
         mode: of ``mpsprobe_devkit.checking.child``.
-        request: what it needs beside the next ones.
+        request: what it needs in addition to the next ones.
         path: its ``sys.path``.
         own: folders or files of the plugin.
         root: the folder that places are relative to.
@@ -92,7 +92,7 @@ class Run:
         self._child = _Child({**self._request, "skip": []})
 
     def answers(self) -> Answers:
-        """What it told, after it has ended. One that ended in a step is started again to do the steps after that."""
+        """Its answers, after it has ended. A child that ended in a step is started again for the steps after that."""
         answers = Answers()
         try:
             for attempt in range(MOST_RESTARTS + 1):
@@ -233,7 +233,7 @@ class _Child:
         self._process.wait()
 
     def events(self) -> list[dict[str, Any]]:
-        """What it has told so far; a line that is being written is left for the next time."""
+        """Its answers so far; a line that is being written is left for the next time."""
         try:
             with (self._path / "events.jsonl").open("rb") as stream:
                 stream.seek(self._read)

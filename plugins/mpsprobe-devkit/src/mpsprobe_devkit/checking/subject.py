@@ -17,7 +17,7 @@ ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a distribution says of itself.
+    """What a distribution says about itself.
 
     Attributes:
         where: the file that says it, for findings.

@@ -15,7 +15,7 @@ class Kind:
         summary: what a plugin of this kind does in general, for whoever has to choose.
         writes: what the plugin that is written does, for its description.
         declarations: what its hooks return, from ``mpsprobe.declarations``.
-        dependencies: what its module imports beside mpsprobe.
+        dependencies: what its module imports besides mpsprobe.
         use: a command line that uses it, where ``{short}`` stands for its name.
     """
 

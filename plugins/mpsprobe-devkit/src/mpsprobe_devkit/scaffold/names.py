@@ -19,7 +19,7 @@ PREFIX = f"{MPSPROBE}-"
 EXAMPLE = "Names look like 'my-thing' or 'mpsprobe-my-thing'."
 FORM = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
-# Folders beside the package that build tools, git and pytest give a meaning of their own.
+# Folders next to the package that have a meaning for build tools, git and pytest.
 FOLDERS = frozenset({"build", "dist", "docs", "src", "test", "tests"})
 # Windows opens a device for them, whatever the folder and the extension.
 WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])")

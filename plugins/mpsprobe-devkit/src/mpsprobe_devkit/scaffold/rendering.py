@@ -114,8 +114,8 @@ def _import(declared: Sequence[str]) -> str:
 def _authors(author: Author) -> str:
     fields: Mapping[str, str] = {"name": author.name, "email": author.email}
     # A string of JSON is one of TOML, as long as nothing outside ASCII is escaped.
-    told = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items() if value]
-    return f"authors = [{{ {', '.join(told)} }}]\n" if told else ""
+    given = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items() if value]
+    return f"authors = [{{ {', '.join(given)} }}]\n" if given else ""
 
 
 def _license(name: str) -> dict[str, str]:

@@ -107,7 +107,7 @@ class FakeSteps:
         clock: the clock that it moves.
         durations: of each step in ns, or what it raises.
         phase_shares: the share of each phase in a step.
-        info: what a report says of the workload.
+        info: what a report says about the workload.
         model: for probes that look into it.
         taken: how many steps were taken.
         closed: how often it was closed.

@@ -149,7 +149,7 @@ def sample_cell(device: str = "mps", step_us: int = 1_000, batch_size: int = 2) 
 
 
 def sample_profile_report() -> ProfileReport:
-    """Training on MPS with all that can be measured; a size that did not fit; the CPU beside."""
+    """Training on MPS with all that can be measured; a size that did not fit; the same on the CPU."""
     measured = {
         "memory": MemoryUse(
             source="sampled",

@@ -6,6 +6,7 @@ from mpsprobe.schemas import (
     AdvisoryMatch,
     AffectedRange,
     AffectedSystems,
+    ComputedOnCpu,
     CoverageReport,
     CoverageSummary,
     CudaHint,
@@ -138,6 +139,9 @@ PROGRAM = ProgramInfo(
     seconds=12.5,
     processes=2,
     stayed_on_cpu=[OnTheCpu(module="Teacher", calls=3, parameters_bytes=4096, call_site="train.py:31")],
+    computed_on_cpu=[
+        ComputedOnCpu(call_site="train.py:40", operators=["aten::cdist"], calls=2, data_bytes=8192, share=0.25)
+    ],
     cuda=[CudaHint(what="pin_memory=True", instead="pin_memory=False", calls=1, call_sites=["train.py:12"])],
     notes=["what else to know"],
 )

@@ -79,7 +79,7 @@ def open_virtual_device(
     Args:
         torch_release: ``2.6.0``, ``2.6`` (its newest patch) or ``latest``.
         backend: whose kernels; another one than MPS needs a plugin that brings its tables.
-        registry: whose plugins; those that are installed unless told otherwise.
+        registry: whose plugins; by default those that are installed.
 
     Raises:
         MissingPackage: no plugin with such a scanner is installed.

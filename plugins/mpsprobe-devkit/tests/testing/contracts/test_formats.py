@@ -1,4 +1,4 @@
-"""Output held against its format: what passes, and what is told of what does not."""
+"""Output compared with its format: what passes, and what is reported otherwise."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""The exporter ``html``: chooses the page by the kind of the report."""
+"""The exporter ``html``: the document of a report as a page; a profile's has charts of its own besides."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.html.comparison_page import comparison_page
-from mpsprobe_exporters.html.coverage_page import coverage_page
-from mpsprobe_exporters.html.profile_page import profile_page
+from mpsprobe_exporters.html.drawing import Further, chooser, views
+from mpsprobe_exporters.html.page import page
+from mpsprobe_exporters.html.profile_page import further
+from mpsprobe_exporters.reports import document_of
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class HtmlExporter:
             ReportError: it is of a kind that has no known schema.
         """
         read = supported_report(report, "html")
-        if read.kind == "comparison":
-            return comparison_page(read)
-        return profile_page(read) if read.kind == "profile" else coverage_page(read)
+        found = document_of(read)
+        own: Further = further(read) if read.kind == "profile" else {}
+        lines = [f"{line}." for line in found.lines]
+        return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found), found.tone)

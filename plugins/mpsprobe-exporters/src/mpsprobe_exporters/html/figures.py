@@ -12,14 +12,14 @@ from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.html.scales import Axis, percent
 
 FINE = 10_000  # units of the inner picture in each direction
-APART = 0.075  # between the labels of lines: a line of text in a plot of 220 pixels
+APART = 0.09  # between the names of lines: a line of text in a plot of 190 pixels
 
 
 class Part(NamedTuple):
-    """A part of a bar: its share of the whole width, its colour (1 to 8) and what it is."""
+    """A part of a bar: its share of the whole width, its colour (1 to 8, ``-missing``) and what it is."""
 
     fraction: float
-    color: int
+    color: int | str
     title: str
 
 
@@ -58,7 +58,7 @@ def stacked(parts: Iterable[Part], mark: float | None = None) -> Markup:
     return element("svg", *drawn, class_="bar", aria_hidden="true")
 
 
-def interval(low: float, high: float, at: float, mark: float, color: int) -> Markup:
+def interval(low: float, high: float, at: float, mark: float, color: int | str) -> Markup:
     """A range with the value in it, and a line at ``mark``: places from 0 to 1."""
     low, high, at, mark = (min(1.0, max(0.0, one)) for one in (low, high, at, mark))
     return element(
@@ -71,7 +71,7 @@ def interval(low: float, high: float, at: float, mark: float, color: int) -> Mar
     )
 
 
-def legend(entries: Iterable[tuple[int, str]]) -> Markup:
+def legend(entries: Iterable[tuple[int | str, str]]) -> Markup:
     """What the colours mean."""
     made = (
         element("li", element("svg", element("rect", width="100%", height="100%", class_=f"f{color}")), said)
@@ -100,12 +100,12 @@ def plot(
     level: tuple[float, str] | None = None,
     divided: Sequence[float] = (),
 ) -> Markup:
-    """Curves and dots over two axes, the y axis' labels inside on their lines.
+    """Curves and dots over two axes, with labels outside of them: no line strikes one out.
 
     Args:
         tips: what the script shows under the pointer.
         band: a range of the y axis, 0 to 1, that is shaded.
-        level: a place on the y axis with a dashed line and its label, where it has one.
+        level: a place on the y axis with a dashed line, and its name.
         divided: places on the x axis with a line each.
     """
     drawn = [_rule(y, tick) for tick, _ in y.ticks]
@@ -113,11 +113,11 @@ def plot(
     if band is not None:
         low, high = band
         drawn.append(element("rect", y=percent(1 - high), height=percent(high - low), width="100%", class_="band"))
-    named = []
+    named = [(1 - one.places[-1][1], one.label, f"t{one.color}") for one in lines if one.places and one.label]
     if level is not None:
         at = percent(1 - level[0])
         drawn.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
-        named += [_level_name(level[1], at)] if level[1] else []
+        named += [(1 - level[0], level[1], "")]
     paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
     stretch = {
         "viewBox": f"0 0 {FINE} {FINE}",
@@ -127,12 +127,19 @@ def plot(
         "overflow": "visible",
     }
     drawn.append(element("svg", *paths, **stretch))
-    drawn += [*_scale(x, y), *named, *_labels(lines)]
+    drawn += [*_scale(x, y), *_names(named)]
     said = [[round(tip.place, 5), tip.said] for tip in tips]
     return element(
         "figure",
         element("figcaption", title),
-        element("svg", *drawn, class_="plot", role="img", aria_label=title, data_tips=_json(said) if said else None),
+        element(
+            "svg",
+            *drawn,
+            class_="plot named" if named else "plot",
+            role="img",
+            aria_label=title,
+            data_tips=_json(said) if said else None,
+        ),
         class_="chart",
     )
 
@@ -161,21 +168,16 @@ def histogram(title: str, x: Axis, counts: Sequence[int], y: Axis) -> Markup:
     )
 
 
-def _level_name(said: str, at: str) -> Markup:
-    return element("text", said, x="100%", y=at, dy="-8", text_anchor="end", class_="label")
-
-
 def _rule(y: Axis, tick: float) -> Markup:
     at = percent(1 - y.place(tick))
     return element("line", x1="0", x2="100%", y1=at, y2=at, class_="base" if tick == 0 else "grid")
 
 
 def _scale(x: Axis, y: Axis) -> list[Markup]:
-    """The labels of both axes, over what is drawn; the one at zero would stand on those of the x axis."""
+    """The labels of both axes, to the left of the plot and below it."""
     left = [
-        element("text", said, x="0", y=percent(1 - y.place(tick)), dy="-4", class_="tick")
+        element("text", said, x="0", y=percent(1 - y.place(tick)), dx="-8", dy="4", text_anchor="end", class_="tick")
         for tick, said in y.ticks
-        if tick
     ]
     return left + [_tick(x, index) for index in range(len(x.ticks))]
 
@@ -183,7 +185,7 @@ def _scale(x: Axis, y: Axis) -> list[Markup]:
 def _tick(x: Axis, index: int) -> Markup:
     value, said = x.ticks[index]
     at = x.place(value)
-    anchor = "start" if at < 0.03 else "end" if at > 0.97 else "middle"
+    anchor = "start" if at < 0.01 else "end" if at > 0.99 else "middle"
     return element("text", said, x=percent(at), y="100%", dy="16", text_anchor=anchor, class_="tick")
 
 
@@ -194,17 +196,17 @@ def _path(line: Line) -> str:
     return "".join(f"M{point}h0" for point in points)
 
 
-def _labels(lines: Sequence[Line]) -> list[Markup]:
-    """The name of each curve above its right end, pushed apart where they would meet."""
-    wanted = sorted((one for one in lines if one.places and one.label), key=lambda one: -one.places[-1][1])
+def _names(wanted: list[tuple[float, str, str]]) -> list[Markup]:
+    """Names to the right of the plot, each from the top at its height, pushed apart where they would meet."""
+    wanted.sort()
     heights: list[float] = []
-    for one in wanted:  # downwards, then back up where the last ones would leave the plot
-        heights.append(max(1 - one.places[-1][1], heights[-1] + APART if heights else 0.0))
+    for at, _, _ in wanted:  # downwards, then back up where the last ones would leave the plot
+        heights.append(max(at, heights[-1] + APART if heights else 0.0))
     for index in reversed(range(len(heights))):
         heights[index] = min(heights[index], 1 - APART * (len(heights) - 1 - index))
     return [
-        element("text", one.label, x="100%", y=percent(at), dy="-6", text_anchor="end", class_=f"label t{one.color}")
-        for one, at in zip(wanted, heights, strict=True)
+        element("text", said, x="100%", y=percent(at), dx="8", dy="4", class_=f"label {color}".strip())
+        for at, (_, said, color) in zip(heights, wanted, strict=True)
     ]
 
 

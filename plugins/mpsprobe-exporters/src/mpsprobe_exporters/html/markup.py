@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mpsprobe_exporters.plain_text import REPLACEMENT, one_line
+from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, one_line
 
-VOID = frozenset({"meta", "input", "br", "hr", "col"})
+VOID = frozenset({"meta", "input", "br", "hr", "col", "wbr"})
 SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio"})
 LONGEST = 2000  # of a text; names are shortened to less where they are shown
 NAME, TITLE = 120, 600
@@ -66,7 +66,12 @@ def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
     """A name out of a report as code: on one line, shortened, in full (within reason) where one points at it."""
     full = one_line(value, TITLE) or empty
     short = one_line(full, longest)
-    return element("code", short, title=full if full != short else None)
+    return element("code", broken(short), title=full if full != short else None)
+
+
+def broken(value: str) -> Markup:
+    """``value`` as text that may be broken where the parts of a name meet."""
+    return Markup("<wbr>".join(text(part) for part in JOINTS.split(value)))
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:

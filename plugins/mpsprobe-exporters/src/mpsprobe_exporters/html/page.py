@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mpsprobe_exporters.html.markup import Child, Markup, element
 
-STYLES = ("theme.css", "layout.css", "data.css")
+STYLES = ("theme.css", "layout.css", "data.css", "document.css")
 SCRIPTS = ("start.js", "tables.js", "tree.js", "tips.js", "timeline.js", "drawing.js", "views.js")
 POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
 
@@ -28,7 +28,14 @@ class View(NamedTuple):
     body: Sequence[Child]
 
 
-def page(title: str, answer: str, lines: Iterable[str], views: Sequence[View], selector: Markup | None = None) -> str:
+def page(
+    title: str,
+    answer: str,
+    lines: Iterable[str],
+    views: Sequence[View],
+    selector: Markup | None = None,
+    tone: str = "plain",
+) -> str:
     """The whole document.
 
     Args:
@@ -37,6 +44,7 @@ def page(title: str, answer: str, lines: Iterable[str], views: Sequence[View], s
         lines: what it is about, below the answer.
         views: the sections; the first one is shown at first.
         selector: what chooses between configurations, where there are several.
+        tone: of the answer: ``good``, ``bad`` or ``plain``.
     """
     style, script = asset(STYLES), asset(SCRIPTS)
     policy = POLICY.format(script=_hash(script), style=_hash(style))
@@ -61,7 +69,7 @@ def page(title: str, answer: str, lines: Iterable[str], views: Sequence[View], s
         "div",
         element("p", answer, class_="answer"),
         element("p", *([line, element("br")] for line in lines), class_="quiet"),
-        class_="opening",
+        class_=f"opening {tone}",
     )
     sections = (
         element("section", element("h2", one.title), *one.body, id=one.key, class_="view", data_view=one.key)

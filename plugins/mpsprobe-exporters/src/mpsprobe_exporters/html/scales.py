@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Quantity = Literal["time", "bytes", "count", "share", "ratio", "other"]
+from mpsprobe_exporters.units import BEYOND, scale_of
 
-UNITS: dict[str, tuple[tuple[float, str], ...]] = {
-    "time": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
-    "bytes": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
-}
 TIMES = "\N{MULTIPLICATION SIGN}"
 TINY = 1e-300  # below it a step between ticks is no number any more
-BEYOND = 10**18  # more than any run has of anything; a report may hold any number
 
 
 class Axis(NamedTuple):
@@ -35,32 +30,38 @@ def bounded(value: float) -> float:
     return float(max(-BEYOND, min(BEYOND, value)))
 
 
-def axis(values: Sequence[float], quantity: Quantity, most: int = 5, zero: bool = True) -> Axis:
-    """An axis that holds ``values``, from zero unless ``zero`` is false, with at most about ``most`` ticks."""
+def axis(
+    values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True, whole: bool = False, exact: bool = False
+) -> Axis:
+    """An axis that holds ``values``, with at most about ``most`` ticks.
+
+    Args:
+        values: what it has a place for.
+        unit: of the values, a key of ``units.SCALES``.
+        most: ticks.
+        zero: whether it begins at zero.
+        whole: whether there is nothing between two whole numbers.
+        exact: whether it ends where the values do, not at the next tick.
+    """
     known = [bounded(value) for value in values] or [0.0]
     low = min(0.0, *known) if zero else min(known)
     high = max(0.0, *known) if zero else max(known)
     if high - low < TINY:
         high = low + (abs(low) if abs(low) > TINY else 1.0)
     step = _round_step((high - low) / most)
+    step = max(1.0, step) if whole else step
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    size, unit = unit_of(max(abs(first), abs(last)) * step, quantity)
-    ticks = [(index * step, label(index * step, size, unit)) for index in range(first, last + 1)]
-    return Axis(first * step, last * step, ticks) if zero else Axis(low, high, _within(ticks, low, high))
+    size, symbol = scale_of(max(abs(first), abs(last)) * step, unit)
+    ticks = [(index * step, label(index * step, size, symbol)) for index in range(first, last + 1)]
+    if zero and not exact:
+        return Axis(first * step, last * step, ticks)
+    return Axis(low, high, [one for one in ticks if low <= one[0] <= high])
 
 
-def unit_of(largest: float, quantity: Quantity) -> tuple[float, str]:
-    """The unit in which ``largest`` is written, and how many of the smallest it is."""
-    for size, unit in UNITS.get(quantity, ()):
-        if largest >= size:
-            return size, unit
-    return UNITS[quantity][-1] if quantity in UNITS else (1.0, "")
-
-
-def label(value: float, size: float, unit: str) -> str:
+def label(value: float, size: float, symbol: str) -> str:
     """A tick: ``0``, ``2.5 ms``."""
     written = f"{value / size:,.10g}"
-    return f"{written} {unit}".rstrip() if value else "0"
+    return f"{written} {symbol}".rstrip() if value else "0"
 
 
 def percent(fraction: float) -> str:
@@ -73,10 +74,6 @@ def thinned(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
-
-
-def _within(ticks: list[tuple[float, str]], low: float, high: float) -> list[tuple[float, str]]:
-    return [one for one in ticks if low <= one[0] <= high]
 
 
 def _round_step(rough: float) -> float:

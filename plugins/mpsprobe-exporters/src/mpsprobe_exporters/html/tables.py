@@ -8,8 +8,7 @@ from typing import NamedTuple
 from mpsprobe_exporters.html.figures import bar
 from mpsprobe_exporters.html.markup import Child, Markup, element
 from mpsprobe_exporters.html.scales import bounded
-from mpsprobe_exporters.plain_text import byte_size, number
-from mpsprobe_exporters.profile_answer import amount, duration
+from mpsprobe_exporters.units import amount, byte_size, duration, number, percent
 
 MOST_ROWS = 2000  # of one table; beyond, nobody reads, and a browser is slow
 
@@ -61,12 +60,7 @@ def words(shown: Child) -> Field:
 
 def time(nanoseconds: float | None) -> Field:
     """A duration."""
-    return _number(nanoseconds, spent)
-
-
-def spent(nanoseconds: float) -> str:
-    """A duration in words; nothing at all is ``0``."""
-    return duration(nanoseconds) if nanoseconds else "0"
+    return _number(nanoseconds, duration)
 
 
 def size(count: int | None) -> Field:
@@ -89,7 +83,7 @@ def share(part: float | None, whole: float) -> Field:
     if part is None or whole <= 0:
         return Field(None)
     fraction = min(1.0, max(0.0, bounded(part) / bounded(whole)))
-    return Field([bar(fraction), element("span", f"{fraction:.1%}", class_="pc")], fraction)
+    return Field([bar(fraction), element("span", percent(fraction), class_="pc")], fraction)
 
 
 def listed(items: Iterable[Markup], open_: int = 1, most: int = 40) -> Markup | None:

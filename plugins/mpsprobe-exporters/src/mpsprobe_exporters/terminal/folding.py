@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-# After `::`, `_`, `.`, `,` and before a capital that follows a small letter.
-JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])|(?<=[a-z0-9])(?=[A-Z])")
+from mpsprobe_exporters.plain_text import JOINTS
 
 
 def fold_name(name: str, width: int, indent: int = 2) -> list[str]:

@@ -1,4 +1,4 @@
-"""The colour of each verdict in a terminal; without pydantic, for commands that answer at once."""
+"""The colour of verdicts and differences in a terminal; without pydantic, for commands that answer at once."""
 
 from __future__ import annotations
 
@@ -9,4 +9,11 @@ STYLES = {
     "unknown": "bold",
     "native": "green",
     "composite": "none",
+    "slower": "bold red",
+    "larger": "bold red",
+    "worse": "bold red",
+    "failed": "bold red",
+    "faster": "green",
+    "smaller": "green",
+    "better": "green",
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import WorkloadError
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import an, printable
 
 CONFIG = "config.json"
 LARGEST_CONFIG = 16 * 2**20
@@ -37,7 +37,7 @@ def read_config(folder: Path) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise WorkloadError(f"{CONFIG} in '{shown}' cannot be read: {type(error).__name__}") from error
     if not isinstance(config, dict):
-        raise WorkloadError(f"{CONFIG} in '{shown}' holds a {type(config).__name__}, not an object")
+        raise WorkloadError(f"{CONFIG} in '{shown}' holds {an(type(config).__name__)}, not an object")
     return config
 
 
@@ -75,5 +75,5 @@ def check_weights(folder: Path) -> None:
 
 
 def needs_own_code(config: Mapping[str, Any], known_types: tuple[str, ...]) -> bool:
-    """Whether the model exists only as code beside the checkpoint (``auto_map``)."""
+    """Whether the model exists only as code next to the checkpoint (``auto_map``)."""
     return bool(config.get("auto_map")) and config.get("model_type") not in known_types

@@ -47,7 +47,7 @@ def derive(name: str, signature: Signature, phase: str, hint: str = OWN_FUNCTION
     """Inputs for one step of ``phase``; ``hint`` says what to do where there are none.
 
     Raises:
-        WorkloadError: what ``forward`` needs cannot be told from the class and its configuration.
+        WorkloadError: the class and its configuration do not show what ``forward`` needs.
     """
     fields = _inputs(signature)
     if not fields:

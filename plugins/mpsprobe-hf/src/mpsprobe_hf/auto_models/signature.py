@@ -125,7 +125,7 @@ class Signature:
 
     @property
     def needs_image_sizes(self) -> bool:
-        """Whether the model must be told the height and width of each image, since it cuts it or has no own size."""
+        """Whether the model needs the height and width of each image, since it cuts it or has no own size."""
         own = getattr(self.model_class, "get_image_features", None)
         size = inspect.signature(own).parameters.get("image_sizes") if own is not None else None
         return size is not None and size.default is size.empty and "image_sizes" in self.parameters

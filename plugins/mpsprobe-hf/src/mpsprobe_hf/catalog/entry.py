@@ -44,7 +44,7 @@ class Architecture:
         parameters: how many a model of the published size has, each shared one counted once.
         loss: ``output`` for ``output.loss``; else a function of that name in ``mpsprobe_hf.losses``.
         call: empty for ``model(**inputs)``; else a function of that name in ``mpsprobe_hf.calls``.
-        requires: distributions that this architecture needs beside transformers.
+        requires: distributions that this architecture needs besides transformers.
         notes: what a reader of a report should know about this architecture or its inputs.
     """
 

@@ -44,7 +44,7 @@ def built(workload: Workload, options: RunOptions) -> TorchRun:
     if not isinstance(run, TorchRun):
         raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
     if run.args and POSITIONAL in run.kwargs:
-        raise UsageError(f"the workload '{workload.name}' has an input called '{POSITIONAL}' beside positional ones")
+        raise UsageError(f"the workload '{workload.name}' has an input called '{POSITIONAL}' and positional ones")
     return run
 
 

@@ -94,7 +94,8 @@ def run(
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
         exporting.write(registry, name, ended.report, output)
     if ended.code == 0:
-        sys.exit(exit_code(ended.report, fail_on or (), allow or ()))
+        shown = name == "table" and output in (None, "-")
+        sys.exit(exit_code(ended.report, fail_on or (), allow or (), shown=shown))
     ended.leave()
 
 

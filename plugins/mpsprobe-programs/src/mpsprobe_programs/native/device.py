@@ -13,6 +13,7 @@ from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_programs.compiling import DEVICE
+from mpsprobe_programs.native.on_cpu import OnCpu, follow, seen
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
 from mpsprobe_programs.surface.opening import mps_surface
@@ -26,8 +27,9 @@ class NativeDevice:
 
     Args:
         chain: judges the calls; its table says which kernels there are.
-        keep_going: what a Mac refuses is computed all the same.
+        keep_going: what a Mac refuses is computed anyway.
         lines: record the module and the line of every call.
+        cpu: also follow what is computed with tensors of the CPU alone.
 
     Raises:
         UsageError: it cannot be built, or torch has looked for MPS in this process.
@@ -35,8 +37,8 @@ class NativeDevice:
 
     name = "virtual"
 
-    def __init__(self, chain: Chain, *, keep_going: bool = True, lines: bool = True) -> None:
-        self.chain, self._keep_going, self._lines = chain, keep_going, lines
+    def __init__(self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False) -> None:
+        self.chain, self._keep_going, self._lines, self._cpu = chain, keep_going, lines, cpu
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
@@ -61,6 +63,9 @@ class NativeDevice:
             self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
+            if self._cpu:
+                exits.callback(follow, False)
+                follow(True)
             enter = self._recording.enter
             exits.callback(register_optimizer_step_pre_hook(lambda *_: enter("optimizer")).remove)
             exits.callback(register_optimizer_step_post_hook(lambda *_: enter("forward")).remove)
@@ -69,6 +74,11 @@ class NativeDevice:
 
     def __exit__(self, *error: Any) -> None:
         self._exits.__exit__(*error)
+
+    def on_cpu(self) -> OnCpu:
+        """What was computed with tensors of the CPU alone."""
+        assert self._recording is not None
+        return seen(self._recording.place_of)
 
     def finish(self) -> None:
         """Bring what was counted into ``recorder``; the device may stay open."""

@@ -128,6 +128,10 @@ class Recording:
         taken, self.recorder = self.recorder, Recorder()
         return taken
 
+    def place_of(self, number: int) -> tuple[str, Origin]:
+        """Phase and origin of a place, by the number that C++ has."""
+        return self._of_place[number][:2]
+
     def _judged(self, operator: int, place: int, slot: int) -> int:
         try:
             if slot < 0:

@@ -23,7 +23,7 @@ from mpsprobe_programs.observing.verdicts import RAISED, judged
 
 OURS = str(Path(__file__).parents[1])
 MOST_KINDS = 2**16  # as in ``table.h``; ``finish`` may be called often
-LEFT_OUT = "more than 65,536 kinds of calls: the tensors of these are not told apart"
+LEFT_OUT = "more than 65,536 kinds of calls: the tensors of these are not separated"
 
 
 @dataclass(slots=True)

@@ -7,12 +7,14 @@ calls too (``torch/csrc/utils/device_lazy_init.cpp``).
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -21,6 +23,7 @@ import typing_extensions
 
 from mpsprobe.schemas import CudaHint
 from mpsprobe_coverage.scanner.findings import site
+from mpsprobe_programs.running.asking import asks_for_mps_too
 
 DEVICE = 'device = "mps" if torch.backends.mps.is_available() else "cpu"'
 ASKED = "torch.cuda.is_available()"
@@ -48,6 +51,8 @@ _MADE = {
     'autocast("cuda")': inspect.unwrap(torch.amp.autocast_mode.autocast.__init__).__code__,
     'GradScaler("cuda")': inspect.unwrap(torch.amp.grad_scaler.GradScaler.__init__).__code__,
 }
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_COMPILER = f"{_TORCH}_inductor{os.sep}"
 _BETWEEN = {typing_extensions.__file__}  # whose frames stand before those of deprecated names of torch
 NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
 
@@ -63,7 +68,7 @@ class CudaHints:
     def __init__(self, internal: Callable[[str], bool], absent: bool) -> None:
         self._internal = internal
         self._absent = absent
-        self._noted: dict[tuple[str, str], dict[str, int]] = {}
+        self._noted: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
         self._own: dict[str, bool] = {}
         libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
         self._libraries = tuple(f"{folder}/" for folder in libraries) + tuple(f"{folder}\\" for folder in libraries)
@@ -99,17 +104,23 @@ class CudaHints:
             for owner, name, own in reversed(undo):
                 setattr(owner, name, own)
 
-    def found(self, on_the_device: bool) -> list[CudaHint]:
-        """What was noted, in the order in which it was.
+    def found(self, on_the_device: bool, on_the_cpu: bool) -> list[CudaHint]:
+        """What was noted, in the order in which it was. To ask for CUDA is a finding where the answer left work to
+        the CPU: all of it, or a part, which is seen from a line that does not ask for MPS beside it.
 
         Args:
-            on_the_device: whether an operator ran there. Then the program knows of MPS, and may ask for CUDA too.
+            on_the_device: whether an operator ran there.
+            on_the_cpu: whether a model stayed on the CPU, or the program computed there.
         """
-        return [
-            CudaHint(what=what, instead=instead, calls=sum(sites.values()), call_sites=list(sites))
-            for (what, instead), sites in self._noted.items()
-            if what != ASKED or not on_the_device
-        ]
+        hints = []
+        for (what, instead), noted in self._noted.items():
+            sites = noted
+            if what == ASKED and on_the_device:
+                sites = {place: calls for place, calls in noted.items() if on_the_cpu and not asks_for_mps_too(*place)}
+            if sites:
+                places = list(dict.fromkeys(site(*place) for place in sites))
+                hints.append(CudaHint(what=what, instead=instead, calls=sum(sites.values()), call_sites=places))
+        return hints
 
     def _asked(self, original: Any) -> Any:
         def is_available() -> bool:
@@ -123,7 +134,8 @@ class CudaHints:
 
     def _started(self, original: Any) -> Any:
         def _lazy_init() -> None:
-            self._note("a CUDA device", sys._getframe(1), everyone=True)
+            if not _compiles(sys._getframe(1)):
+                self._note("a CUDA device", sys._getframe(1), everyone=True)
             if self._absent:
                 raise AssertionError(NO_CUDA)
             original()
@@ -172,7 +184,7 @@ class CudaHints:
 
     def _add(self, what: str, instead: str, frame: FrameType) -> None:
         sites = self._noted.setdefault((what, instead), {})
-        place = site(frame.f_code.co_filename, frame.f_lineno)
+        place = frame.f_code.co_filename, frame.f_lineno
         sites[place] = sites.get(place, 0) + 1
 
     def _is_own(self, file: str) -> bool:
@@ -193,6 +205,15 @@ def _inside(frame: FrameType | None) -> str | None:
                 return made
         frame = frame.f_back
     return None
+
+
+def _compiles(frame: FrameType | None) -> bool:
+    """Whether torch's compiler asks, which looks at every kind of device, whatever it compiles for."""
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
+        if frame.f_code.co_filename.startswith(_COMPILER):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Imports:

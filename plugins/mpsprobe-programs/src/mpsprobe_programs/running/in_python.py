@@ -23,7 +23,7 @@ class DeviceInPython:
     name = "virtual, in Python"
 
     def __init__(self, chain: Chain, values: bool) -> None:
-        self._device = VirtualDevice(chain, keep_weights=values, recorder=ProgramRecorder())
+        self._device = VirtualDevice(chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder())
         self._recording = ExitStack()
 
     @property

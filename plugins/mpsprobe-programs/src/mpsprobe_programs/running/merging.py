@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from mpsprobe.schemas import SEVERITY, CoverageReport, OperatorFinding, ProgramInfo
 from mpsprobe.schemas.record import Record
 
-_ADDED = ("calls", "input_bytes", "output_bytes")
+_ADDED = ("calls", "input_bytes", "output_bytes", "data_bytes")
 _COUNTED = ("phases", "composed_by")
 _UNITED = ("dtypes", "shapes", "modules", "call_sites", "operators")
 _Of = TypeVar("_Of", bound=Record)
@@ -62,6 +62,8 @@ def merge(reports: Sequence[CoverageReport]) -> CoverageReport:
 def _program(programs: Sequence[ProgramInfo]) -> ProgramInfo:
     update = {
         "stayed_on_cpu": _merged((one.stayed_on_cpu for one in programs), lambda one: (one.module, one.call_site)),
+        "computed_on_cpu": _merged((one.computed_on_cpu for one in programs), lambda one: (one.call_site, one.share)),
+        "threads": sum(one.threads for one in programs),
         "cuda": _merged((one.cuda for one in programs), lambda hint: (hint.what, hint.instead)),
         "notes": _distinct(note for one in programs for note in one.notes),
     }

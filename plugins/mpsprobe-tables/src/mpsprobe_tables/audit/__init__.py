@@ -1,4 +1,4 @@
-"""The verdicts held against what PyTorch's own tests expect of MPS (``mpsprobe kernels audit``).
+"""Compares the verdicts with what PyTorch's own tests expect of MPS (``mpsprobe kernels audit``).
 
 ``entries`` finds the OpInfo entries of the installed torch and ``samples`` draws their arguments; ``running`` runs
 them on the virtual device and ``reference`` on the CPU, ``workers`` in several processes; ``scoring`` compares the

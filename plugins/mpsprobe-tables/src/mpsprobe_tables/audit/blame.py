@@ -6,7 +6,7 @@ whose name is near, and of several the one that explains most failing entries. W
 numbers or values are the cause then, not a dtype or a flag. Where no name is near either, it would be a guess.
 
 An operator is looked at for each signature by itself: dtypes, and the flags of ``judging/signatures.py``. So
-``index_put`` that accumulates is told from one that does not if some entry passes, or fails, with one of them alone.
+``index_put`` with and without ``accumulate`` are separate if some entry passes, or fails, with only one of them.
 """
 
 from __future__ import annotations

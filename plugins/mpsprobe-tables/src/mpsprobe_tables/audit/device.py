@@ -75,12 +75,12 @@ class ShortRecorder(Recorder):
         composed_by: str | None = None,
         calls: int = 1,
     ) -> None:
-        # A reason may say sizes: they are told apart by their sources, and the first of each stays to be shown.
-        beside = judgement.beside if isinstance(judgement, TwoOpinions) else judgement
-        sources = judgement.verdict, judgement.source, beside.verdict, beside.source
+        # A reason may say sizes: their sources separate them, and the first of each is kept to be shown.
+        other = judgement.other if isinstance(judgement, TwoOpinions) else judgement
+        sources = judgement.verdict, judgement.source, other.verdict, other.source
         dtypes = tuple(spec.dtype for spec in inputs), tuple(spec.dtype for spec in outputs)
         flags = self.flags_of_judged[1] if self.flags_of_judged[0] == operator else ()
-        self._seen.setdefault((operator, sources, self.phase, *dtypes, flags), (judgement, beside))
+        self._seen.setdefault((operator, sources, self.phase, *dtypes, flags), (judgement, other))
 
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """Nothing of it is shown: a call without a verdict is recorded as ``unknown`` too."""
@@ -93,7 +93,7 @@ class ShortRecorder(Recorder):
         return self.take_both()[0]
 
     def take_both(self) -> tuple[tuple[Seen, ...], tuple[Seen, ...]]:
-        """The same, as judged by the device's lists and by those beside them."""
+        """The same, as judged by the device's lists and by the other ones."""
         seen, self._seen = self._seen, {}
         both: tuple[list[Seen], list[Seen]] = ([], [])
         for (operator, _, phase, inputs, outputs, flags), judgements in seen.items():
@@ -104,37 +104,37 @@ class ShortRecorder(Recorder):
 
 
 class TwoOpinions(Judgement):
-    """The judgement of one chain, with that of another ``beside`` it."""
+    """The judgement of one chain, with that of the ``other`` one."""
 
-    beside: Judgement
+    other: Judgement
 
 
 @dataclass(frozen=True, slots=True)
 class _TwoJudges(Judges):
-    beside: Judges | None = None
+    other: Judges | None = None
 
     def but_registered(self, judgement: Judgement) -> Self:
-        assert self.beside is not None
-        return replace(self, registered=judgement, beside=self.beside.but_registered(judgement))
+        assert self.other is not None
+        return replace(self, registered=judgement, other=self.other.but_registered(judgement))
 
     def judge(self, call: Call) -> Judgement:
-        assert self.beside is not None
+        assert self.other is not None
         opinions = TwoOpinions(*Judges.judge(self, call))
-        opinions.beside = self.beside.judge(call)
+        opinions.other = self.other.judge(call)
         return opinions
 
 
 class _TwoChains(Chain):
     """Two sets of lists, asked at once: everything else about a run is the same."""
 
-    def __init__(self, table: KernelTable, lists: Lists, beside: Lists) -> None:
+    def __init__(self, table: KernelTable, lists: Lists, other: Lists) -> None:
         super().__init__(table, lists=lists)
-        self._beside = Chain(table, lists=beside)
+        self._other = Chain(table, lists=other)
 
     def judges_of(self, func: Any, key: str | None = None) -> Judges:
         judges = super().judges_of(func, key)
-        beside = self._beside.judges_of(func, key)
-        return _TwoJudges(judges.operator, judges.registered, judges.rules, judges.later, beside)
+        other = self._other.judges_of(func, key)
+        return _TwoJudges(judges.operator, judges.registered, judges.rules, judges.later, other)
 
 
 class _Noting(Interception):
@@ -164,8 +164,8 @@ class AuditDevice(VirtualDevice):
     """A virtual device that is used for thousands of small runs. Other arguments are those of ``VirtualDevice``.
 
     Args:
-        lists: which of PyTorch's lists are a source beside the mechanism.
-        beside: other lists to judge by in the same run.
+        lists: which of PyTorch's lists are a source in addition to the mechanism.
+        other: other lists to judge by in the same run.
         note_flags: tell calls apart by their flags too.
     """
 
@@ -174,13 +174,13 @@ class AuditDevice(VirtualDevice):
         table: KernelTable,
         *,
         lists: Lists = "none",
-        beside: Lists | None = None,
+        other: Lists | None = None,
         note_flags: bool = False,
         **options: Any,
     ) -> None:
         if note_flags:
             self._interception_type = _Noting
-        super().__init__(Chain(table, lists=lists) if beside is None else _TwoChains(table, lists, beside), **options)
+        super().__init__(Chain(table, lists=lists) if other is None else _TwoChains(table, lists, other), **options)
         self.short = ShortRecorder()
         self.recorder = self._interception.recorder = self.short
         self.attribution = self._interception.attribution = _Unattributed()

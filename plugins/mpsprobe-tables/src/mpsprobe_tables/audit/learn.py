@@ -106,7 +106,7 @@ def observe(dtype: str, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ..
 
 
 def status_of(expected: Expectations, key: str, entry: Any, dtype: str) -> Status | None:
-    """What the list says of the pair; ``None`` where it says nothing about what MPS takes."""
+    """What the list says about the pair; ``None`` where it says nothing about what MPS takes."""
     on_cpu = [str(one).removeprefix("torch.") for one in entry.dtypes]
     expectation = expected.expected(key, dtype)
     if not expected.has(key) or dtype not in TESTED_DTYPES or expectation.kind == "skip":

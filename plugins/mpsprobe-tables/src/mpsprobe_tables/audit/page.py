@@ -69,7 +69,7 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
         "(`torch/testing/_internal/common_mps.py`) and at the entries."
     )
     yield (
-        "The audit runs the same samples on the virtual device, which knows no Mac, and on the CPU, and says of "
+        "The audit runs the same samples on the virtual device, which knows no Mac, and on the CPU, and says about "
         "each test "
         "whether it fails:"
     )
@@ -89,13 +89,13 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
     yield (
         "*Recall* is the share of the tests expected to fail that are predicted to; *precision* the share of those "
         "predicted to fail that are expected to. Skipped tests are left out, and so are expectations of wrong numbers "
-        "(`UNDEFINED_XFAILLIST`) and truth values held against a reference in float32 that is not whole: a verdict "
+        "(`UNDEFINED_XFAILLIST`) and booleans compared with a reference in float32 that is not whole: a verdict "
         "says nothing about numbers. A gradient test counts where its forward "
         "part is "
         "expected to pass. *Verdicts alone* counts only what the device refuses, over tests whose reference works."
     )
     yield (
-        "Two modes are told apart. *Mechanism alone* uses what was read from the binaries, and no list of any release. "
+        "There are two modes. *Mechanism alone* uses what was read from the binaries, and no list of any release. "
         "*With neighbouring lists* uses those of the nearest older and newer release with another list, which is "
         "what a "
         "release without a list gets. In neither is the list of the judged release a source of its verdicts; in daily "
@@ -106,13 +106,13 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
 
 def _disagreements(one: ReleaseAudit) -> Iterator[str]:
     yield "## Every disagreement"
-    for kind, told in (
+    for kind, meaning in (
         ("missed", "Expected to fail, and not predicted: here a verdict may say `native` where a Mac raises."),
         ("false", "Predicted to fail, and expected to pass: here a verdict may frighten without a reason."),
     ):
         grid = grids.disagreeing(one, kind)
-        yield f"### {told.split(':')[0]}"
-        yield (told if grid.rows else "None.")
+        yield f"### {meaning.split(':')[0]}"
+        yield (meaning if grid.rows else "None.")
         yield from _grid(grid)
 
 

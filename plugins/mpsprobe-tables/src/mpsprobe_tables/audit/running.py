@@ -97,7 +97,7 @@ def run_entries(
     Args:
         keys: entries, as in ``entries()``.
         tables: one for each release.
-        lists: which lists of PyTorch's tests to judge by beside the mechanism: one or two.
+        lists: which lists of PyTorch's tests to judge by in addition to the mechanism: one or two.
         outcomes: one dict for several calls spares work.
         gradient: compute gradients too (default: for the dtypes of which PyTorch's test compares them).
 
@@ -118,7 +118,7 @@ def run_entries(
                 for one in prepared:
                     one.pair.runs |= {(table.release, mode): one.pair.runs[twin.release, mode] for mode in lists}
                 continue
-            with AuditDevice(table, lists=lists[0], beside=lists[-1], outcomes=remembered) as device:
+            with AuditDevice(table, lists=lists[0], other=lists[-1], outcomes=remembered) as device:
                 for one in prepared:
                     raised = _run(device, one, with_gradient)
                     for mode, calls in zip((lists[0], lists[-1]), device.short.take_both(), strict=True):

@@ -1,6 +1,6 @@
 """Sample inputs as PyTorch's MPS tests draw them, computed on the CPU.
 
-Samplers look at the device that they are given: for MPS they avoid float64, for example. So they are told ``mps:0``,
+Samplers look at the device that they are given: for MPS they avoid float64, for example. So they get ``mps:0``,
 and a function mode makes each tensor on the CPU instead.
 """
 

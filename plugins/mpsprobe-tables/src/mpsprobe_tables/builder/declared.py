@@ -61,7 +61,7 @@ def declared_kernels(operators: dict[str, DeclaredOperator]) -> dict[str, set[st
     """Dispatch key → operators (``aten::…``), for the keys of MPS and the composite ones.
 
     Structured delegates have the kernels of their delegate; without ``dispatch`` it is CompositeImplicitAutograd.
-    What torchgen adds by itself (``autogen``, kernels of structured operators for no backend) is not told by the file.
+    What torchgen adds by itself (``autogen``, kernels of structured operators for no backend) is not in the file.
     """
     kernels: dict[str, set[str]] = {}
     for operator in operators.values():

@@ -59,7 +59,7 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
 
 
 def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:
-    """What can be said of an operator for certain; nothing where it may compute in several ways."""
+    """What can be said about an operator for certain; nothing where it may compute in several ways."""
     if not reach.complete or reach.graph or None in reach.stubs or None in reach.patterns:
         return frozenset()
     if any(HARMLESS.match(operator) is None for operator in reach.operators):

@@ -88,7 +88,7 @@ class Machine:
         assumed: what holds of the tensors.
         point: what is known now.
         assigned: the regions, other than the frame, that were written to.
-        regions: how many regions there are beside the frame and the arguments.
+        regions: how many regions there are besides the frame and the arguments.
     """
 
     library: MachO

@@ -1,9 +1,9 @@
-"""Dtypes that no Metal kernel of an operator reads, where it also copies, fills or converts beside them.
+"""Dtypes that no Metal kernel of an operator reads, where it also copies, fills or converts.
 
 Such an operator may compute in another way for some dtypes, so less is certain of it than ``facts`` asks for. One that
 computes by element from several operands does not: a copy or a fill is the answer there only for special numbers. Any
 other may answer a whole dtype with a copy or a fill (``round`` of whole numbers), but never complex numbers. Names
-without float32 tell the size of an element, or the dtype of another tensor, and nothing is said of their operators.
+without float32 tell the size of an element, or the dtype of another tensor, and nothing is said about their operators.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mpsprobe_tables.builder.following import Kernel
 from mpsprobe_tables.builder.metal import KernelNames
 from mpsprobe_tables.builder.stubs import Stubs
 
-BESIDE = re.compile(r"(copy_|clone|fill__Scalar|fill__Tensor|zero_|item|aminmax|to_dtype)$")
+COPIES = re.compile(r"(copy_|clone|fill__Scalar|fill__Tensor|zero_|item|aminmax|to_dtype)$")
 COMPLEX = frozenset(dtype for dtype in METAL_TYPES.values() if dtype.startswith("complex"))
 
 
@@ -57,8 +57,8 @@ class Lacking:
         return Refusal(argument, lacking, f"no Metal kernel '{asked[0]}'" if len(asked) == 1 and asked[0] else "")
 
     def _is_certain(self, reach: Reach) -> bool:
-        beside = all(HARMLESS.match(operator) or BESIDE.match(operator) for operator in reach.operators)
-        return beside and reach.complete and not reach.graph and reach.stubs <= self._stubs.kernels.keys()
+        harmless = all(HARMLESS.match(operator) or COPIES.match(operator) for operator in reach.operators)
+        return harmless and reach.complete and not reach.graph and reach.stubs <= self._stubs.kernels.keys()
 
     def _there(self, reach: Reach) -> frozenset[str]:
         """The types that one of its kernels may read; empty where that is not known."""

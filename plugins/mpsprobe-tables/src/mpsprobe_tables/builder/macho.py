@@ -24,7 +24,7 @@ class MachO:
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
-        lief.logging.disable()  # it writes to standard error what is told as an error here
+        lief.logging.disable()  # it writes to standard error what is raised as an error here
         self._parsed = _arm64(path)
         if any(s.file_offset + s.file_size > self._parsed.original_size for s in self._parsed.segments):
             raise self._broken("a segment reaches beyond its end")

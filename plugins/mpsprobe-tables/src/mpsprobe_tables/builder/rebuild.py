@@ -248,7 +248,7 @@ def _release(text: str, library: str) -> str:
 
 
 def _is_newer(text: str, library: str) -> bool:
-    """A release that came after this package was made can be built all the same."""
+    """A release that came after this package was made can be built too."""
     try:
         return Version(text) > Version(library_releases(library)[-1])
     except InvalidVersion:

@@ -128,7 +128,7 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
     kernels = found.kernels.setdefault(initialiser.key, set())
     kernels.update(operator for operator, _ in names)
     if falls_back and initialiser.key == "MPS":
-        # What is registered beside the fallbacks with a kernel of its own is there to raise (MPSFallback.mm).
+        # What is registered with a kernel other than the fallback is there to raise (MPSFallback.mm).
         found.error.update(operator for operator, own in names if own)
         found.fallback.update(operator for operator, own in names if not own)
 

@@ -40,14 +40,14 @@ def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None
     return names
 
 
-@click.command(short_help="Hold the verdicts against PyTorch's own expectations.")
+@click.command(short_help="Compare the verdicts with PyTorch's own expectations.")
 @click.option(
     "--torch",
     "torch_release",
     metavar="VERSION|installed|latest|all",
     default="installed",
     show_default=True,
-    help="The release whose expectations to hold the verdicts against; 'all' is every release with a list.",
+    help="The release whose expectations to compare the verdicts with; 'all' is every release with a list.",
 )
 @click.option("--dtype", "dtypes", callback=_dtypes, metavar="DTYPE,…", help="Only these dtypes.  [default: all ten]")
 @click.option("--entry", "entries", metavar="NAME", multiple=True, help="Only this OpInfo entry; may be repeated.")

@@ -8,8 +8,8 @@ from typing import Any
 
 from mpsprobe.declarations import PHASES, DoctorFinding, WorkloadDeclaration
 from mpsprobe.plugins.catalogue import is_name
-from mpsprobe.suggestions import nearest
-from mpsprobe_devkit.checking.findings import Finding, a, finding
+from mpsprobe.suggestions import an, nearest
+from mpsprobe_devkit.checking.findings import Finding, finding
 from mpsprobe_devkit.checking.hooks import HookFunction
 
 LONGEST_SUMMARY = 120  # characters; lists have it behind two more columns
@@ -25,7 +25,7 @@ def judged_declarations(
     Those that could not even be written down (a field of another type) are left out.
     """
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of {expected.__name__}"
+        message = f"{hook.hook} returns {an(type(answer).__name__)} instead of a list of {expected.__name__}"
         return [finding("wrong-answer", message, hook.where)], []
     findings: list[Finding] = []
     declarations: list[tuple[Any, bool]] = []
@@ -33,7 +33,7 @@ def judged_declarations(
     for position, declaration in enumerate(answer):
         if type(declaration) is not expected:
             got = type(declaration).__name__
-            message = f"element {position} of what {hook.hook} returns is {a(got)} instead of {a(expected.__name__)}"
+            message = f"element {position} of what {hook.hook} returns is {an(got)} instead of {an(expected.__name__)}"
             findings.append(finding("wrong-type", message, hook.where))
             continue
         wrong = list(_wrong(declaration, kind, hook))
@@ -52,7 +52,7 @@ def judged_resolution(answer: Any, name: str, hook: HookFunction) -> list[Findin
     """What is wrong with the answer of ``mpsprobe_resolve_workload`` to ``name``."""
     if type(answer) is not WorkloadDeclaration:
         message = (
-            f"{hook.hook} returns {a(type(answer).__name__)} for '{name}' instead of a WorkloadDeclaration or None"
+            f"{hook.hook} returns {an(type(answer).__name__)} for '{name}' instead of a WorkloadDeclaration or None"
         )
         return [finding("wrong-answer", message, hook.where)]
     return list(_wrong(answer, "workload", hook, open_names=True))
@@ -61,13 +61,13 @@ def judged_resolution(answer: Any, name: str, hook: HookFunction) -> list[Findin
 def judged_doctor_findings(answer: Any, hook: HookFunction) -> list[Finding]:
     """What is wrong with the answer of ``mpsprobe_doctor``."""
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        message = f"{hook.hook} returns {a(type(answer).__name__)} instead of a list of DoctorFinding"
+        message = f"{hook.hook} returns {an(type(answer).__name__)} instead of a list of DoctorFinding"
         return [finding("wrong-answer", message, hook.where)]
     findings = []
     for position, one in enumerate(answer):
         if type(one) is not DoctorFinding:
             message = (
-                f"element {position} of what {hook.hook} returns is {a(type(one).__name__)} instead of a DoctorFinding"
+                f"element {position} of what {hook.hook} returns is {an(type(one).__name__)} instead of a DoctorFinding"
             )
             findings.append(finding("wrong-type", message, hook.where))
             continue
@@ -79,11 +79,11 @@ def judged_doctor_findings(answer: Any, hook: HookFunction) -> list[Finding]:
 
 def _wrong(declaration: Any, kind: str, hook: HookFunction, *, open_names: bool = False) -> Iterator[Finding]:
     name = declaration.name
-    what = f"the {kind} '{name}'" if isinstance(name, str) else a(kind)
+    what = f"the {kind} '{name}'" if isinstance(name, str) else an(kind)
     fields = list(_wrong_fields(declaration, what, hook))
     yield from fields
     if isinstance(name, str) and not open_names and not is_name(name):
-        yield finding("bad-name", f"'{name}' is no name that {a(kind)} can have", hook.where)
+        yield finding("bad-name", f"'{name}' is no name that {an(kind)} can have", hook.where)
     if isinstance(declaration.summary, str):
         yield from _wrong_summary(declaration.summary, what, hook)
     target = declaration.target
@@ -107,7 +107,7 @@ def _wrong_fields(record: Any, what: str, hook: HookFunction) -> Iterator[Findin
         else:
             continue
         if not right:
-            message = f"{what} has {a(type(value).__name__)} as its {field.name}, which should be {annotation}"
+            message = f"{what} has {an(type(value).__name__)} as its {field.name}, which should be {annotation}"
             yield finding("bad-field", message, hook.where)
 
 

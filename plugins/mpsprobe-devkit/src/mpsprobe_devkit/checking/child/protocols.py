@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from mpsprobe.plugins.registry import protocol_of
-from mpsprobe.suggestions import nearest
-from mpsprobe_devkit.checking.findings import a
+from mpsprobe.suggestions import an, nearest
 
 OPTIONAL: dict[str, dict[str, tuple[str, ...]]] = {
     "exporter": {"render_for_terminal": ("report",), "stream": ("report",)},
     "backend": {"installed": ()},
     "device": {"clock_unavailable": (), "stopwatch": ()},
 }
-"""Methods that an object may have beside its protocol, with their arguments; ``mpsprobe.protocols`` describes them."""
+"""Methods that an object may have besides its protocol, with their arguments; ``mpsprobe.protocols`` describes them."""
 ATTRIBUTES: dict[str, type] = {"str": str, "bool": bool}
 
 
@@ -23,7 +22,7 @@ def differences(kind: str, declaration: Any, made: Any) -> list[str]:
     """What is wrong with ``made``, in words that follow "the exporter 'x'"."""
     if kind == "command":
         sound = isinstance(made, protocol_of(declaration))
-        return [] if sound else [f"is {a(type(made).__name__)} instead of a click.Command"]
+        return [] if sound else [f"is {an(type(made).__name__)} instead of a click.Command"]
     protocol = protocol_of(declaration)
     found = [*_attributes(protocol, made), *_methods(protocol, made)]
     for name, arguments in OPTIONAL.get(kind, {}).items():
@@ -36,7 +35,7 @@ def differences(kind: str, declaration: Any, made: Any) -> list[str]:
             except ValueError:
                 continue
     if not found and not isinstance(made, protocol):
-        found.append(f"is {a(type(made).__name__)}, which is no {protocol.__name__}")
+        found.append(f"is {an(type(made).__name__)}, which is no {protocol.__name__}")
     return found
 
 
@@ -47,7 +46,7 @@ def _attributes(protocol: type, made: Any) -> Iterator[str]:
         if not hasattr(made, name):
             yield f"has no attribute '{name}'{_near(name, made)}"
         elif (wanted := ATTRIBUTES.get(str(annotation))) and not isinstance(getattr(made, name), wanted):
-            yield f"has {a(type(getattr(made, name)).__name__)} as its {name}, which should be {annotation}"
+            yield f"has {an(type(getattr(made, name)).__name__)} as its {name}, which should be {annotation}"
 
 
 def _methods(protocol: type, made: Any) -> Iterator[str]:
@@ -58,7 +57,7 @@ def _methods(protocol: type, made: Any) -> Iterator[str]:
         if method is None:
             yield f"has no method {name}(){_near(name, made)}"
         elif not callable(method):
-            yield f"has {a(type(method).__name__)} as its {name}, which should be a method"
+            yield f"has {an(type(method).__name__)} as its {name}, which should be a method"
         else:
             yield from _signature(name, inspect.signature(function), method)
 

@@ -1,4 +1,4 @@
-"""Resolves the targets of declarations, makes their objects and holds them against their protocols and contracts."""
+"""Resolves the targets of declarations, makes their objects and checks them against their protocols and contracts."""
 
 from __future__ import annotations
 

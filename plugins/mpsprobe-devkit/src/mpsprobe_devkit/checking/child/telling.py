@@ -1,4 +1,4 @@
-"""How the child tells what it finds, step by step, so that its end in the middle of one is understood."""
+"""How the child reports its findings, step by step, so that an end in the middle of one can be recognised."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Teller:
 
     @contextlib.contextmanager
     def step(self, name: str, *, where: str = "", limit: float | None = None) -> Iterator[bool]:
-        """A part of the plugin's work; gives whether it should be done. Whatever it prints is told with the step.
+        """A part of the plugin's work; gives whether it should be done. Whatever it prints is reported with the step.
 
         After ``limit`` seconds (default: the request's) the process ends, and the trace says where it was.
         """

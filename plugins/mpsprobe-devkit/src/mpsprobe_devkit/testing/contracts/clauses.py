@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from mpsprobe.suggestions import nearest, printable
+from mpsprobe.suggestions import an, nearest, printable
 from mpsprobe_devkit.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 
 Subject = TypeVar("Subject")
@@ -60,7 +60,7 @@ class Clause(Generic[Subject]):
         except Broken as broken:
             return broken
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin's code, which the message quotes
-            raised = Broken(told(error))
+            raised = Broken(described(error))
             raised.__cause__ = error
             return raised
         return None
@@ -108,7 +108,7 @@ class Contract(Generic[Subject]):
             if name not in known:
                 near = nearest(name, known)
                 meant = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"
-                raise ValueError(f"the contract for a {self.kind} has no clause '{printable(name)}'{meant}")
+                raise ValueError(f"the contract for {an(self.kind)} has no clause '{printable(name)}'{meant}")
             if not reason.strip():
                 raise ValueError(f"say why the clause '{name}' is left out")
         return [one for one in self.clauses if one.name not in (without or {}) and one.applies(subject)]
@@ -152,7 +152,7 @@ def _method(clause: Clause[Any], subject: Any) -> Callable[[Any], None]:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Code of the plugin runs in here: an exception of it is a broken clause, told as ``what`` that raised.
+    """Code of the plugin runs in here: an exception of it is a broken clause, reported as ``what`` that raised.
 
     Args:
         what: as a subject of "raised": "rendering the sample report of the kind 'profile'".
@@ -163,7 +163,7 @@ def doing(what: str) -> Iterator[None]:
     except Broken:
         raise
     except (Exception, SystemExit) as error:  # SystemExit too: a plugin that ends the process is not sound
-        raise Broken(f"{what} raised {told(error)}") from error
+        raise Broken(f"{what} raised {described(error)}") from error
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def restored() -> Iterator[None]:
         put_back(before, [name for name in found if name not in IMPORT_STAYS and not name.startswith(VARIABLE)])
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """An exception in short: its type, its message and the line that raised it."""
     message = printable(str(error))
     message = message if len(message) <= SHOWN else message[: SHOWN - 1] + "…"

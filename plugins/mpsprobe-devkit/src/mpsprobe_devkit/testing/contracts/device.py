@@ -13,7 +13,8 @@ from mpsprobe.declarations import PHASES, DeviceDeclaration
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, RunOptions, Steps, Workload
 from mpsprobe.schemas import DeviceInfo, WorkloadInfo
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, told
+from mpsprobe.suggestions import an
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, listed
 from mpsprobe_devkit.testing.contracts.leaving import refuse_traces
 from mpsprobe_devkit.testing.contracts.subjects import Made, refuse_unless
 from mpsprobe_devkit.testing.fakes import FakeWorkload
@@ -34,7 +35,7 @@ class DeviceSubject:
     workload: Workload
 
     def there(self) -> Any:
-        """The device, or ``None`` where it says that it cannot be used here: then nothing more can be told."""
+        """The device, or ``None`` where it says that it cannot be used here: then nothing more can be tested."""
         device = self.made()
         with doing("unavailable()"):
             return device if device.unavailable() is None else None
@@ -70,7 +71,7 @@ def is_what_it_declares(subject: DeviceSubject) -> None:
     device = subject.made()
     wanted = ("name", "unavailable", "describe", "open", "synchronize", "is_out_of_memory")
     missing = [one for one in wanted if not hasattr(device, one)]
-    refuse_unless(isinstance(device, Device), f"it is a {type(device).__name__}, which has no {listed(missing)}")
+    refuse_unless(isinstance(device, Device), f"it is {an(type(device).__name__)}, which has no {listed(missing)}")
     name = subject.declaration.name
     refuse_unless(device.name == name, f"its name is {device.name!r}, and it declares {name!r}")
 
@@ -92,7 +93,7 @@ def describes_itself(subject: DeviceSubject) -> None:
         return
     with doing("describe()"):
         info = device.describe()
-    refuse_unless(isinstance(info, DeviceInfo), f"describe() gives a {type(info).__name__}, not a DeviceInfo")
+    refuse_unless(isinstance(info, DeviceInfo), f"describe() gives {an(type(info).__name__)}, not a DeviceInfo")
     refuse_unless(info.type == device.name, f"describe() says the type {info.type!r}, and its name is {device.name!r}")
     refuse_unless(bool(info.name.strip()), "describe() gives an empty name: say what it is, as a person calls it")
     with doing("writing what describe() gives as JSON"):
@@ -145,7 +146,7 @@ def tells_out_of_memory(subject: DeviceSubject) -> None:
         refuse_unless(isinstance(told_so, bool), f"is_out_of_memory gives {told_so!r}, neither True nor False")
         refuse_unless(
             not told_so or isinstance(error, (MemoryError, RuntimeError)),
-            f"is_out_of_memory takes a {type(error).__name__} for it",
+            f"is_out_of_memory takes {an(type(error).__name__)} for it",
         )
 
 
@@ -186,9 +187,9 @@ def leaves_the_process_alone(subject: DeviceSubject) -> None:
 
 def refuse_steps(steps: Any, name: str, phase: str) -> None:
     """``steps`` are ``Steps`` of the workload called ``name``, for ``phase``; raises ``Broken`` otherwise."""
-    refuse_unless(isinstance(steps, Steps), f"open() gives a {type(steps).__name__}, which lacks a part of Steps")
+    refuse_unless(isinstance(steps, Steps), f"open() gives {an(type(steps).__name__)}, which lacks a part of Steps")
     info = steps.info
-    refuse_unless(isinstance(info, WorkloadInfo), f"its steps' info is a {type(info).__name__}, not a WorkloadInfo")
+    refuse_unless(isinstance(info, WorkloadInfo), f"its steps' info is {an(type(info).__name__)}, not a WorkloadInfo")
     refuse_unless(info.name == name, f"its steps' info says the workload {info.name!r}, and it was {name!r}")
     refuse_unless(info.phase == phase, f"opened for {phase}, its steps' info says {info.phase!r}")
 
@@ -238,7 +239,7 @@ def refuse_swallowed(open_steps: Any) -> None:
     except Unbuildable:
         return
     except Exception as error:
-        raise Broken(f"a workload's own error comes out of open() as {told(error)}") from error
+        raise Broken(f"a workload's own error comes out of open() as {described(error)}") from error
     steps.close()
     raise Broken("open() gives steps of a workload that could not be built")
 

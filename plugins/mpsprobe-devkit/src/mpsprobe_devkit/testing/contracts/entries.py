@@ -16,6 +16,7 @@ from mpsprobe.declarations import (
 )
 from mpsprobe.protocols import Device, Workload
 from mpsprobe.schemas import Report
+from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts.clauses import BrokenClause, Contract
 from mpsprobe_devkit.testing.contracts.device import DEVICE, DeviceSubject
 from mpsprobe_devkit.testing.contracts.exporter import EXPORTER, ExporterSubject
@@ -46,11 +47,11 @@ def exporter_contract(
         exporter: its ``ExporterDeclaration``; or the class (made without arguments) or an object, whose declaration is
             then the next four arguments. Only what has a declaration is tried in a process of its own as well.
         extension, binary, kinds, folder: as ``ExporterDeclaration`` has them.
-        reports: reports beside the samples of mpsprobe: those of kinds of your own.
+        reports: reports in addition to the samples of mpsprobe: those of your own kinds.
         without: clauses to leave out, each with the reason why.
 
     Raises:
-        TypeError: a declaration, and beside it what it declares.
+        TypeError: a declaration, and in addition what it declares.
         ValueError: ``without`` names a clause that there is not.
     """
     if isinstance(exporter, ExporterDeclaration):
@@ -89,7 +90,7 @@ def workload_contract(
         without: clauses to leave out, each with the reason why.
 
     Raises:
-        TypeError: a declaration, and beside it a name.
+        TypeError: a declaration, and in addition a name.
         ValueError: ``without`` names a clause that there is not.
     """
     subject = _workload_subject(workload, name, tuple(phases))
@@ -126,7 +127,7 @@ def probe_contract(
         probe: its ``ProbeDeclaration``; or the class (made without arguments) or an object.
         device: makes the device to measure on: give one where the probe can measure. Without it there is a fake, on
             which a probe that says that it cannot measure there, or found nothing, is not tried any further.
-        workload: what runs on that device; one that computes nothing unless told otherwise.
+        workload: what runs on that device; by default one that computes nothing.
         without: clauses to leave out, each with the reason why.
 
     Raises:
@@ -235,7 +236,7 @@ def _under_contract(declaration: object, reports: tuple[Report, ...]) -> tuple[C
         return RUNNER, RunnerSubject(declaration, made, lambda: FakeDevice("cpu"), _tiny())
     if isinstance(declaration, ScannerDeclaration):
         return SCANNER, ScannerSubject(declaration, by_target(declaration.target))
-    raise TypeError(f"there is no contract for a {type(declaration).__name__}")
+    raise TypeError(f"there is no contract for {an(type(declaration).__name__)}")
 
 
 def _declared(one: Any, kind: Any, **more: Any) -> tuple[Any, Made]:

@@ -16,9 +16,10 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import as_bytes
 from mpsprobe.schemas import Report, UnknownReport
 from mpsprobe.schemas.report import KINDS
+from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.comparisons import sample_coverage_comparison
 from mpsprobe_devkit.testing.contracts import formats
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, told
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, listed
 from mpsprobe_devkit.testing.contracts.fresh_process import FreshRun, render_in_fresh_process
 from mpsprobe_devkit.testing.contracts.subjects import Made
 from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
@@ -36,7 +37,7 @@ class ExporterSubject:
     Attributes:
         declaration: what it declares.
         made: makes it, or gives the one that there is.
-        given: reports beside the samples, for kinds of its own.
+        given: reports in addition to the samples, for its own kinds.
     """
 
     declaration: ExporterDeclaration
@@ -66,7 +67,7 @@ class ExporterSubject:
         return render_in_fresh_process(self.declaration, self.reports)
 
     def render(self, report: Report, exporter: Any = None) -> Files:
-        """What a new exporter (or ``exporter``) makes of ``report``; a broken folder or type is not told here."""
+        """What a new exporter (or ``exporter``) makes of ``report``; a broken folder or type is not reported here."""
         exporter = self.made() if exporter is None else exporter
         report = report.model_copy(deep=True)  # one that changes its report must not spoil the others
         if not self.declaration.folder:
@@ -74,7 +75,7 @@ class ExporterSubject:
         return {path: b"".join(map(as_bytes, content)) for path, content in exporter.files(report)}
 
     def rendered(self, report: Report, what: str) -> Files:
-        """The same, where an exception is a broken clause told with ``what``."""
+        """The same, where an exception is a broken clause reported with ``what``."""
         with doing(f"rendering {what}"):
             return self.render(report)
 
@@ -148,8 +149,8 @@ def renders_what_it_reads(subject: ExporterSubject) -> None:
             continue
         expected = bytes if subject.declaration.binary else str
         if not isinstance(files[""], expected):
-            made, declared = type(files[""]).__name__, "binary" if subject.declaration.binary else "not binary"
-            raise Broken(f"rendering {what} made a {made}, and it declares that it is {declared}")
+            made, declared = an(type(files[""]).__name__), "binary" if subject.declaration.binary else "not binary"
+            raise Broken(f"rendering {what} made {made}, and it declares that it is {declared}")
         if not files[""]:
             raise Broken(f"rendering {what} made nothing at all")
 
@@ -331,7 +332,7 @@ def draws_for_the_terminal(subject: ExporterSubject) -> None:
         with doing(f"drawing {what} for a terminal"):
             drawn = subject.made().render_for_terminal(report)
         if not isinstance(drawn, str):
-            raise Broken(f"drawing {what} for a terminal made a {type(drawn).__name__}, not text")
+            raise Broken(f"drawing {what} for a terminal made {an(type(drawn).__name__)}, not text")
         formats.refuse_control_characters(formats.without_colours(drawn), what, shown="drawn for a terminal")
 
 
@@ -358,7 +359,9 @@ def _renders_or_refuses(subject: ExporterSubject, reports: Mapping[str, Report])
         except MpsprobeError as refusal:
             formats.refuse_control_characters(str(refusal), f"the refusal of {what}")
         except (Exception, SystemExit) as error:
-            raise Broken(f"{what} should be rendered or refused with a ReportError; it raised {told(error)}") from error
+            raise Broken(
+                f"{what} should be rendered or refused with a ReportError; it raised {described(error)}"
+            ) from error
 
 
 def _same(what: str, how: str, first: Files, second: Mapping[str, str | bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Output held against its format with the parsers of the standard library, by its extension."""
+"""Checks output against its format with the parsers of the standard library, by its extension."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NoReturn
 from xml.etree import ElementTree
 
 from mpsprobe.output import as_bytes
-from mpsprobe_devkit.testing.contracts.clauses import Broken, listed, told
+from mpsprobe_devkit.testing.contracts.clauses import Broken, described, listed
 from mpsprobe_devkit.testing.mutations import MARKED_ELEMENT, MARKED_FORMULA, MARKED_SCRIPT
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,7 +43,7 @@ def refuse_malformed(path: str, content: str | bytes, what: str) -> None:
         raise Broken(f"{what}, rendered: {broken}") from broken.__cause__
     except (ValueError, OSError, EOFError, csv.Error, ElementTree.ParseError) as error:
         suffix = PurePosixPath(name).suffix
-        raise Broken(f"{what}, rendered, is no valid {suffix[1:].upper()}: {told(error)}") from error
+        raise Broken(f"{what}, rendered, is no valid {suffix[1:].upper()}: {described(error)}") from error
 
 
 def refuse_control_characters(text: str, what: str, *, returns: bool = True, shown: str = "rendered") -> None:

@@ -147,15 +147,15 @@ def render_work(work: Mapping[str, Any]) -> None:
 
 def _rendered(exporter: Any, report: Report, folder: bool) -> Any:
     from mpsprobe.output import as_bytes
-    from mpsprobe_devkit.testing.contracts.clauses import told
+    from mpsprobe_devkit.testing.contracts.clauses import described
 
     try:
         if folder:
             files = {path: b"".join(map(as_bytes, content)) for path, content in exporter.files(report)}
         else:
             files = {"": as_bytes(exporter.render(report))}
-    except Exception as error:  # noqa: BLE001 - the plugin's code, told in words
-        return told(error)
+    except Exception as error:  # noqa: BLE001 - the plugin's code, reported as text
+        return described(error)
     return {path: base64.b64encode(content).decode("ascii") for path, content in files.items()}
 
 

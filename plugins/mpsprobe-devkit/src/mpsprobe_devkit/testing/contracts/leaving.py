@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from mpsprobe_devkit.process_state import changed, process_state, put_back
 from mpsprobe_devkit.testing.contracts.clauses import Broken, listed, restored
 
-PATIENCE_S = 2.0  # a thread that was told to stop may need a moment
+PATIENCE_S = 2.0  # a thread that was asked to stop may need a moment
 
 
 def refuse_traces(what: str, action: Callable[[], object], *, random_numbers: bool = True) -> None:

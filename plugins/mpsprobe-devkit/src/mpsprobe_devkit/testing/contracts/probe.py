@@ -14,7 +14,8 @@ from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.session import Session
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, RunOptions, Steps, Workload
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, told
+from mpsprobe.suggestions import an
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing
 from mpsprobe_devkit.testing.contracts.leaving import refuse_threads, refuse_traces
 from mpsprobe_devkit.testing.contracts.subjects import Made, refuse_unless
 from mpsprobe_devkit.testing.fakes import FakeProgress
@@ -50,7 +51,7 @@ class ProbeSubject:
         return (probe, device) if self.strict or self._finds_something(probe, device) else None
 
     def _finds_something(self, probe: Any, device: Device) -> bool:
-        """Whether it finds anything in steps that compute nothing; an error of another kind is told by a clause."""
+        """Whether it finds anything in steps that compute nothing; a clause reports errors of another kind."""
         with self.opened(device) as steps:
             try:
                 self.measured(probe, device, steps)
@@ -91,7 +92,7 @@ def is_what_it_declares(subject: ProbeSubject) -> None:
     wanted = ("name", "disturbs", "unavailable", "start", "sample", "stop")
     refuse_unless(
         isinstance(probe, Probe),
-        f"it is a {type(probe).__name__}, which has no {', '.join(one for one in wanted if not hasattr(probe, one))}",
+        f"it is {an(type(probe).__name__)}, which has no {', '.join(one for one in wanted if not hasattr(probe, one))}",
     )
     name = subject.declaration.name
     refuse_unless(probe.name == name, f"its name is {probe.name!r}, and it declares {name!r}")
@@ -127,7 +128,7 @@ def fills_fields_of_the_report(subject: ProbeSubject) -> None:
         session = Session(device, [probe], clock=lambda: next(clock))
         measured = session.measure(steps, ProfileRequest(steps=STEPS, warmup=1), FakeProgress())
     if measured.error is not None:
-        raise Broken(f"with it running, a step raised {told(measured.error)}") from measured.error
+        raise Broken(f"with it running, a step raised {described(measured.error)}") from measured.error
     for one in measured.unavailable:
         raise Broken(f"it said that it can measure, and then: {one.reason}")
     refuse_unless(bool(measured.found), "it found nothing at all: say in unavailable() why it cannot measure")
@@ -166,8 +167,10 @@ def survives_no_step_at_all(subject: ProbeSubject) -> None:
         except MpsprobeError:
             return
         except Exception as error:
-            raise Broken(f"stopped without a sample it raised {told(error)}, instead of a MpsprobeError") from error
-    refuse_unless(isinstance(found, Mapping), f"stopped without a sample it gave a {type(found).__name__}, no mapping")
+            raise Broken(f"without a sample, stop() raised {described(error)}, not a MpsprobeError") from error
+    refuse_unless(
+        isinstance(found, Mapping), f"without a sample, stop() gave {an(type(found).__name__)}, not a mapping"
+    )
 
 
 @PROBE.clause()
@@ -185,7 +188,7 @@ def can_be_stopped_twice(subject: ProbeSubject) -> None:
         except MpsprobeError:
             pass
         except Exception as error:
-            raise Broken(f"stopped a second time it raised {told(error)}, instead of a MpsprobeError") from error
+            raise Broken(f"stopped a second time it raised {described(error)}, instead of a MpsprobeError") from error
     refuse_threads("a second stop()", before)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mpsprobe.declarations import PHASES, RunnerDeclaration
 from mpsprobe.protocols import Device, Runner, RunOptions, Steps, Workload
+from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts.clauses import Contract, doing, listed
 from mpsprobe_devkit.testing.contracts.device import (
     close_twice,
@@ -66,7 +67,7 @@ def is_what_it_declares(subject: RunnerSubject) -> None:
     """The target is a runner of the declared name, or a class of them, for one phase at least."""
     runner = subject.made()
     missing = [one for one in ("name", "unavailable", "open") if not hasattr(runner, one)]
-    refuse_unless(isinstance(runner, Runner), f"it is a {type(runner).__name__}, which has no {listed(missing)}")
+    refuse_unless(isinstance(runner, Runner), f"it is {an(type(runner).__name__)}, which has no {listed(missing)}")
     name, phases = subject.declaration.name, subject.declaration.phases
     refuse_unless(runner.name == name, f"its name is {runner.name!r}, and it declares {name!r}")
     refuse_unless(bool(phases) and set(phases) <= set(PHASES), f"its phases are {phases}")

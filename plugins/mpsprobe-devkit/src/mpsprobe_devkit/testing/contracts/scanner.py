@@ -13,7 +13,8 @@ from mpsprobe.protocols import RunOptions, Scanner, Workload
 from mpsprobe.schemas import CoverageReport
 from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import parse_report
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, told
+from mpsprobe.suggestions import an
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, listed
 from mpsprobe_devkit.testing.contracts.device import Unbuildable
 from mpsprobe_devkit.testing.contracts.leaving import refuse_traces
 from mpsprobe_devkit.testing.contracts.subjects import Made, refuse_unless
@@ -30,7 +31,7 @@ class ScannerSubject:
     Attributes:
         declaration: what it declares.
         made: makes it, or gives the one that there is.
-        workloads: something to scan by framework, beside the tiny model for ``torch``.
+        workloads: something to scan by framework, in addition to the tiny model for ``torch``.
         releases: those that it is asked for.
     """
 
@@ -52,7 +53,7 @@ class ScannerSubject:
         return TinyWorkload()
 
     def scan(self, workload: Workload, progress: FakeProgress | None = None, *releases: str, **options: Any) -> Any:
-        """What a new scanner says of ``workload``."""
+        """What a new scanner says about ``workload``."""
         asked = releases or tuple(self.releases)
         return self.made().scan(workload, RunOptions(**options), asked, progress or FakeProgress())
 
@@ -68,7 +69,7 @@ def _torch(subject: ScannerSubject) -> bool:
 def is_what_it_declares(subject: ScannerSubject) -> None:
     """The target is a scanner, or a class of them, for one framework at least."""
     scanner = subject.made()
-    refuse_unless(isinstance(scanner, Scanner), f"it is a {type(scanner).__name__}, which has no method scan")
+    refuse_unless(isinstance(scanner, Scanner), f"it is {an(type(scanner).__name__)}, which has no method scan")
     frameworks: Any = subject.declaration.frameworks
     named = not isinstance(frameworks, str) and bool(frameworks) and all(frameworks)
     refuse_unless(named, f"its frameworks are {frameworks!r}")
@@ -84,7 +85,7 @@ def makes_a_report(subject: ScannerSubject) -> None:
             workload = subject.workload(framework)
             with doing(f"scanning '{workload.name}' ({framework}) for {phase}"):
                 report = subject.scan(workload, phase=phase)
-            refuse_unless(isinstance(report, Record), f"scan() gives a {type(report).__name__}, not a report")
+            refuse_unless(isinstance(report, Record), f"scan() gives {an(type(report).__name__)}, not a report")
             with doing("reading its report back from JSON"):
                 same = parse_report(report.model_dump_json())
             refuse_unless(same == report, "its report is not the same when it is read back from JSON")
@@ -158,7 +159,7 @@ def says_what_release_it_does_not_know(subject: ScannerSubject) -> None:
             continue
         except Exception as error:
             what = f"the release {releases[0]}" if releases else "no release"
-            raise Broken(f"asked for {what} it raised {told(error)}, instead of a UsageError") from error
+            raise Broken(f"asked for {what} it raised {described(error)}, instead of a UsageError") from error
         refuse_unless(not releases, f"asked for the release {UNKNOWN_RELEASE} it gives a report")
         raise Broken("asked for no release at all it gives a report")
 
@@ -172,7 +173,7 @@ def passes_errors_on(subject: ScannerSubject) -> None:
         except Unbuildable:
             continue
         except Exception as error:
-            raise Broken(f"a workload's own error comes out of scan() as {told(error)}") from error
+            raise Broken(f"a workload's own error comes out of scan() as {described(error)}") from error
         raise Broken("it gives a report on a workload that could not be built")
 
 

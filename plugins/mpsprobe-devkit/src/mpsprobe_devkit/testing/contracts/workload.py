@@ -15,7 +15,8 @@ from mpsprobe.declarations import PHASES, WorkloadDeclaration
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.stepping import forward, loss_of
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, restored, told
+from mpsprobe.suggestions import an
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, listed, restored
 from mpsprobe_devkit.testing.contracts.leaving import refuse_traces
 from mpsprobe_devkit.testing.contracts.subjects import refuse_unless
 
@@ -91,7 +92,7 @@ class WorkloadSubject:
         except MpsprobeError:
             raise
         except (Exception, SystemExit) as error:
-            raise Broken(f"building it with {_shown(options)} raised {told(error)}") from error
+            raise Broken(f"building it with {_shown(options)} raised {described(error)}") from error
 
 
 WORKLOAD: Contract[WorkloadSubject] = Contract("workload")
@@ -129,7 +130,7 @@ def is_what_it_declares(subject: WorkloadSubject) -> None:
         made = subject.made()
     if not isinstance(made, Workload):
         missing = [name for name in ("name", "framework", "build", "describe") if not hasattr(made, name)]
-        raise Broken(f"it is a {type(made).__name__}, which has no {listed(missing)}")
+        raise Broken(f"it is {an(type(made).__name__)}, which has no {listed(missing)}")
     for what, has, wanted in (
         ("name", made.name, declared.name),
         ("framework", made.framework, declared.framework),
@@ -148,7 +149,9 @@ def says_no_to_another_name(subject: WorkloadSubject) -> None:
     except MpsprobeError:
         return
     except Exception as error:
-        raise Broken(f"asked for the name '{OTHER_NAME}' it raised {told(error)} instead of a WorkloadError") from error
+        raise Broken(
+            f"asked for the name '{OTHER_NAME}' it raised {described(error)} instead of a WorkloadError"
+        ) from error
 
 
 @WORKLOAD.clause()
@@ -161,7 +164,7 @@ def describes_itself(subject: WorkloadSubject) -> None:
         started = time.monotonic()
         facts = made.describe()
         spent = time.monotonic() - started
-    refuse_unless(isinstance(facts, Mapping), f"describe() gives a {type(facts).__name__}, not a mapping")
+    refuse_unless(isinstance(facts, Mapping), f"describe() gives {an(type(facts).__name__)}, not a mapping")
     refuse_unless(not built, f"describe() builds a model ({listed(built[:1])}): it is to be found without")
     refuse_unless(spent <= LONGEST_DESCRIPTION_S, f"describe() takes {spent:.1f} s, each time")
     with doing("writing what describe() gives as JSON"):
@@ -183,24 +186,24 @@ def builds_for_each_phase(subject: WorkloadSubject) -> None:
 def _refuse_run(run: Any, phase: str) -> None:
     import torch
 
-    refuse_unless(isinstance(run, TorchRun), f"built for {phase}, it gives a {type(run).__name__}, not a TorchRun")
-    refuse_unless(isinstance(run.model, torch.nn.Module), f"its model is a {type(run.model).__name__}, no nn.Module")
+    refuse_unless(isinstance(run, TorchRun), f"built for {phase}, it gives {an(type(run).__name__)}, not a TorchRun")
+    refuse_unless(isinstance(run.model, torch.nn.Module), f"its model is {an(type(run.model).__name__)}, no nn.Module")
     training = phase == "training"
     modes = "train() mode" if run.model.training else "eval() mode"
     refuse_unless(run.model.training == training, f"built for {phase}, its model is in {modes}")
-    refuse_unless(isinstance(run.args, tuple), f"args is a {type(run.args).__name__}, not a tuple")
+    refuse_unless(isinstance(run.args, tuple), f"args is {an(type(run.args).__name__)}, not a tuple")
     named = isinstance(run.kwargs, Mapping) and all(isinstance(name, str) for name in run.kwargs)
     refuse_unless(named, "kwargs is no mapping of names")
     for name in ("batch_size", "seq_len"):
         size = getattr(run, name)
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 1)
         refuse_unless(whole, f"{name} is {size!r}: a number of 1 or more, or None where there is no such thing")
-    refuse_unless(isinstance(run.architecture, str), f"architecture is a {type(run.architecture).__name__}, no text")
+    refuse_unless(isinstance(run.architecture, str), f"architecture is {an(type(run.architecture).__name__)}, no text")
     notes = not isinstance(run.notes, str) and all(isinstance(note, str) for note in run.notes)
     refuse_unless(notes, "notes is not a list of sentences")
     for name in ("call", "loss", "optimizer"):
         given = getattr(run, name)
-        refuse_unless(given is None or callable(given), f"{name} is a {type(given).__name__}, which cannot be called")
+        refuse_unless(given is None or callable(given), f"{name} is {an(type(given).__name__)}, which cannot be called")
 
 
 @WORKLOAD.clause(when=_does_not_train)
@@ -211,7 +214,7 @@ def refuses_a_phase_that_it_does_not_have(subject: WorkloadSubject) -> None:
             subject.built(subject.options(phase=phase))
         except MpsprobeError:
             continue
-        raise Broken(f"it declares no phase '{phase}', and builds for it all the same")
+        raise Broken(f"it declares no phase '{phase}', but builds for it anyway")
 
 
 @WORKLOAD.clause(when=_torch)
@@ -352,7 +355,7 @@ def _take_step(subject: WorkloadSubject, phase: str, take: Callable[[TorchRun, R
         except Broken:
             raise
         except MpsprobeError as error:
-            raise Broken(f"one step of {phase} raised {told(error)}") from error
+            raise Broken(f"one step of {phase} raised {described(error)}") from error
         except Exception:  # noqa: BLE001 - meta tensors have no values: this says nothing yet
             if sum(one.numel() for one in run.model.parameters()) > RUN_FOR_REAL:
                 return

@@ -50,7 +50,7 @@ def unknown_reports(kinds: st.SearchStrategy[str] | None = None) -> st.SearchStr
     """Reports that no schema describes: of another kind, or of a version that is yet to come.
 
     Args:
-        kinds: of which kinds; any text unless told otherwise.
+        kinds: of which kinds; any text by default.
     """
     values = st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | texts() | st.lists(texts(), max_size=2)
     keys = texts().filter(lambda key: key not in ("kind", "schema_version"))

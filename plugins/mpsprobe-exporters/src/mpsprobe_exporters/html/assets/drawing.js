@@ -2,7 +2,7 @@
 const ROW = 18, HEAD = 22, AXIS = 26, CURVE = 46, GAP = 8;
 
 function paletteOf(legend) {
-  const palette = {};
+  const palette = { widths: new Map() };
   for (const item of legend.children) {
     const color = getComputedStyle(item.querySelector("rect")).fill;
     const [r, g, b] = (color.match(/[\d.]+/g) || [0, 0, 0]).map(Number);
@@ -106,9 +106,12 @@ function label(to, palette, text, left, right, y, ink) {
   to.font = "11px " + palette.font;
   to.fillStyle = ink;
   to.textAlign = "left";
-  const most = Math.floor((Math.min(right, to.canvas.clientWidth) - left - 8) / 5.6); // about the width of a character
+  const room = Math.min(right, to.canvas.clientWidth) - left - 8;
+  if (!palette.widths.has(text)) palette.widths.set(text, to.measureText(text).width);
+  const wide = palette.widths.get(text);
+  const most = Math.floor((text.length * room) / wide);
   if (most < 3) return;
-  to.fillText(text.length > most ? text.slice(0, most - 1) + "\u2026" : text, left + 4, y + ROW / 2 + 0.5);
+  to.fillText(wide > room ? text.slice(0, most - 1) + "\u2026" : text, left + 4, y + ROW / 2 + 0.5);
 }
 
 // Events of a row follow each other, so that their ends are in order too.

@@ -1,7 +1,16 @@
 // Tables become sortable, and those that name a filter get one.
+// A row of table.rows has a body of its own, with the row that opens below it.
+function rowsOf(table) {
+  return table.matches(".rows") ? [...table.tBodies].map((body) => body.rows[0]) : [...table.tBodies[0].rows];
+}
+
+function wholeOf(row) {
+  return row.closest(".rows") ? row.parentNode : row;
+}
+
 function sortable(table) {
-  const body = table.tBodies[0];
-  const original = [...body.rows];
+  const original = rowsOf(table);
+  const parent = wholeOf(original[0]).parentNode;
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const title = head.textContent;
     const button = make("button", { type: "button" }, title);
@@ -14,7 +23,7 @@ function sortable(table) {
       const order = before === first ? second : before === second ? null : first;
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       if (order) head.setAttribute("aria-sort", order);
-      body.append(...(order ? sorted(original, column, numeric, order === "ascending") : original));
+      parent.append(...(order ? sorted(original, column, numeric, order === "ascending") : original).map(wholeOf));
     });
   });
 }
@@ -37,27 +46,66 @@ function valueOf(cell) {
 }
 
 function filtered(table) {
-  const rows = [...table.tBodies[0].rows];
+  const rows = rowsOf(table);
   const label = table.dataset.filter;
   const input = make("input", { type: "search", placeholder: label, "aria-label": label });
   const count = make("span", { class: "quiet", role: "status" });
+  const choices = choicesOf(table, rows);
   let texts = null; // read when one types first: a hidden table need not be read at all
-  input.addEventListener("input", () => {
-    texts = texts || rows.map((row) => row.textContent.toLowerCase());
+  const update = () => {
+    texts = texts || rows.map((row) => wholeOf(row).textContent.toLowerCase());
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const chosen = choices.filter((choice) => choice.select.value);
     let shown = 0;
     rows.forEach((row, index) => {
-      row.hidden = !words.every((word) => texts[index].includes(word));
-      shown += row.hidden ? 0 : 1;
+      const fits = words.every((word) => texts[index].includes(word)) &&
+        chosen.every((choice) => choice.values[index].includes(choice.select.value));
+      wholeOf(row).hidden = !fits;
+      shown += fits ? 1 : 0;
     });
-    count.textContent = words.length ? shown + " of " + rows.length : "";
+    count.textContent = words.length || chosen.length ? shown + " of " + rows.length : "";
+  };
+  input.addEventListener("input", update);
+  for (const choice of choices) choice.select.addEventListener("change", update);
+  table.parentNode.before(make("div", { class: "filter" }, input, ...choices.map((choice) => choice.select), count));
+}
+
+// One list of what occurs for each column that has few different words or names: verdicts, dtypes, modules.
+function choicesOf(table, rows) {
+  const found = [];
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    if (head.dataset.choice === undefined) return;
+    const title = head.textContent;
+    const values = rows.map((row) => [...row.cells[column].querySelectorAll("code, .tag")].map((one) => one.textContent));
+    const different = [...new Set(values.flat())].sort();
+    if (different.length < 2 || different.length > 500) return;
+    const options = different.map((one) => make("option", { value: one }, one));
+    const select = make("select", { "aria-label": title }, make("option", { value: "" }, title + ": all"), ...options);
+    found.push({ select, values });
   });
-  table.closest(".scroll").before(make("div", { class: "filter" }, input, count));
+  return found;
+}
+
+// What has no column stands in a row below, which a button opens.
+function opening(table) {
+  for (const row of rowsOf(table)) {
+    const more = row.nextElementSibling;
+    if (!more) continue;
+    more.hidden = true;
+    const what = row.cells[0].textContent;
+    const button = make("button", { type: "button", class: "open", "aria-expanded": "false", "aria-label": "More on " + what });
+    button.addEventListener("click", () => {
+      more.hidden = !more.hidden;
+      button.setAttribute("aria-expanded", String(!more.hidden));
+    });
+    row.cells[0].prepend(button);
+  }
+  arranging(table);
 }
 
 function arranging(table) {
-  if (table.tBodies[0].rows.length > 1) sortable(table);
-  if (table.dataset.filter && table.tBodies[0].rows.length > 5) filtered(table);
+  if (rowsOf(table).length > 1) sortable(table);
+  if (table.dataset.filter && rowsOf(table).length > 5) filtered(table);
 }
 
 // A table that has room needs no box to scroll in: then its heads stay in sight while the page scrolls, and Tab passes by.

@@ -20,7 +20,8 @@ function show(name) {
 
 // Makes what is seen sortable, foldable and so on, once: what nobody looks at costs no time.
 function enliven(view) {
-  const kinds = [["table.data:not(.tree)", arranging], ["table.tree", folding], ["svg[data-tips]", tipping], [".timeline", timeline], [".scroll", fitting]];
+  const kinds = [["table.data:not(.tree)", arranging], ["table.rows", opening], ["table.tree", folding],
+    ["svg[data-tips]", tipping], [".timeline", timeline], [".scroll", fitting]];
   for (const [selector, act] of kinds) {
     for (const found of view.querySelectorAll(selector)) {
       if (made.has(found) || found.closest("[data-cell][hidden]")) continue;

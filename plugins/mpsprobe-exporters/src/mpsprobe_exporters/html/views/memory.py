@@ -1,89 +1,72 @@
-"""Memory: peaks, and what was held when."""
+"""Memory: what was held when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.html import figures, scales, tables
+from mpsprobe_exporters.html import figures, scales
 from mpsprobe_exporters.html.figures import Line, Tip
 from mpsprobe_exporters.html.markup import Markup, joined
 from mpsprobe_exporters.html.scales import Axis, bounded
-from mpsprobe_exporters.html.tables import Column
-from mpsprobe_exporters.plain_text import byte_size, one_line
-from mpsprobe_exporters.profile_answer import duration
+from mpsprobe_exporters.plain_text import listed
+from mpsprobe_exporters.reports.profile import device_of
+from mpsprobe_exporters.reports.profile_details import spoken
+from mpsprobe_exporters.units import byte_size, duration
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Counter, MemoryUse, ProfileCell, ProfileReport
 
 MOST_POINTS = 400
 NEAR = 0.4  # a limit is drawn from this share of it on: below, it would press the curves to the ground
-SOURCES = {
-    "allocator": "peaks are the allocator's own",
-    "sampled": "peaks are the largest of samples, which can miss a short one",
-}
-CURVES = (("allocated", 1), ("reserved", 2), ("process", 4))
+CURVES = (("allocated", "reserved"), ("process",))  # the process has a plot of its own: it is many times as large
+COLORS = {"allocated": 1, "reserved": 2, "process": 4}
 
 
 def memory(report: ProfileReport, cell: ProfileCell) -> Markup | None:
-    """Peaks and curves of a cell, and the byte counters of its trace."""
-    blocks: list[Markup | None] = [_use(report, cell, cell.memory)] if cell.memory is not None else []
-    counters = cell.trace.counters if cell.trace is not None else []
-    blocks += [_counter(one) for one in counters[:8] if one.name.endswith("bytes")]
-    found = [block for block in blocks if block]
-    return joined(found) if found else None
-
-
-def _use(report: ProfileReport, cell: ProfileCell, use: MemoryUse) -> Markup:
-    rows = [
-        _row("allocated", "what tensors hold", use.allocated_bytes, use.peak_allocated_bytes),
-        _row("reserved", "what the allocator has taken from the system", use.reserved_bytes, use.peak_reserved_bytes),
-        _row("process", "the whole footprint of the process", None, use.peak_process_bytes),
-    ]
-    info = next((one for one in report.devices if one.type == cell.device), None)
+    """Curves of a cell, and the byte counters of its trace."""
+    info = device_of(report, cell)
     limit = info.memory_bytes if info is not None else None
-    if limit:
-        rows.append(_row("device", f"memory of {one_line(info.name) if info else ''}", None, limit))
-    columns = (Column("Memory"), Column("What it is"), Column("Now", True, "after the last step"), Column("Peak", True))
-    shown = [row for row in rows if any(field.value is not None for field in row)]
-    return joined([_curve(use, limit), tables.table(f"Over the timed steps; {SOURCES[use.source]}", columns, shown)])
+    found = [_curve(cell.memory, names, limit) for names in CURVES] if cell.memory is not None else []
+    counters = cell.trace.counters if cell.trace is not None else []
+    found += [_counter(one) for one in counters[:8] if one.name.endswith("bytes")]
+    blocks = [block for block in found if block]
+    return joined(blocks) if blocks else None
 
 
-def _row(what: str, about: str, now: int | None, peak: int | None) -> tuple[tables.Field, ...]:
-    return tables.words(what), tables.words(about), tables.size(now), tables.size(peak)
-
-
-def _curve(use: MemoryUse, limit: int | None) -> Markup | None:
+def _curve(use: MemoryUse, names: Sequence[str], limit: int | None) -> Markup | None:
+    """Some of the curves over time; the device's memory is a line where they come near to it."""
     curve = use.curve
-    series = {"allocated": curve.allocated_bytes, "reserved": curve.reserved_bytes, "process": curve.process_bytes}
-    known = {name: [bounded(one) for one in series[name]] for name, _ in CURVES if series[name]}
-    times = [bounded(one) for one in curve.times_ns]
-    if len(times) < 2 or not known:
-        return None
-    top = max(max(values) for values in known.values())
-    values = [top, bounded(limit)] if limit and top > NEAR * limit else [top]
-    x, y = scales.axis(times, "time", zero=False), scales.axis(values, "bytes")
-    lines = [Line(name, color, _places(times, known[name], x, y)) for name, color in CURVES if name in known]
-    tips = []
-    for index in scales.thinned(len(times), MOST_POINTS):
-        parts = [f"{name} {byte_size(int(found[index]))}" for name, found in known.items() if index < len(found)]
-        tips.append(Tip(x.place(times[index]), f"{duration(times[index])}: {', '.join(parts)}"))
-    level = (y.place(bounded(limit)), "memory of the device") if len(values) > 1 and limit else None
-    return figures.plot("Memory over the timed steps, from the first one on", x, y, lines, tips=tips, level=level)
+    series = {name: [bounded(one) for one in getattr(curve, f"{name}_bytes")] for name in names}
+    known = {name: values for name, values in series.items() if values}
+    top = max((max(values) for values in known.values()), default=0.0)
+    level = bounded(limit) if limit and top > NEAR * limit and "process" not in names else None
+    whose = "memory of the process" if "process" in known else f"{listed(list(known))} memory"
+    return _plot(f"{whose.capitalize()} over the timed steps", curve.times_ns, known, level)
 
 
 def _counter(one: Counter) -> Markup | None:
-    pairs = sorted(zip(map(bounded, one.times_ns), map(bounded, one.values), strict=True))
-    if len(pairs) < 2:
+    pairs = sorted(zip(one.times_ns, map(bounded, one.values), strict=True))
+    name = spoken(one.name)
+    values = {name: [value for _, value in pairs]}
+    return _plot(f"{name.capitalize()}, a counter of the trace", [time for time, _ in pairs], values)
+
+
+def _plot(
+    title: str, times_ns: Sequence[int], known: Mapping[str, Sequence[float]], limit: float | None = None
+) -> Markup | None:
+    times = [bounded(one) for one in times_ns]
+    if len(times) < 2 or not known:
         return None
-    times, values = [time for time, _ in pairs], [value for _, value in pairs]
-    x, y = scales.axis(times, "time", zero=False), scales.axis(values, "bytes")
-    tips = [
-        Tip(x.place(times[index]), f"{duration(times[index])}: {byte_size(int(values[index]))}")
-        for index in scales.thinned(len(times), MOST_POINTS)
-    ]
-    title = f"{one_line(one.name, 60)}, a counter of the trace"
-    return figures.plot(title, x, y, [Line("", 1, _places(times, values, x, y))], tips=tips)
+    ends = [*(max(values) for values in known.values()), *([limit] if limit else [])]
+    x, y = scales.axis(times, "ns", exact=True), scales.axis(ends, "bytes")
+    lines = [Line(name, COLORS.get(name, 1), _places(times, values, x, y)) for name, values in known.items()]
+    tips = []
+    for index in scales.thinned(len(times), MOST_POINTS):
+        parts = [f"{name} {byte_size(found[index])}" for name, found in known.items() if index < len(found)]
+        tips.append(Tip(x.place(times[index]), f"{duration(times[index])}: {', '.join(parts)}"))
+    level = (y.place(limit), "the device") if limit else None
+    return figures.plot(title, x, y, lines, tips=tips, level=level)
 
 
 def _places(times: Sequence[float], values: Sequence[float], x: Axis, y: Axis) -> list[tuple[float, float]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.html.figures import bar
 from mpsprobe_exporters.html.markup import Markup, element, joined, name
 from mpsprobe_exporters.html.scales import bounded
-from mpsprobe_exporters.html.tables import spent
-from mpsprobe_exporters.plain_text import number, plural
+from mpsprobe_exporters.plain_text import plural
+from mpsprobe_exporters.units import duration, number, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ModuleTime, ProfileCell, ProfileReport
@@ -108,9 +108,9 @@ def _cells(node: _Node, level: int, on_device: bool, whole: float) -> Iterator[M
     share = min(1.0, total / whole) if whole > 0 else 0.0
     yield element("td", name(one.type, 40, ""))
     yield element("td", number(one.calls), class_="n")
-    yield element("td", spent(total), class_="n")
-    yield element("td", bar(share), element("span", f"{share:.0%}", class_="pc"), class_="n")
-    yield element("td", spent(bounded(own)), class_="n")
+    yield element("td", duration(total), class_="n")
+    yield element("td", bar(share), element("span", percent(share), class_="pc"), class_="n")
+    yield element("td", duration(bounded(own)), class_="n")
     if on_device:
-        yield element("td", spent(bounded(one.host_ns)), class_="n")
-        yield element("td", spent(bounded(one.self_host_ns)), class_="n")
+        yield element("td", duration(bounded(one.host_ns)), class_="n")
+        yield element("td", duration(bounded(one.self_host_ns)), class_="n")

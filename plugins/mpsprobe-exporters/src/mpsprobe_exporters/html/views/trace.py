@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.html.markup import Markup, element, embedded, joined
 from mpsprobe_exporters.html.scales import bounded
-from mpsprobe_exporters.plain_text import number, one_line, plural
-from mpsprobe_exporters.profile_answer import duration
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import duration, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, Trace

@@ -1,0 +1,328 @@
+"""A report as people read it: what the terminal, Markdown and HTML each draw, in the words that all of them share.
+
+``reports/`` turns each kind of report into a ``Document``, once. The drawers know no kind of report, and a document
+knows neither rich nor HTML. Everything in it may be hostile text: each drawer makes it safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeVar
+
+from mpsprobe_exporters import units
+from mpsprobe_exporters.plain_text import one_line, plural, shortened
+
+Tone = Literal["plain", "good", "bad"]
+Depth = Literal["first", "all", "page"]
+"""How far a reader went: ``first`` is always shown; ``all`` with ``--all``, in Markdown folded away; ``page`` on a page
+only.
+"""
+Kind = Literal[
+    "text",
+    "advice",
+    "name",
+    "names",
+    "places",
+    "verdict",
+    "counts",
+    "number",
+    "time",
+    "bytes",
+    "share",
+    "ratio",
+    "amount",
+]
+"""What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
+``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share`` and
+``ratio`` as fractions.
+"""
+AMOUNTS: Mapping[str, Callable[[float], str]] = {
+    "number": lambda value: units.number(value) if isinstance(value, int) else units.amount(value),
+    "time": units.duration,
+    "bytes": units.byte_size,
+    "share": units.percent,
+    "ratio": units.ratio,
+    "amount": lambda value: units.measured(value, value.unit if isinstance(value, Amount) else ""),
+}
+NOTHING = "·"
+Found = TypeVar("Found")
+
+
+class Amount(float):
+    """A number that knows its unit (a key of ``units.SCALES``), in a column of several."""
+
+    unit: str
+
+    def __new__(cls, value: float, unit: str) -> Amount:
+        """``value`` of ``unit``."""
+        made = super().__new__(cls, value)
+        made.unit = unit
+        return made
+
+
+class Place(NamedTuple):
+    """A module, a line of source or an address: in short, in full, and where it can be read (made by us, or empty)."""
+
+    text: str
+    full: str = ""
+    url: str = ""
+
+
+Cell = str | int | float | Sequence[str] | Sequence[Place] | Mapping[str, int] | None
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: on top of it, and before its value in an entry.
+        kind: what its cells are.
+        key: its name in CSV; empty where it is not there.
+        about: what one should know of it.
+        rank: 0 always stays; of the others the one with the highest rank goes first where there is no room.
+        where: ``table``: in tables and entries; ``column``: in tables only; ``more``: in entries, and on a page in the
+            row that opens; ``record``: in CSV only.
+    """
+
+    title: str
+    kind: Kind = "text"
+    key: str = ""
+    about: str = ""
+    rank: int = 0
+    where: Literal["table", "column", "more", "record"] = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells, one for each column; columns in which nothing stands are not drawn.
+
+    Attributes:
+        columns: of all rows.
+        rows: their cells.
+        caption: what the rows are, for who cannot see what stands around them.
+        entries: whether each row is drawn as an entry, its first cells for a heading and the others with their titles.
+        filtered: whether a page offers to look for rows.
+        most: rows that a terminal and Markdown show, with a line about the others; ``None`` for all.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+    caption: str = ""
+    entries: bool = False
+    filtered: bool = False
+    most: int | None = None
+
+    def first(self) -> Sequence[Row]:
+        """The rows that a terminal and Markdown show."""
+        return self.rows[: self.most]
+
+    def left(self) -> str:
+        """A line about the others; empty where there are none."""
+        count = len(self.rows) - len(self.first())
+        return f"{plural(count, 'more row')}: CSV and HTML have them all" if count else ""
+
+    def used(self) -> list[int]:
+        """The numbers of the columns in which anything stands, without those for entries."""
+        asked = [index for index, column in enumerate(self.columns) if column.where in ("table", "column")]
+        return [index for index in asked if any(is_known(row[index]) for row in self.rows)]
+
+
+class Part(NamedTuple):
+    """A part of a bar: how much of the widest bar, its colour (a verdict, or 1 to 8), and what it is."""
+
+    share: float
+    color: str | int
+    said: str = ""
+
+
+class Bar(NamedTuple):
+    """One bar: what it is of, its parts from the left, and its value in words."""
+
+    label: str
+    parts: Sequence[Part]
+    said: str
+    interval: tuple[float, float] | None = None
+    """Draws the first part's share as a dot in this range instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars on one scale; ``mark`` is a place on it with a line."""
+
+    rows: Sequence[Bar]
+    caption: str = ""
+    legend: Sequence[tuple[str | int, str]] = ()
+    mark: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What each release does with each name: a verdict, or ``·``.
+
+    Attributes:
+        releases: the newest first.
+        heads: rows above: a title and a text for each release.
+        rows: a name and a word for each release.
+        legend: what the signs mean.
+    """
+
+    releases: Sequence[str]
+    heads: Sequence[tuple[str, Sequence[str]]]
+    rows: Sequence[tuple[str, Sequence[str]]]
+    legend: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Running text."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+class Bullet(NamedTuple):
+    """A line of a list, after a name of code where it has one."""
+
+    text: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list."""
+
+    lines: Sequence[Bullet]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to copy."""
+
+    text: str
+
+
+class Tile(NamedTuple):
+    """A figure that answers much at once: what it is, its value, and a word below it."""
+
+    title: str
+    value: str
+    below: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Figures side by side."""
+
+    tiles: Sequence[Tile]
+
+
+Block = Paragraph | Bullets | Code | Table | Bars | Grid | Tiles
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a title (empty: under none).
+
+    ``view`` is the page's entry of the navigation that it stands in; empty where a page shows it in another way.
+    ``cell`` is the number of the configuration that it is of, where a page shows one at a time.
+    """
+
+    title: str
+    blocks: Sequence[Block]
+    view: str = "Overview"
+    depth: Depth = "first"
+    cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A report.
+
+    Attributes:
+        title: of the page.
+        headline: the answer in a sentence, without a full stop.
+        tone: whether the answer is a good one.
+        alerts: what comes before all else.
+        lines: what it is about, and how it is known.
+        notes: what to know of these.
+        sections: in the order of reading; those without blocks are left out.
+        cells: names of the configurations that sections are of; a page lets choose between them.
+        chosen: the number of the one that it shows first.
+        brief: all that a terminal shows where nothing is to do, unless it is asked for all.
+    """
+
+    title: str
+    headline: str
+    tone: Tone
+    lines: Sequence[str]
+    sections: Sequence[Section]
+    alerts: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    cells: Sequence[str] = ()
+    chosen: int = 0
+    brief: Sequence[str] = ()
+
+    def heading(self, section: Section) -> str:
+        """The title of a section with its configuration, where there are several."""
+        of = f" ({self.cells[section.cell]})" if section.cell is not None and len(self.cells) > 1 else ""
+        return f"{section.title}{of}"
+
+    def at(self, *depths: Depth) -> list[Section]:
+        """The sections of these depths."""
+        return [section for section in self.sections if section.depth in depths and section.blocks]
+
+
+def is_known(cell: Cell) -> bool:
+    """Whether anything stands in a cell; a zero does."""
+    return bool(cell.strip()) if isinstance(cell, str) else cell is not None and cell not in ((), {})
+
+
+def facts(table: Table, row: Row) -> list[tuple[Column, Cell]]:
+    """What stands below the heading of an entry, with its columns: what to do first."""
+    found = [
+        (column, cell)
+        for column, cell in list(zip(table.columns, row, strict=True))[2:]
+        if column.where in ("table", "more") and is_known(cell)
+    ]
+    return sorted(found, key=lambda fact: fact[0].kind != "advice")
+
+
+def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
+    """A cell as text on one line; of several names or places the first ``most``."""
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return one_line(cell, 1000)
+    if isinstance(cell, (int, float)):
+        return AMOUNTS[kind](cell)
+    if isinstance(cell, Mapping):
+        parts = ", ".join(f"{one_line(name, 40)} {units.number(count)}" for name, count in cell.items())
+        return f"{units.number(sum(cell.values()))} ({parts})"
+    return ", ".join(shortened([one_line(one.text if isinstance(one, Place) else one) for one in cell], most))
+
+
+def folded(grid: Grid) -> list[tuple[str, int]]:
+    """The releases with equal neighbours as one, the newest first: ``2.9.0-2.14.0``, and the number of its first."""
+    every = [texts for _, texts in (*grid.heads, *grid.rows)]
+    found = runs(range(len(grid.releases)), lambda index: [texts[index] for texts in every])
+    return [(span(grid.releases, run), run[0]) for run in found]
+
+
+def history(grid: Grid, words: Sequence[str]) -> list[tuple[str, str]]:
+    """A row of a grid as (range of releases, word), the newest first."""
+    return [(span(grid.releases, run), words[run[0]]) for run in runs(range(len(words)), words.__getitem__)]
+
+
+def runs(items: Sequence[Found], key: Callable[[Found], object]) -> list[list[Found]]:
+    """``items`` in groups of neighbours with an equal key."""
+    return [list(run) for _, run in groupby(items, key)]
+
+
+def span(releases: Sequence[str], run: Sequence[int]) -> str:
+    """``2.0.0`` or ``2.0.0-2.3.1``, of releases that are numbered from the newest on."""
+    newest, oldest = one_line(releases[run[0]], 40), one_line(releases[run[-1]], 40)
+    return newest if len(run) == 1 else f"{oldest}-{newest}"

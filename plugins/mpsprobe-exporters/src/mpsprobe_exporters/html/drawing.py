@@ -1,0 +1,277 @@
+"""A document as a page: its sections as views, its blocks as elements that need no script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import document as model
+from mpsprobe_exporters.html import figures, tables
+from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name
+from mpsprobe_exporters.html.page import View
+from mpsprobe_exporters.html.scales import bounded
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import number
+
+if TYPE_CHECKING:
+    from mpsprobe_exporters.document import Bar, Block, Cell, Column, Document, Section
+
+MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
+MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
+# What a cell of a grid says of a verdict: a letter, beside its colour.
+LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
+BAD = frozenset({"slower", "larger", "worse", "failed"})
+MOST_WORDS = 6  # releases that have room for a word each
+MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand in the row that opens there
+LONGEST = 60  # of a name in a cell
+
+
+Further = Mapping[str, Sequence[tuple[int, Markup]]]
+
+
+def views(document: Document, further: Further) -> Iterator[View]:
+    """Sections under the entry of the navigation that they stand in.
+
+    Args:
+        document: what is drawn.
+        further: what a page draws itself: by view, in the order of the navigation, what of each configuration.
+    """
+    found = document.at("first", "all", "page")
+    for title in dict.fromkeys(["Overview", *further, *(section.view for section in found if section.view)]):
+        parts: dict[int | None, list[Markup]] = {}
+        for at, made in further.get(title, ()):
+            parts.setdefault(at, []).append(made)
+        for section in found:
+            if section.view == title:
+                parts.setdefault(section.cell, []).append(_section(section, title))
+        body = [*parts.pop(None, []), *_of_cells(document, parts)]
+        if title == "Overview":
+            body[:0] = [element("p", line, class_="alert") for line in document.alerts]
+            body += _notes(document)
+        if body:
+            yield View(title.partition(" ")[0].lower(), title, body)
+
+
+def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) -> Iterator[Markup]:
+    """The parts of each configuration, folded away but for the chosen one; the script then shows one at a time."""
+    several = len(document.cells) > 1
+    for index, title in enumerate(document.cells):
+        if index in parts:
+            summary = element("summary", title)
+            made = element("details", summary, *parts[index], data_cell=index, open=index == document.chosen)
+            yield made if several else element("div", *parts[index], data_cell=0)
+    if parts and several:
+        yield element("p", "Nothing of it is known of this configuration.", class_="nothing", hidden=True)
+
+
+def chooser(document: Document) -> Markup | None:
+    """What chooses between configurations, where there are several."""
+    if len(document.cells) < 2:
+        return None
+    options = (
+        element("option", title, value=index, selected=index == document.chosen)
+        for index, title in enumerate(document.cells)
+    )
+    selected = element("select", *options, id="cell", aria_label="Configuration")
+    return element("label", selected, class_="chooser", hidden=True)
+
+
+def _notes(document: Document) -> Iterator[Markup]:
+    lines = [element("li", line) for line in document.notes]
+    if lines:
+        yield element("section", element("h3", "Notes"), element("ul", *lines, class_="plain"), class_="block")
+
+
+def _section(section: Section, view: str) -> Markup:
+    title = element("h3", section.title) if section.title not in ("", view) else None
+    return element("section", title, *(drawn(block) for block in section.blocks), class_="block")
+
+
+def drawn(block: Block) -> Markup:
+    """A block of a document."""
+    match block:
+        case model.Paragraph():
+            return element("p", block.text, class_={"bad": "alert", "good": "good"}.get(block.tone))
+        case model.Code():
+            return element("pre", element("code", block.text))
+        case model.Bullets():
+            lines = ([[name(one.name), ": "] if one.name else None, one.text] for one in block.lines)
+            return element("ul", *(element("li", *line) for line in lines), class_="plain")
+        case model.Tiles():
+            return tiles(block)
+        case model.Table():
+            return _entries(block) if block.entries else _table(block)
+        case model.Bars():
+            return _bars(block)
+        case model.Grid():
+            return _grid(block)
+
+
+def tiles(block: model.Tiles) -> Markup:
+    """Figures side by side."""
+    made = (
+        element(
+            "div",
+            element("dt", one.title),
+            element("dd", one.value, element("small", one.below) if one.below else None),
+        )
+        for one in block.tiles
+    )
+    return element("dl", *made, class_="tiles")
+
+
+def _entries(table: model.Table) -> Markup:
+    """A list: of each row its heading, what to do, and the other cells with their titles."""
+    items = []
+    for row in table.rows[:MOST_ENTRIES]:
+        first, second = (cell(value, column.kind) for value, column in zip(row[:2], table.columns, strict=False))
+        facts = model.facts(table, row)
+        advice = [element("p", str(value), class_="do") for column, value in facts if column.kind == "advice"]
+        rest = _facts((column, value) for column, value in facts if column.kind != "advice")
+        items.append(element("li", element("p", first, " ", second, class_="head"), *advice, rest))
+    return joined([element("ul", *items, class_="entries"), _left(len(table.rows) - MOST_ENTRIES)])
+
+
+def _facts(facts: Iterable[tuple[Column, Cell]], spare: Iterable[tuple[Column, Cell]] = ()) -> Markup:
+    """Cells with their titles; ``spare`` ones have a column where there is room for it."""
+    made = [_fact(*one, "wide" if isinstance(one[1], str) and len(one[1]) > LONGEST else None) for one in facts]
+    return element("dl", *made, *(_fact(*one, "narrow") for one in spare), class_="facts")
+
+
+def _fact(column: Column, value: Cell, class_: str | None) -> Markup:
+    said = cell(value, column.kind, MOST_OPEN)
+    return element("div", element("dt", column.title), element("dd", said), class_=class_)
+
+
+def _left(count: int) -> Markup | None:
+    return element("p", f"{number(count)} more are not shown.", class_="quiet") if count > 0 else None
+
+
+def _table(table: model.Table) -> Markup:
+    """Rows that the script sorts and filters; what has no column stands in a row below that opens."""
+    by_rank = sorted(table.used(), key=lambda index: table.columns[index].rank)
+    shown = sorted(by_rank[:MOST_COLUMNS])
+    columns = [table.columns[index] for index in shown]
+    more = [index for index, one in enumerate(table.columns) if one.where == "more" or index in by_rank[MOST_COLUMNS:]]
+    head = (
+        element(
+            "th",
+            column.title.capitalize(),
+            scope="col",
+            class_=_class(column),
+            title=column.about or None,
+            data_choice=column.kind in ("verdict", "names"),
+        )
+        for column in columns
+    )
+    spare = [index for index in shown if table.columns[index].rank > MOST_RANK]
+    bodies = []
+    for row in table.rows[: tables.MOST_ROWS]:
+        cells = (_td(row[index], table.columns[index], first=index == shown[0]) for index in shown)
+        known = [(table.columns[index], row[index]) for index in more if model.is_known(row[index])]
+        also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
+        facts = element("td", _facts(known, also), colspan=len(shown))
+        opened = element("tr", facts, class_="more") if known or also else None
+        bodies.append(element("tbody", element("tr", *cells), opened))
+    made = element(
+        "table",
+        element("thead", element("tr", *head)),
+        *bodies,
+        class_="rows",
+        data_filter="Filter by any word" if table.filtered else None,
+    )
+    label = table.caption or ", ".join(column.title for column in columns)
+    box = element("div", made, class_="fit", tabindex="0", role="region", aria_label=label)
+    return joined([box, _left(len(table.rows) - tables.MOST_ROWS)])
+
+
+def _td(value: Cell, column: Column, *, first: bool) -> Markup:
+    """A cell; the first of a row is its heading."""
+    known = bounded(value) if isinstance(value, (int, float)) else None
+    sort = None if known is None else f"{known:.10g}"
+    scope = {"scope": "row"} if first else {}
+    return element("th" if first else "td", cell(value, column.kind), **scope, class_=_class(column), data_v=sort)
+
+
+def _class(column: Column) -> str | None:
+    return "n" if column.kind in model.AMOUNTS else "spare" if column.rank > MOST_RANK else None
+
+
+def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
+    """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
+    if value is None or isinstance(value, (int, float, Mapping)):
+        return model.written(value, kind)
+    if isinstance(value, str):
+        if kind == "verdict":
+            return tag(value)
+        return name(value, NAME) if kind == "name" else one_line(value, 1000)
+    return tables.listed((_place(one) for one in value), open_, MOST_PLACES)
+
+
+def tag(word: str, said: str = "") -> Markup:
+    """A verdict or a difference in its colour, or its letter in that colour."""
+    color = f" v-{word}" if word in LETTERS else " bad" if word in BAD else ""
+    return element("span", said or one_line(word, 40), class_=f"tag{color}")
+
+
+def _place(one: str | model.Place) -> Markup:
+    if isinstance(one, str):
+        return name(one, LONGEST)
+    code = element(
+        "code", broken(one_line(one.text, LONGEST)), title=one.full if one.full not in ("", one.text) else None
+    )
+    return element("a", code, href=one.url, rel="noopener") if one.url else code
+
+
+def _bars(block: model.Bars) -> Markup:
+    shown = block.rows[:MOST_BARS]
+    rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in shown)
+    left = _left(len(block.rows) - len(shown))
+    return joined(
+        [figures.legend((_color(one), said) for one, said in block.legend), figures.bar_rows(rows, block.caption), left]
+    )
+
+
+def _bar(row: Bar, mark: float | None) -> Markup:
+    if row.interval is not None and row.parts:
+        return figures.interval(*row.interval, row.parts[0].share, mark or 0.0, _color(row.parts[0].color))
+    return figures.stacked((figures.Part(bounded(one.share), _color(one.color), one.said) for one in row.parts), mark)
+
+
+def _color(color: str | int) -> str:
+    """The class of a colour: of a verdict, or of a number."""
+    return f"-{color}" if color in LETTERS else str(color) if isinstance(color, int) else "8"
+
+
+def _grid(block: model.Grid) -> Markup:
+    """A letter for each name and release, equal neighbours in one column, the newest first."""
+    spans = model.folded(block)
+    wide = len(spans) <= MOST_WORDS
+    turned = None if wide else "turned"
+    titles = (element("th", element("span", title), scope="col", class_=turned) for title, _ in spans)
+    head = element("tr", element("th", "Operator", scope="col"), *titles)
+    rows = []
+    for title, texts in block.heads:
+        cells = (element("td", element("span", texts[at]), class_=turned) for _, at in spans)
+        rows.append(element("tr", element("th", title, scope="row"), *cells))
+    rows += [
+        element("tr", element("th", name(title), scope="row"), *(_at(words[at], wide=wide) for _, at in spans))
+        for title, words in block.rows[: tables.MOST_ROWS]
+    ]
+    used = {word for _, words in block.rows for word in words}
+    legend = element(
+        "ul",
+        *(element("li", tag(word, LETTERS[word]), f" {word}") for word in LETTERS if word in used and not wide),
+        *(element("li", said) for said in block.legend),
+        class_="legend",
+    )
+    made = element("table", element("thead", head), element("tbody", *rows), class_="grid" + " words" * wide)
+    box = element("div", made, class_="fit", tabindex="0", role="region", aria_label="Operators by release")
+    return joined([legend, box, _left(len(block.rows) - tables.MOST_ROWS)])
+
+
+def _at(word: str, *, wide: bool) -> Markup:
+    """A release's word for an operator: as a word, or as a letter."""
+    if word not in LETTERS:
+        return element("td", word)
+    return element("td", tag(word)) if wide else element("td", LETTERS[word], class_=f"v-{word}", title=word)

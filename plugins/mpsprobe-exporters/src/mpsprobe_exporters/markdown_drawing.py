@@ -1,0 +1,128 @@
+"""A document in GitHub-flavoured Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import document as model
+from mpsprobe_exporters.markdown_text import bullets, code, prose, table
+
+if TYPE_CHECKING:
+    from mpsprobe_exporters.document import Block, Cell, Document, Kind, Section
+
+MOST_PLACES = 7
+BAR, FULL = 20, "█"  # columns of the widest bar
+BOLD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "larger", "worse", "failed"})
+
+
+def blocks(document: Document) -> Iterator[str]:
+    """The blocks, from what comes first to what is folded away."""
+    for line in (*document.alerts, document.headline):
+        yield f"**{prose(line.rstrip('.'))}.**"
+    yield " ".join(f"{prose(line)}." for line in document.lines)
+    if document.notes:
+        yield bullets(document.notes)
+    for section in document.at("first", "all"):
+        yield from _section(section, document.heading(section))
+
+
+def _section(section: Section, title: str) -> Iterator[str]:
+    found = (text for block in section.blocks for text in drawn(block))
+    if section.depth == "all":
+        yield f"<details><summary>{prose(title)}</summary>"
+        yield from found
+        yield "</details>"
+        return
+    if title:
+        yield f"### {prose(title)}"
+    yield from found
+
+
+def drawn(block: Block) -> Iterator[str]:
+    """A block of a document as paragraphs of Markdown."""
+    match block:
+        case model.Paragraph():
+            return _paragraph(block)
+        case model.Code():
+            return _lines(block)
+        case model.Bullets():
+            return _list(block)
+        case model.Tiles():
+            return _tiles(block)
+        case model.Table():
+            return _tables(block)
+        case model.Bars():
+            return _bars(block)
+        case model.Grid():
+            return _grid(block)
+
+
+def _paragraph(block: model.Paragraph) -> Iterator[str]:
+    yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
+
+
+def _lines(block: model.Code) -> Iterator[str]:
+    yield "  \n".join(code(line, None) for line in block.text.splitlines())
+
+
+def _list(block: model.Bullets) -> Iterator[str]:
+    yield "\n".join(
+        f"- {code(one.name)}: {prose(one.text)}" if one.name else f"- {prose(one.text)}" for one in block.lines
+    )
+
+
+def _tiles(block: model.Tiles) -> Iterator[str]:
+    yield "\n".join(f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}".rstrip() for one in block.tiles)
+
+
+def _tables(block: model.Table) -> Iterator[str]:
+    columns = block.columns
+    if block.entries:
+        yield "\n".join(line for row in block.rows for line in _entry(block, row))
+        return
+    shown = block.used()
+    right = [place for place, index in enumerate(shown) if columns[index].kind in model.AMOUNTS]
+    rows = ([cell(row[index], columns[index].kind) for index in shown] for row in block.first())
+    yield "\n".join(table([columns[index].title for index in shown], rows, right=right))
+    if block.left():
+        yield f"{block.left()}."
+
+
+def _entry(block: model.Table, row: model.Row) -> Iterator[str]:
+    """A bullet with the first two cells, and one below it for each of the others, what to do first."""
+    second = cell(row[1], block.columns[1].kind)
+    yield f"- {cell(row[0], block.columns[0].kind)}{': ' if second else ''}{second}"
+    for column, value in model.facts(block, row):
+        yield f"  - {prose(column.title)}: {cell(value, column.kind)}"
+
+
+def cell(value: Cell, kind: Kind) -> str:
+    """A cell in Markdown: names and places as code, the first of them."""
+    if value is None:
+        return ""
+    if kind == "name":
+        return code(str(value)) or "(none)"
+    if isinstance(value, (str, int, float, Mapping)):
+        text = model.written(value, kind)
+        return f"**{prose(text)}**" if text in BOLD else prose(text, 1000)
+    kept = [code(one.text if isinstance(one, model.Place) else one) for one in value[:MOST_PLACES]]
+    return ", ".join([*kept, *([f"and {len(value) - len(kept):,} more"] if len(value) > len(kept) else [])])
+
+
+def _bars(block: model.Bars) -> Iterator[str]:
+    rows = (
+        (prose(row.label), FULL * max(1, round(BAR * min(1.0, sum(part.share for part in row.parts)))), prose(row.said))
+        for row in block.rows
+    )
+    yield "\n".join(table(("", "", prose(block.caption)), rows))
+
+
+def _grid(block: model.Grid) -> Iterator[str]:
+    spans = model.folded(block)
+    heads = ((prose(title), *(prose(texts[at]) for _, at in spans)) for title, texts in block.heads)
+    rows = ((code(name), *(prose(words[at]) for _, at in spans)) for name, words in block.rows)
+    if spans:
+        yield "\n".join(table(("operator", *(prose(title, 40) for title, _ in spans)), [*heads, *rows]))
+        if block.legend:
+            yield f"{'; '.join(block.legend)}."

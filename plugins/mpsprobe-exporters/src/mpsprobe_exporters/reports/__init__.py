@@ -1,0 +1,20 @@
+"""Each kind of report as a document: all words of the reports are here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mpsprobe_exporters.document import Document
+    from mpsprobe_exporters.supported import SupportedReport
+
+
+def document_of(report: SupportedReport) -> Document:
+    """``report`` as people read it."""
+    from mpsprobe_exporters.reports import comparison, coverage, matrix, profile
+
+    if report.kind == "profile":
+        return profile.document(report)
+    if report.kind == "comparison":
+        return comparison.document(report)
+    return coverage.document(report) if report.kind == "coverage" else matrix.document(report)

@@ -1,0 +1,397 @@
+"""Two reports compared, as a document: what became worse, by how much, and how that is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters.answer import failure_sentence
+from mpsprobe_exporters.document import (
+    Amount,
+    Bar,
+    Bars,
+    Block,
+    Bullet,
+    Bullets,
+    Cell,
+    Column,
+    Document,
+    Paragraph,
+    Part,
+    Section,
+    Table,
+)
+from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
+from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import (
+        ComparedCell,
+        ComparedFallback,
+        ComparedOperator,
+        ComparedQuantity,
+        ComparisonReport,
+        ConfigurationKey,
+    )
+
+CONDITIONS = "The runs themselves differ: a difference in time may come from that"
+COVERAGE_CONDITIONS = "The runs themselves differ"
+UNPAIRED = "In one of the reports only: not compared"
+QUIET = ("no difference", "too few samples", "not tested")
+QUIET_TITLE = "Configurations of which nothing is known to differ: the step"
+MOST_NAMED = 3
+MOST_OPERATORS = 6
+MOST_WHOLE = 4  # configurations up to which every quantity is shown
+COLORS = {"slower": 4, "larger": 4, "faster": 1, "smaller": 1}
+LEGEND = ((4, "slower, beyond noise"), (1, "faster, beyond noise"), (8, "within noise"))
+QUANTITIES = (
+    Column("quantity"),
+    Column("old", "amount", rank=2),
+    Column("new", "amount"),
+    Column("ratio", "ratio", about="new divided by old", rank=1),
+    Column("95 % interval", about="of the ratio", rank=3),
+    Column("p", about="corrected for the number of tests", rank=4),
+    Column("difference", "verdict"),
+)
+OPERATORS = (
+    Column("operator", "name"),
+    Column("calls", about="in one profiled step", rank=2),
+    Column("old", "time", about="self time in one profiled step", rank=1),
+    Column("new", "time"),
+    Column("ratio", "ratio"),
+)
+VERDICTS = (
+    Column("operator", "name"),
+    Column("torch", rank=2),
+    Column("old", "verdict", rank=1),
+    Column("new", "verdict"),
+    Column("change", "verdict"),
+)
+
+
+def document(report: ComparisonReport) -> Document:
+    """``report`` as people read it."""
+    loud, quiet = parted(report)
+    names = list(dict.fromkeys(one_line(one, 60) for one in [*report.new.workloads, *report.old.workloads]))
+    conditions = CONDITIONS if report.compares == "profile" else COVERAGE_CONDITIONS
+    return Document(
+        title=f"{', '.join(shortened(names, 2)) or 'reports'}: new against old",
+        headline=short_answer(report),
+        tone="bad" if report.regressions else "plain",
+        alerts=failure_lines(report),
+        lines=[side_line(report)],
+        sections=[
+            Section("What to do", _bullets(_to_do(report))),
+            Section(conditions, _bullets(condition_lines(report))),
+            Section("Steps", list(_ratios(report)), depth="page"),
+            Section("Verdicts", list(_verdicts(report))),
+            Section("Known wrong results", _bullets(advisory_lines(report))),
+            *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
+            Section(QUIET_TITLE, list(_quiet(quiet))),
+            Section(UNPAIRED, _bullets(unpaired_lines(report))),
+            Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
+            Section("", list(_all_quantities(report)), view="Quantities", depth="page"),
+            Section("", list(_all_operators(report)), view="Operators", depth="page"),
+        ],
+    )
+
+
+def _bullets(lines: Iterable[str]) -> list[Block]:
+    found = [Bullet(line) for line in lines]
+    return [Bullets(found)] if found else []
+
+
+def short_answer(report: ComparisonReport) -> str:
+    """The comparison in a sentence without a full stop: which are the regressions, and how many things are better."""
+    profile = report.compares == "profile"
+    worse = list(_regressions_of_profiles(report) if profile else _regressions_of_coverage(report))
+    better = _better_profiles(report) if profile else _other_changes(report)
+    if not worse and not better:
+        return _nothing(report)
+    start = f"{plural(report.regressions, 'regression')}: {', '.join(shortened(worse, MOST_NAMED))}"
+    return "; ".join([start if worse else "No regression", *([", ".join(better)] if better else [])])
+
+
+def _nothing(report: ComparisonReport) -> str:
+    if report.compares != "profile":
+        return f"The same verdicts for {plural(report.same_verdicts, 'operator')}"
+    tests = report.method.tests if report.method is not None else 0
+    if not tests and any(one.difference == "too few samples" for cell in report.cells for one in cell.quantities):
+        return "Too few samples to know a difference from noise"
+    return f"No difference beyond noise ({plural(tests, 'test')})"
+
+
+def _regressions_of_profiles(report: ComparisonReport) -> Iterator[str]:
+    """What does not run, what leaves MPS, then what is slower or larger, most first."""
+    names = distinct([configuration(cell) for cell in report.cells])
+    several = len(names) > 1
+    for name, cell in zip(names, report.cells, strict=True):
+        if cell.regression:
+            yield f"{name if several else 'it'} no longer runs to its end"
+    pairs = [(f" ({name})" if several else "", cell) for name, cell in zip(names, report.cells, strict=True)]
+    for where, cell in pairs:
+        yield from (f"{one_line(one.operator, 80)} now leaves MPS{where}" for one in cell.fallbacks if one.regression)
+    found = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
+    found.sort(key=lambda pair: (pair[0].quantity != "step", -(pair[0].ratio or 0.0)))
+    for one, where in found:
+        by = f"{percent(one.ratio - 1)} " if one.ratio is not None else ""
+        yield f"{one_line(one.name, 40)} {by}{one.difference}{where}"
+
+
+def _better_profiles(report: ComparisonReport) -> list[str]:
+    found = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
+    return [f"{plural(found[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if found[word]]
+
+
+def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
+    for one in report.failures:
+        if one.regression:
+            yield f"the run{_on(one.release)} now stops early"
+    for verdict in report.verdicts:
+        if verdict.regression:
+            before = f"was {verdict.old} and" if verdict.old is not None else "is new and"
+            yield f"{one_line(verdict.operator, 80)} {before} is {verdict.new}{_on(verdict.release)}"
+    for known in report.advisories:
+        if known.regression:
+            yield f"the known wrong result {one_line(known.id, 80)} is new{_on(known.release)}"
+
+
+def _other_changes(report: ComparisonReport) -> list[str]:
+    found = Counter(one.change for one in report.verdicts if not one.regression)
+    said = [f"{plural(found[word], 'verdict')} {word}" for word in ("better", "gone") if found[word]]
+    said += [f"{plural(found['new'], 'native operator')} new"] if found["new"] else []
+    same = [f"{number(report.same_verdicts)} as before"]
+    return [*said, *same] if said or report.regressions else []
+
+
+def _to_do(report: ComparisonReport) -> Iterator[str]:
+    """What follows from the regressions."""
+    if not report.regressions:
+        return
+    workload = one_line(next(iter(report.new.workloads), "WORKLOAD"), 60)
+    old, new = report.old.torch, report.new.torch
+    if report.compares != "profile":
+        yield f"mpsprobe coverage {workload} says what to do about each operator."
+        if old is not None and old != new:
+            yield f"Until then, stay with torch {one_line(old, 40)}, which does not have these regressions."
+        return
+    if report.conditions:
+        yield "Measure both again under the same conditions, to see whether the difference stays."
+    if not any(cell.operators for cell in report.cells):
+        yield "Profile both with --probe operators: the comparison then names the operators that take longer."
+    if any(one.regression for cell in report.cells for one in cell.fallbacks):
+        yield f"mpsprobe coverage {workload} says what to do about operators that leave MPS."
+
+
+def side_line(report: ComparisonReport) -> str:
+    """Which reports, of what."""
+    workloads = dict.fromkeys([*report.new.workloads, *report.old.workloads])
+    names = ", ".join(shortened([one_line(name, 60) for name in workloads], 5))
+    what = {"profile": "profiles", "coverage": "coverage"}.get(report.compares, "coverage of many releases")
+    incomplete = [which for which, side in (("old", report.old), ("new", report.new)) if not side.complete]
+    cut = f"; the {' and the '.join(incomplete)} was interrupted" if incomplete else ""
+    return f"{one_line(report.new.source)} against {one_line(report.old.source)}: {what} of {names}{cut}"
+
+
+def condition_lines(report: ComparisonReport) -> list[str]:
+    """``torch: 2.12.1, now 2.13.0``."""
+    return [
+        f"{one_line(one.what, 100)}: {one_line(one.old, 100)}, now {one_line(one.new, 100)}"
+        for one in report.conditions
+    ]
+
+
+def configuration(key: ConfigurationKey) -> str:
+    """``bert-base training on mps, batch 8, sequence 128, float32``."""
+    parts = [f"{one_line(key.workload, 60)} {one_line(key.phase, 20)} on {one_line(key.device, 20)}"]
+    parts += [f"batch {number(key.batch_size)}"] if key.batch_size is not None else []
+    parts += [f"sequence {number(key.seq_len)}"] if key.seq_len is not None else []
+    parts += [one_line(key.dtype, 20)] if key.dtype else []
+    parts += [f"autocast {one_line(key.autocast, 20)}"] if key.autocast else []
+    return ", ".join(parts)
+
+
+def parted(report: ComparisonReport) -> tuple[list[ComparedCell], list[ComparedCell]]:
+    """The configurations to show one by one, and, where there are many, those of which nothing differs."""
+    if len(report.cells) <= MOST_WHOLE:
+        return report.cells, []
+    quiet = [cell for cell in report.cells if _is_quiet(cell)]
+    return [cell for cell in report.cells if cell not in quiet], quiet
+
+
+def _is_quiet(cell: ComparedCell) -> bool:
+    ended = cell.old_failure is None and cell.new_failure is None
+    differs = any(one.difference not in QUIET for one in cell.quantities)
+    return ended and not differs and all(one.presence == "both" for one in cell.fallbacks)
+
+
+def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
+    """One configuration: of many, the step and what differs."""
+    whole = len(report.cells) <= MOST_WHOLE
+    kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
+    if kept:
+        yield Table(QUANTITIES, [_row(one) for one in kept])
+    left = Counter(one.difference for one in cell.quantities if one not in kept)
+    others = [f"{plural(count, 'more quantity', 'more quantities')}: {word}" for word, count in left.items()]
+    yield from _bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
+    differing = [one for one in cell.operators if one.presence != "both" or one.old_ns != one.new_ns]
+    if differing:
+        clock = cell.operators[0].clock
+        yield Paragraph(f"The operators whose own time on the {clock} differs most; measured once, so not tested:")
+        yield Table(OPERATORS, [_operator(one) for one in differing[:MOST_OPERATORS]])
+    if cell.fallbacks:
+        yield Paragraph("Operators that leave MPS:")
+        yield from _bullets(fallback_lines(cell))
+
+
+def _row(one: ComparedQuantity) -> tuple[Cell, ...]:
+    measured = (Amount(one.old, one.unit), Amount(one.new, one.unit), one.ratio)
+    return one.name, *measured, interval(one), probability(one.adjusted_p_value), one.difference
+
+
+def interval(one: ComparedQuantity) -> str:
+    """``0.980 to 1.020``, of the ratio; empty where there is none."""
+    return f"{ratio(one.low)} to {ratio(one.high)}" if one.low is not None and one.high is not None else ""
+
+
+def probability(p: float | None) -> str:
+    """``0.020``, ``<0.001``; empty where nothing was tested."""
+    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def _operator(one: ComparedOperator) -> tuple[Cell, ...]:
+    calls = [plain(count) for count in (one.old_calls, one.new_calls) if count is not None]
+    return one.operator, ", now ".join(dict.fromkeys(calls)), one.old_ns, one.new_ns, one.ratio or one.presence
+
+
+def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
+    """The step of each, and why something could not be told; each reason once."""
+    steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
+    names = distinct([configuration(cell) for cell, _ in steps])
+    rows = [(name, *_row(one)[1:]) for name, (_, one) in zip(names, steps, strict=True)]
+    if rows:
+        yield Table((Column("configuration"), *QUANTITIES[1:]), rows)
+    yield from _bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
+
+
+def cell_notes(cell: ComparedCell) -> list[str]:
+    """How the runs ended, what was compared, and why something is not known; each reason once."""
+    lines = [f"the test compares {_samples(one)}" for one in cell.quantities if one.quantity == "step" and one.samples]
+    if cell.new_failure is not None:
+        stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
+        error = f"{one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"
+        lines.append(f"{stopped}: {error}")
+    elif cell.old_failure is not None:
+        lines.append("runs to its end now, and did not before")
+    reasons: dict[str, list[str]] = {}
+    for one in cell.quantities:
+        if one.note and one.quantity != "throughput":
+            reasons.setdefault(one_line(one.note), []).append(one_line(one.name, 40))
+    return [*lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
+
+
+def fallback_lines(cell: ComparedCell) -> list[str]:
+    """What newly leaves MPS, what no longer does, and what it costs."""
+    return [_fallback(one) for one in cell.fallbacks]
+
+
+def _fallback(one: ComparedFallback) -> str:
+    verdicts = [one_line(verdict, 20) for verdict in (one.old_verdict, one.new_verdict) if verdict is not None]
+    now = one.presence != "gone"
+    calls, spent, moved = (
+        (one.new_calls, one.new_ns, one.new_bytes) if now else (one.old_calls, one.old_ns, one.old_bytes)
+    )
+    facts = [", now ".join(dict.fromkeys(verdicts))] if verdicts else []
+    facts += [plural(calls, "call")] if calls is not None else []
+    facts += [duration(spent)] if spent is not None else []
+    facts += [f"{byte_size(moved)} copied"] if moved is not None else []
+    word = {"new": "new", "gone": "gone", "both": "as before"}[one.presence]
+    return f"{word}: {one_line(one.operator, 100)} ({', '.join(facts)})"
+
+
+def unpaired_lines(report: ComparisonReport) -> list[str]:
+    """The configurations that only one report has."""
+    which = {"gone": "old", "new": "new", "both": "new"}
+    return [f"{configuration(one)}: in the {which[one.presence]} report only" for one in report.unpaired]
+
+
+def _verdicts(report: ComparisonReport) -> Iterator[Block]:
+    """What changed of each operator, regressions first."""
+    rows = [(one.operator, one.release, one.old or "-", one.new or "-", one.change) for one in report.verdicts]
+    if rows:
+        caption = f"{plural(len(rows), 'verdict')} changed, {number(report.same_verdicts)} as before"
+        yield Table(VERDICTS, rows, caption, filtered=True)
+
+
+def advisory_lines(report: ComparisonReport) -> list[str]:
+    """Known wrong results that are new, or gone."""
+    return [
+        f"{one.presence}{_on(one.release)}: {one_line(one.id, 100)}: {one_line(one.title)}" for one in report.advisories
+    ]
+
+
+def failure_lines(report: ComparisonReport) -> list[str]:
+    """How the runs of coverage ended, where that differs."""
+    lines = []
+    for one in report.failures:
+        start = f"now{_on(one.release)}" if one.new is not None else f"before{_on(one.release)}"
+        failure = one.new or one.old
+        if failure is not None:
+            lines.append(f"{start}: {failure_sentence(failure)}")
+    return lines
+
+
+def _on(release: str | None) -> str:
+    return f" on torch {one_line(release, 40)}" if release is not None else ""
+
+
+def method_lines(report: ComparisonReport) -> list[str]:
+    """How a difference is told from noise, and what a reader should know of it."""
+    words = [one_line(report.method.words, None)] if report.method is not None else []
+    return [*words, *(one_line(note) for note in report.notes)]
+
+
+def _ratios(report: ComparisonReport) -> Iterator[Block]:
+    """The ratio of each configuration's step with its interval, all on one scale around 1."""
+    found = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
+    if not found:
+        return
+    ends = [1.0, *(end for _, one in found for end in (one.ratio, one.low, one.high) if end is not None)]
+    low, high = min(ends), max(ends)
+    margin = (high - low) * 0.04 or 0.04
+    low, wide = low - margin, high - low + 2 * margin
+
+    def place(value: float | None, other: float) -> float:
+        return ((other if value is None else value) - low) / wide
+
+    rows = []
+    for cell, one in found:
+        at = one.ratio or 1.0
+        between = interval(one)
+        said = f"{ratio(at)}{f' ({between})' if between else ''}, {one.difference}"
+        part = Part(place(at, at), COLORS.get(one.difference, 8))
+        rows.append(Bar(configuration(cell), [part], said, (place(one.low, at), place(one.high, at))))
+    used = {COLORS.get(one.difference, 8) for _, one in found}
+    legend = [(color, said) for color, said in LEGEND if color in used]
+    caption = f"New divided by old with its 95 % interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
+    yield Bars(rows, caption, legend, place(1.0, 1.0))
+
+
+def _all_quantities(report: ComparisonReport) -> Iterator[Block]:
+    rows = [(configuration(cell), *_row(one), one.note) for cell in report.cells for one in cell.quantities]
+    columns = (Column("configuration"), *QUANTITIES, Column("note", where="more"))
+    if len(report.cells) > MOST_WHOLE:
+        yield Table(columns, rows, plural(len(rows), "quantity", "quantities"), filtered=True)
+
+
+def _samples(one: ComparedQuantity) -> str:
+    kind = "processes" if one.samples == "process" else "steps"
+    return f"{number(one.old_count)} {kind} of the old report with {number(one.new_count)} of the new one"
+
+
+def _all_operators(report: ComparisonReport) -> Iterator[Block]:
+    rows = [(configuration(cell), *_operator(one), one.clock) for cell in report.cells for one in cell.operators]
+    if rows:
+        caption = "Own time in one profiled step: measured once, so not tested"
+        yield Table((Column("configuration"), *OPERATORS, Column("clock")), rows, caption, filtered=True)

@@ -1,0 +1,59 @@
+"""The configurations of a profile: their names, their twins on other devices, and how many times as fast they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters.plain_text import distinct, one_line
+from mpsprobe_exporters.units import BEYOND, number
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ProfileCell, ProfileReport
+
+
+def name(report: ProfileReport, cell: ProfileCell) -> str:
+    """``cuda, batch 8, sequence 128``; with workload, phase and dtype where there are several."""
+    parts = [f"{one_line(cell.workload)} {cell.phase}"] if len(report.workloads) > 1 else []
+    parts.append(one_line(cell.device, 20))
+    parts += [f"batch {number(cell.batch_size)}"] if cell.batch_size is not None else []
+    parts += [f"sequence {number(cell.seq_len)}"] if cell.seq_len is not None else []
+    if len({(one.dtype, one.autocast) for one in report.cells}) > 1:
+        parts += filter(None, [dtype(cell)])
+    return ", ".join(parts)
+
+
+def dtype(cell: ProfileCell) -> str:
+    """``float32``, ``float32 autocast bfloat16``."""
+    parts = [one_line(cell.dtype, 40) if cell.dtype else "", f"autocast {cell.autocast}" if cell.autocast else ""]
+    return one_line(" ".join(parts), 80)
+
+
+def labels(report: ProfileReport, cells: Sequence[ProfileCell]) -> list[str]:
+    """The names of configurations that stand below each other, without the parts that all of them share."""
+    return distinct([name(report, cell) for cell in cells])
+
+
+def twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
+    """The same configuration on another device."""
+    wanted = _key(cell)
+    return next((other for other in report.cells if other.device == device and _key(other) == wanted), None)
+
+
+def _key(cell: ProfileCell) -> tuple[object, ...]:
+    return cell.workload, cell.phase, cell.batch_size, cell.seq_len, cell.dtype, cell.autocast
+
+
+def speed_up(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, float] | None:
+    """How many times as fast as the baseline: its median step by this one's, and the range that both intervals allow.
+
+    ``None`` where there is no baseline, or a clock that did not move.
+    """
+    base = twin(report, cell, report.plan.baseline) if report.plan.baseline is not None else None
+    if base is None or base.step is None or cell.step is None:
+        return None
+    old, own = base.step, cell.step
+    if min(old.median_ns, old.low_ns, old.high_ns, own.median_ns, own.low_ns, own.high_ns) <= 0:
+        return None
+    found = (old.median_ns / own.median_ns, old.low_ns / own.high_ns, old.high_ns / own.low_ns)
+    return min(found[0], BEYOND), min(found[1], BEYOND), min(found[2], BEYOND)

@@ -1,0 +1,130 @@
+"""The coverage of many releases: the first without a finding, and how findings went from one to the next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe.schemas import SEVERITY
+from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters.document import (
+    NOTHING,
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Document,
+    Grid,
+    Paragraph,
+    Part,
+    Section,
+    runs,
+    span,
+)
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.reports.coverage import all_operators, middle
+from mpsprobe_exporters.units import number
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import MatrixCell, MatrixReport
+
+NOT_REACHED = "?"
+LEGENDS = {NOTHING: f"{NOTHING} native, or not called there", NOT_REACHED: "? not met before the run stopped"}
+TO_DO = "Use torch {} or newer: from there on every operator is native."
+
+
+def document(report: MatrixReport) -> Document:
+    """The coverage of many releases."""
+    newest = report.releases[-1] if report.releases else None
+    clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
+    first = report.native_since
+    late = clean and first is not None and first != report.releases[0].target.torch
+    return Document(
+        title=one_line(report.workload.name, 60),
+        headline=answer.headline(report),
+        tone="good" if clean else "bad",
+        alerts=answer.failures(report),
+        lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
+        notes=backends.notes(report),
+        sections=[
+            Section(answer.TO_DO, [Paragraph(TO_DO.format(first))] if late else []),
+            *middle(report),
+            Section("Findings by release", list(_bars(report))),
+            Section("Operators by release", list(_grid(report)), view="Releases"),
+            *all_operators(report),
+        ],
+    )
+
+
+def _bars(report: MatrixReport) -> Iterator[Block]:
+    """The findings of each release by verdict, the newest first, equal neighbours as one."""
+    cells = report.releases[::-1]
+    names = [cell.target.torch for cell in cells]
+    most = max((len(cell.findings) for cell in cells), default=0) or 1
+    rows = []
+    for run in runs(range(len(cells)), lambda index: (_said(cells[index]), sorted(cells[index].findings.values()))):
+        counts = Counter(cells[run[0]].findings.values())
+        parts = [
+            Part(counts[one] / most, one, f"{one}: {number(counts[one])}") for one in answer.FINDINGS if counts[one]
+        ]
+        rows.append(Bar(span(names, run), parts, _said(cells[run[0]])))
+    used = {verdict for cell in cells for verdict in cell.findings.values()}
+    legend = [(verdict, verdict) for verdict in answer.FINDINGS if verdict in used]
+    if rows:
+        yield Bars(rows, "Operators that are not native", legend)
+
+
+def _grid(report: MatrixReport) -> Iterator[Block]:
+    """The operators that are not native in some release; those that are not in the newest come first."""
+    cells = report.releases[::-1]
+    heads = [("native operators", [_native(cell) for cell in cells])]
+    if any(cell.failure for cell in cells):
+        heads.append(("run", ["stopped" if cell.failure else "to its end" for cell in cells]))
+    if report.advisories:
+        heads.append(("known wrong results", [number(len(cell.advisories)) for cell in cells]))
+    rows = [(name, [verdict_at(cell, name) for cell in cells]) for name in operators(report)]
+    signs = {word for _, words in rows for word in words}
+    if cells:
+        releases = [cell.target.torch for cell in cells]
+        yield Grid(releases, heads, rows, [said for sign, said in LEGENDS.items() if sign in signs])
+
+
+def operators(report: MatrixReport) -> list[str]:
+    """The operators that are not native in some release; those that are not in the newest come first."""
+    last_seen: dict[str, tuple[int, int]] = {}
+    for index, cell in enumerate(report.releases):
+        for operator, verdict in cell.findings.items():
+            last_seen[operator] = (index, SEVERITY[verdict])
+    return sorted(last_seen, key=lambda operator: (-last_seen[operator][0], -last_seen[operator][1], operator))
+
+
+def verdict_at(cell: MatrixCell, operator: str) -> str:
+    """What to show for ``operator`` in a release: a verdict, ``·`` or ``?``."""
+    return cell.findings.get(operator, NOT_REACHED if cell.failure else NOTHING)
+
+
+def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: about the whole workload, in parentheses, then the operators; empty where all is well."""
+    cells = report.releases
+    yield ("operator", *(cell.target.torch for cell in cells))
+    yield ("(operators)", *(cell.summary.operators for cell in cells))
+    yield ("(native)", *(cell.summary.operators_by_verdict.get("native", 0) for cell in cells))
+    yield ("(failure)", *(answer.failure_sentence(cell.failure) if cell.failure else "" for cell in cells))
+    if report.advisories:
+        yield ("(advisories)", *(tuple(cell.advisories) for cell in cells))
+    for operator in operators(report):
+        yield (operator, *(cell.findings.get(operator, "") for cell in cells))
+
+
+def _native(cell: MatrixCell) -> str:
+    """``61 of 63``: the native operators of one release."""
+    return f"{number(cell.summary.operators_by_verdict.get('native', 0))} of {number(cell.summary.operators)}"
+
+
+def _said(cell: MatrixCell) -> str:
+    """``61 of 63 native: 1 missing, 1 fallback``."""
+    counts = cell.summary.operators_by_verdict
+    parts = [f"{number(counts[verdict])} {verdict}" for verdict in answer.FINDINGS if counts.get(verdict)]
+    parts += ["the run stopped"] if cell.failure else []
+    return f"{_native(cell)} native" + (f": {', '.join(parts)}" if parts else "")

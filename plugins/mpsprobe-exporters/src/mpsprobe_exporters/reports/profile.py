@@ -1,0 +1,353 @@
+"""A profile as a document: the answer, what to do about it, every configuration, and what each was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import answer
+from mpsprobe_exporters.document import (
+    Block,
+    Bullet,
+    Bullets,
+    Cell,
+    Column,
+    Document,
+    Paragraph,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+)
+from mpsprobe_exporters.plain_text import one_line, plural, shortened
+from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
+from mpsprobe_exporters.reports import profile_charts as charts
+from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import DeviceInfo, MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+
+    Of = Callable[[ProfileReport, ProfileCell], Cell]
+
+INTERRUPTED = "Interrupted: what was measured before is here"
+FAILED = "failed"
+NOTHING_TO_DO = "Nothing in this report asks for a change."
+MOST_ALERTS, MOST_LINES, MOST_REMARKS = 3, 5, 200
+MOST_ALIKE = 2  # configurations up to which a remark is repeated for each
+MOST_ROWS = 40
+NAMED = ("workload", "phase", "device", "batch", "seq", "dtype")  # what makes a configuration
+# What a table shows of each configuration; the highest rank goes first where there is no room.
+FIELDS: tuple[tuple[Column, Of], ...] = (
+    (Column("workload"), lambda report, cell: cell.workload if _several(report, "name") else None),
+    (Column("phase", rank=1), lambda report, cell: cell.phase if _several(report, "phase") else None),
+    (Column("device"), lambda _, cell: cell.device),
+    (Column("batch", "number", about="samples in a step", rank=2), lambda _, cell: cell.batch_size),
+    (Column("seq", "number", about="tokens, frames, … in a sample", rank=5), lambda _, cell: cell.seq_len),
+    (Column("dtype", rank=7), lambda report, cell: configurations.dtype(cell) if _differs(report) else None),
+    (
+        Column("first call", "time", about="with its compilations; the longest of the processes", rank=9),
+        lambda _, cell: max(cell.first_call_ns, default=None),
+    ),
+    (
+        Column("step", "time", about="median of the timed steps"),
+        lambda _, cell: FAILED if cell.step is None else cell.step.median_ns,
+    ),
+    (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: _interval(cell)),
+    (
+        Column("spread", "share", about="scaled median absolute deviation as a share of the median", rank=10),
+        lambda _, cell: None if cell.step is None else cell.step.spread,
+    ),
+    (Column("samples/s", "number", rank=6), lambda _, cell: _rate(cell, "samples")),
+    (Column("tokens/s", "number", rank=7), lambda _, cell: _rate(cell, "tokens")),
+    (
+        Column("speed-up", "number", about="how many times as fast as the baseline", rank=3),
+        lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
+    ),
+    (
+        Column("peak memory", "bytes", about="allocated, where the device tells; else of the process", rank=4),
+        lambda _, cell: peak(cell)[1],
+    ),
+)
+
+
+def document(report: ProfileReport) -> Document:
+    """``report`` as people read it."""
+    divisions = profile_advice.divided(report)
+    advice = profile_advice.recommendations(report, divisions)
+    rows = [tuple(of(report, cell) for _, of in FIELDS) for cell in report.cells]
+    caption = plural(len(rows), "configuration")
+    table = Table(tuple(column for column, _ in FIELDS), rows, caption, filtered=len(rows) > 8)
+    names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
+    alerts = list(_alerts(report))
+    parts = [*charts.phases(report), *charts.divisions(report, divisions)]
+    faster = charts.speed_ups(report)
+    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page says of a single one what a tile says
+    return Document(
+        title=", ".join(shortened(list(names), 3)),
+        headline=short_answer(report),
+        tone="bad" if alerts else "plain",
+        alerts=alerts,
+        lines=[*_workload_lines(report), *_device_lines(report), method_line(report)],
+        cells=[configurations.name(report, cell) for cell in report.cells],
+        chosen=first_of(report),
+        sections=[
+            Section("", list(_tiles(report)), depth="page"),
+            Section("What to do", _to_do(advice)),
+            Section("Configurations", [table] if rows else []),
+            Section(charts.title(report), [faster] if faster else [], view=compared),
+            Section("Where a step goes", parts, depth="page"),
+            Section("Phases of a step", list(_phases(report)), view=""),
+            Section("Medians of the processes", list(_processes(report))),
+            *profile_details.sections(report),
+            Section("Remarks", _remarks(report)),
+            Section("How it was measured", [_facts(report)], depth="all"),
+            Section("Not in this report", _absent(report), depth="page"),
+        ],
+    )
+
+
+def short_answer(report: ProfileReport) -> str:
+    """The profile in a sentence without a full stop."""
+    measured = [(cell, cell.step) for cell in report.cells if cell.step is not None]
+    if not measured:
+        return f"No {_what(report.workloads[0])} was measured to its end"
+    first, step = measured[0]
+    text = f"A {_what(report.workload_of(first))} takes {duration(step.median_ns)} on {_device(report, first)}"
+    rate = _rate(first, "samples")
+    text += f": {amount(rate)} samples/s" if rate is not None else ""
+    found = configurations.speed_up(report, first)
+    if found is None or first.device == report.plan.baseline:
+        return text
+    base = configurations.twin(report, first, report.plan.baseline or "")
+    return f"{text}; {amount(found[0])} times as fast as {_device(report, base or first)}"
+
+
+def _what(workload: WorkloadInfo) -> str:
+    return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name)}"
+
+
+def _device(report: ProfileReport, cell: ProfileCell) -> str:
+    info = device_of(report, cell)
+    if info is None or not info.name:
+        return one_line(cell.device)
+    shared = sum(one.name == info.name for one in report.devices) > 1  # of a Mac, the GPU and the CPU have one name
+    return f"{one_line(cell.device, 20)} ({one_line(info.name)})" if shared else one_line(info.name)
+
+
+def device_of(report: ProfileReport, cell: ProfileCell) -> DeviceInfo | None:
+    """What the report says of the device of ``cell``."""
+    return next((one for one in report.devices if one.type == cell.device), None)
+
+
+def _alerts(report: ProfileReport) -> Iterator[str]:
+    """What did not run, and where it stopped."""
+    if not report.complete:
+        yield INTERRUPTED
+    stopped = []
+    for cell in report.cells:
+        if cell.failure is not None:
+            error = f"{one_line(cell.failure.error)}: {one_line(cell.failure.message)}"
+            where = configurations.name(report, cell)
+            stopped.append(f"{where}: stopped in {one_line(cell.failure.phase)}: {error}")
+    yield from shortened(stopped, MOST_ALERTS)
+
+
+def _workload_lines(report: ProfileReport) -> list[str]:
+    """What was run: ``distilbert (DistilBertModel, 66.4 M parameters), inference, float32, 20 timed steps``."""
+    compiled = ["torch.compile"] if report.plan.compile else []
+    known = report.environment is not None  # an imported trace does not tell how many parameters: no zero
+    steps = plural(report.plan.steps, "timed step")
+    said = (
+        [*answer.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
+        for one in report.workloads
+    )
+    return shortened([", ".join(parts) for parts in said], MOST_LINES)
+
+
+def _device_lines(report: ProfileReport) -> Iterator[str]:
+    """Each device with its memory, capabilities and caveats."""
+    for info in report.devices:
+        facts = [byte_size(info.memory_bytes)] if info.memory_bytes else []
+        facts += [f"{one_line(key, 40)} {one_line(value, 80)}" for key, value in info.capabilities.items()]
+        facts += [one_line(caveat) for caveat in info.caveats]
+        yield f"{one_line(info.type)}: {one_line(info.name)}" + (f" ({', '.join(facts)})" if facts else "")
+
+
+def method_line(report: ProfileReport) -> str:
+    """With what it was measured."""
+    made = report.environment
+    return "Measured elsewhere" if made is None else f"Measured with {answer.made_with(made)}"
+
+
+def first_of(report: ProfileReport) -> int:
+    """The configuration to begin with: the first that was looked into, else the first that was measured, else any."""
+    looked_into = (index for index, cell in enumerate(report.cells) if cell.operators or cell.trace)
+    measured = (index for index, cell in enumerate(report.cells) if cell.step is not None)
+    return next(looked_into, next(measured, 0))
+
+
+def _tiles(report: ProfileReport) -> Iterator[Block]:
+    """Median step, throughput, first call, memory, speed-up, fallbacks of one configuration: those that are known."""
+    if not report.cells:
+        return
+    cell = report.cells[first_of(report)]
+    if len(report.cells) > 1:
+        yield Paragraph(configurations.name(report, cell))
+    found = list(_figures(report, cell))
+    if found:
+        yield Tiles(found)
+
+
+def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
+    if cell.step is not None:
+        yield Tile(
+            "Median step", duration(cell.step.median_ns), f"{_interval(cell)}, spread {percent(cell.step.spread)}"
+        )
+    for one in cell.throughput[:2]:
+        title = f"{one_line(one.unit, 20)}/s".capitalize()
+        yield Tile(title, amount(one.per_second), f"{amount(one.low)} to {amount(one.high)}")
+    faster = configurations.speed_up(report, cell)
+    if faster is not None and cell.device != report.plan.baseline:
+        title = f"Against {one_line(report.plan.baseline or '', 20)}"
+        yield Tile(title, f"{amount(faster[0])} x", f"as fast; {amount(faster[1])} to {amount(faster[2])} x")
+    if cell.first_call_ns:
+        several = len(cell.first_call_ns)
+        what = f"longest of {number(several)} processes" if several > 1 else "with its compilations"
+        yield Tile("First call", duration(max(cell.first_call_ns)), what)
+    what, size = peak(cell)
+    if size is not None and cell.memory is not None:
+        yield Tile("Peak memory", byte_size(size), f"{what}, {profile_details.SOURCES[cell.memory.source]}")
+    if cell.fallbacks:
+        observed = sum(one.duration_ns or 0 for one in cell.fallbacks)
+        spent = f"{duration(observed)} a step" if observed else "predicted"
+        yield Tile("Leaves MPS", plural(len(cell.fallbacks), "operator"), spent)
+
+
+def peak(cell: ProfileCell) -> tuple[str, int | None]:
+    """The most memory that tensors took, else that the process took, and which of them it is."""
+    use: MemoryUse | None = cell.memory
+    if use is None or use.peak_allocated_bytes is None:
+        return "of the process", None if use is None else use.peak_process_bytes
+    return "allocated", use.peak_allocated_bytes
+
+
+def _to_do(advice: Sequence[profile_advice.Advice]) -> list[Block]:
+    columns = (Column("about"), Column("do"), Column("why"), Column("where"), Column("also"))
+    rows = [
+        (one.kind, one.remedy, one.found, one.where, plural(one.more, "more configuration") if one.more else None)
+        for one in advice
+    ]
+    return [Table(columns, rows, entries=True) if rows else Paragraph(NOTHING_TO_DO)]
+
+
+def _several(report: ProfileReport, field: str) -> bool:
+    return len({getattr(one, field) for one in report.workloads}) > 1
+
+
+def _differs(report: ProfileReport) -> bool:
+    return len({(one.dtype, one.autocast) for one in report.cells}) > 1
+
+
+def _interval(cell: ProfileCell) -> str | None:
+    return None if cell.step is None else f"{duration(cell.step.low_ns)} to {duration(cell.step.high_ns)}"
+
+
+def _rate(cell: ProfileCell, unit: str) -> float | None:
+    return next((one.per_second for one in cell.throughput if one.unit == unit), None)
+
+
+def _phases(report: ProfileReport) -> Iterator[Block]:
+    """How each step divides, as a table."""
+    found = charts.with_phases(report)
+    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
+    names = configurations.labels(report, [cell for cell, _ in found])
+    rows = [
+        (
+            label,
+            *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys),
+        )
+        for label, (cell, total) in zip(names, found, strict=True)
+    ]
+    columns = (Column(one_line(key, 20), rank=rank) for rank, key in enumerate(keys, start=1))
+    if rows:
+        yield Table((Column("configuration"), *columns), rows, most=MOST_ROWS)
+
+
+def _processes(report: ProfileReport) -> Iterator[Block]:
+    """How the processes differ: the largest of their medians by the smallest."""
+    rows = []
+    several = [cell for cell in report.cells if len({step.process for step in cell.steps}) > 1]
+    for label, cell in zip(configurations.labels(report, several), several, strict=True):
+        steps: dict[int, list[int]] = {}
+        for step in cell.steps:
+            steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
+        medians = sorted(median(spent) for spent in steps.values())
+        if medians[0] > 0:
+            rows.append((label, len(medians), medians[0], medians[-1], medians[-1] / medians[0] - 1))
+    columns = (
+        Column("configuration"),
+        Column("processes", "number", rank=2),
+        Column("fastest", "time", rank=1),
+        Column("slowest", "time"),
+        Column("apart", "share"),
+    )
+    if rows:
+        yield Table(columns, rows, most=MOST_ROWS)
+
+
+def _remarks(report: ProfileReport) -> list[Block]:
+    """What a reader should know of the figures, beyond what there is to do about them."""
+    lines = [one_line(note) for workload in report.workloads for note in workload.notes]
+    lines += map(one_line, report.notes)
+    where: dict[str, list[str]] = {}
+    for cell in report.cells:
+        for text in remarks_on(cell):
+            where.setdefault(text, []).append(configurations.name(report, cell))
+    for text, places in where.items():
+        several = [plural(len(places), "configuration")] if len(places) > MOST_ALIKE else places
+        lines += [f"{place}: {text}" for place in several]
+    found = [Bullet(line) for line in shortened(list(dict.fromkeys(lines)), MOST_REMARKS)]
+    return [Bullets(found)] if found else []
+
+
+def remarks_on(cell: ProfileCell) -> Iterator[str]:
+    """What a reader should know of the figures of one configuration."""
+    step = cell.step
+    if step is not None and step.outliers and not profile_advice.has_many_outliers(step):
+        yield f"{plural(step.outliers, 'outlier')} among {plural(step.count, 'step')}, kept in the figures"
+    yield from map(one_line, cell.notes)
+    for one in cell.unavailable:
+        yield f"{one_line(one.probe, 40)} was not measured: {one_line(one.reason)}"
+
+
+def _facts(report: ProfileReport) -> Table:
+    """What was asked for, and with which versions it was measured."""
+    plan, made = report.plan, report.environment
+    asked = [plural(plan.steps, "timed step")]
+    if plan.warmup is not None or made is not None:  # an imported trace was asked for nothing
+        asked.append("warm-up until stable" if plan.warmup is None else plural(plan.warmup, "warm-up step"))
+    asked += [plural(plan.processes, "fresh process", "fresh processes")] if plan.processes > 1 else []
+    asked += ["torch.compile"] if plan.compile else []
+    asked += [f"runner {plan.runner}"] if plan.runner != "plain" else []
+    asked += [f"baseline {plan.baseline}"] if plan.baseline else []
+    asked += [f"preset {plan.preset}"] if plan.preset else []
+    asked += [f"probes {', '.join(plan.probes)}"] if plan.probes else []
+    rows = [("asked for", ", ".join(asked))]
+    if made is not None:
+        build = f"{made.torch}+{made.torch_build}" if made.torch and made.torch_build else made.torch
+        libraries = {"torch": build, "transformers": made.transformers, "torchvision": made.torchvision}
+        versions = {"mpsprobe": made.mpsprobe, "Python": made.python, **libraries}
+        said = [f"{name} {version}" for name, version in versions.items() if version]
+        rows.append(("versions", ", ".join([*said, made.platform])))
+    if report.predicted_with is not None and report.predicted_with.wheel:
+        rows.append(("fallbacks predicted with", report.predicted_with.wheel))
+    return Table((Column("what"), Column("how")), rows)
+
+
+def _absent(report: ProfileReport) -> list[Block]:
+    """What a reader may look for, and how to have it."""
+    fields = ("operators", "modules", "memory", "trace", "readings")
+    absent = [field for field in fields if not any(getattr(cell, field) for cell in report.cells)]
+    hint = "mpsprobe profile --probe all measures what this device and system can give."
+    return [Paragraph(f"No {', no '.join(absent)}: {hint}")] if absent else []

@@ -1,0 +1,286 @@
+"""What to do about a profile: each recommendation with the figures of the report that it follows from.
+
+Nothing here is known of a model or a machine: every sentence is derived from what was measured, and a threshold only
+decides whether it is worth a reader's time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.reports.configurations import name as configuration
+from mpsprobe_exporters.reports.configurations import twin
+from mpsprobe_exporters.trace_summary import Division, divide
+from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import DurationStatistics, FallbackCost, ProfileCell, ProfileReport
+
+# A part of the step that is smaller is within the noise of most machines.
+SMALL = 0.01
+# From this spread on a reader should look at the machine before the figure.
+NOISY = 0.1
+# From a half on, the device waits longer than it works: a faster kernel would change less than a busier device.
+IDLE = 0.5
+# What the host needs to start a kernel is some 5 to 10 µs (CUDA and Metal alike); shorter kernels cannot keep a queue
+# full, and fewer than 100 of them in a step are no concern of its time.
+TINY_NS, MANY = 10_000, 100
+# Copies hide behind kernels where they may; a tenth of the step that no kernel covers is worth a look.
+COPIES = 0.1
+# With AdamW the optimizer reads and writes each parameter a few times, whatever the batch: a quarter is much.
+OPTIMIZER = 0.25
+# The first call is worth a word where it costs as much as twenty steps and more than a second.
+FIRST_STEPS, FIRST_NS = 20, 1_000_000_000
+# Beyond it, the systems of unified memory begin to compress and to swap (recommended maxima are about 70 to 80 %).
+FULL = 0.8
+# An interval that is wider than this hides the differences that people look for.
+WIDE = 0.1
+# A larger batch that gives less than this more has nothing left to gain.
+GROWTH = 0.05
+# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
+OUTLIERS = 0.05
+MOST_PLACES = 3
+STOPPED = "out of memory"
+HALF = ("float16", "bfloat16")
+
+
+class Advice(NamedTuple):
+    """One recommendation.
+
+    ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``remedy`` is what to
+    do, ``found`` what was seen with its figures, both as sentences with a full stop. ``share`` of a step is what it is
+    about, where that is known. ``more`` configurations with advice of this kind are left out after it.
+    """
+
+    kind: str
+    where: str
+    found: str
+    remedy: str
+    share: float | None = None
+    more: int = 0
+
+
+def recommendations(report: ProfileReport, divisions: Sequence[Division | None] | None = None) -> list[Advice]:
+    """What follows from the report: first what did not run, then what costs most; what cannot be weighed last.
+
+    Of each kind there are at most ``MOST_PLACES``.
+
+    ``divisions`` is ``divided(report)`` where the caller has it already: of a long trace it takes seconds.
+    """
+    known = divided(report) if divisions is None else divisions
+    pairs = zip(report.cells, known, strict=True)
+    found = [advice for cell, division in pairs for advice in _of_cell(report, cell, division)]
+    found += _sweeps(report)
+    several = len(report.cells) > 1
+    found = [one if several else one._replace(where="") for one in found]
+    return _folded(sorted(found, key=_severity))
+
+
+def _severity(one: Advice) -> float:
+    return -2.0 if one.kind == STOPPED else 1.0 if one.share is None else -one.share
+
+
+def divided(report: ProfileReport) -> list[Division | None]:
+    """How the profiled steps of each configuration divide; ``None`` where it has no trace."""
+    return [None if cell.trace is None else divide(cell.trace) for cell in report.cells]
+
+
+def _folded(found: list[Advice]) -> list[Advice]:
+    """The first of each kind; the last of them says how many more there are."""
+    of_kind, seen = Counter(one.kind for one in found), Counter[str]()
+    kept = []
+    for one in found:
+        seen[one.kind] += 1
+        if seen[one.kind] <= MOST_PLACES:
+            more = of_kind[one.kind] - MOST_PLACES if seen[one.kind] == MOST_PLACES else 0
+            kept.append(one._replace(more=max(0, more)))
+    return kept
+
+
+def is_slow_mode(cell: ProfileCell) -> bool:
+    """Whether its operators were timed one by one, each synchronised: then idle time is the probe's own."""
+    return any(one.source == "slow mode" for one in cell.operators)
+
+
+def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
+    where = configuration(report, cell)
+    device = () if division is None or is_slow_mode(cell) else _device_time(cell, division)
+    for kind, found, remedy, share in (*_fallbacks(cell), *device, *_steps(cell), *_whole(report, cell)):
+        yield Advice(kind, where, found, remedy, share)
+
+
+Finding = tuple[str, str, str, float | None]
+
+
+def _fallbacks(cell: ProfileCell) -> Iterator[Finding]:
+    """The operators that leave MPS, without those that cost next to nothing."""
+    for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
+        share = _share_of_step(cell, one.duration_ns)
+        if share is None or share >= SMALL:
+            yield "fallback", _fallback_cost(one, share), _fallback_cure(one), share
+
+
+def _fallback_cost(one: FallbackCost, share: float | None) -> str:
+    calls = plural(one.calls, "call")
+    if one.method == "predicted":
+        moved = f" and copies {byte_size(one.bytes)}" if one.bytes else ""
+        return f"It leaves MPS ({one_line(one.verdict, 40)}, {calls} a step){moved}; its time was not measured."
+    moved = f" and copied {byte_size(one.bytes)}" if one.bytes else ""
+    spent = "" if one.duration_ns is None else f" for {duration(one.duration_ns)} of each step"
+    part = "" if share is None else f" ({percent(share)})"
+    return f"It ran on the CPU{spent}{part}{moved}."
+
+
+def _fallback_cure(one: FallbackCost) -> str:
+    name = one_line(one.operator, 80)
+    if one.native_since:
+        return f"Upgrade to torch {one_line(one.native_since, 40)} or newer, which has an MPS kernel for {name}."
+    return f"Replace {name} or move it out of the step: no release has an MPS kernel for it."
+
+
+def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:
+    yield from _busy(cell, division) if division.kernels else _host_only(division)
+    copied = division.copy_ns / division.total_ns
+    if copied >= COPIES:
+        found = f"For {percent(copied)} of the profiled steps tensors are copied while no kernel runs."
+        yield "copies", found, "Keep tensors on the device, and load the next batch while this one runs.", copied
+    if division.kernels and division.kernels >= MANY * division.steps:
+        mean = division.kernel_ns / division.kernels
+        if mean < TINY_NS:
+            kernels = number(division.kernels // division.steps)
+            found = f"{kernels} kernels a step take {duration(mean)} on average; to start one takes as long."
+            yield "tiny kernels", found, "Fuse small kernels with --compile.", None
+
+
+def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
+    """The device's work as a part of the timed step where there is one: under a profiler the host is slower."""
+    worked = (division.kernel_ns + division.copy_ns) / division.steps
+    profiled = division.total_ns / division.steps
+    step = min(profiled, cell.step.median_ns) if cell.step is not None and cell.step.median_ns > 0 else profiled
+    if worked < IDLE * step:
+        found = f"The device works for {duration(worked)} of a step of {duration(step)} ({percent(worked / step)})"
+        remedy = "Give the device more at once: a larger batch, fewer small operators, or --compile."
+        yield "host-bound", f"{found} and waits for the host in the rest.", remedy, 1 - worked / step
+
+
+def _host_only(division: Division) -> Iterator[Finding]:
+    outside = division.other_ns / division.total_ns
+    if outside > IDLE:
+        found = f"Only {percent(1 - outside)} of the profiled steps are inside operators; the rest is Python."
+        remedy = "Spend less time in Python: a larger batch, fewer small operators, or --compile."
+        yield "host-bound", found, remedy, outside
+
+
+def _steps(cell: ProfileCell) -> Iterator[Finding]:
+    step = cell.step
+    if step is None or step.median_ns <= 0:
+        return
+    if step.spread > NOISY:
+        found = f"Steps vary by {percent(step.spread)} of their median."
+        yield "noise", found, "Close other programs, let the machine cool, and measure again.", None
+    elif (step.high_ns - step.low_ns) / step.median_ns > WIDE:
+        found = f"The median is known only to lie between {duration(step.low_ns)} and {duration(step.high_ns)}."
+        yield "noise", found, f"Time more than {plural(step.count, 'step')}: --steps, --processes.", None
+    if has_many_outliers(step):
+        longest = duration(step.maximum_ns)
+        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest takes {longest}."
+        yield "outliers", found, "Look at when they come: a pattern is memory being collected, or heat.", None
+    if cell.warmup is not None and not cell.warmup.stable:
+        found = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
+        yield "warm-up", found, "Warm up longer (--warmup), or look for shapes that change.", None
+    first = min(max(cell.first_call_ns, default=0), BEYOND)
+    if first > FIRST_NS and first > FIRST_STEPS * step.median_ns:
+        steps = int(min(first / step.median_ns, BEYOND))
+        found = f"The first call takes {duration(first)}, as long as {number(steps)} steps."
+        yield "first call", found, "Make one call before the first user waits, and keep the process.", None
+    optimizer = cell.phases.get("optimizer")
+    if optimizer is not None and optimizer.median_ns >= OPTIMIZER * step.median_ns:
+        share = min(1.0, optimizer.median_ns / step.median_ns)
+        found = f"The optimizer takes {duration(optimizer.median_ns)}, {percent(share)} of a step."
+        remedy = "Let the optimizer run less often for the same samples: a larger batch, or --grad-accum."
+        yield "optimizer", found, remedy, share
+
+
+def has_many_outliers(step: DurationStatistics) -> bool:
+    """Whether there are more of them than heavy tails have."""
+    return step.outliers > OUTLIERS * step.count and step.outliers > 1
+
+
+def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
+    info = next((one for one in report.devices if one.type == cell.device), None)
+    peak = _peak(cell)
+    if info is not None and info.memory_bytes and peak and peak > FULL * info.memory_bytes:
+        found = f"{byte_size(peak)} of the device's {byte_size(info.memory_bytes)} were in use at the peak."
+        remedy = "Use a smaller batch or half precision: near the limit steps fail, or the system swaps."
+        yield "memory", found, remedy, None
+    base = twin(report, cell, report.plan.baseline) if report.plan.baseline not in (None, cell.device) else None
+    if base is not None and base.step is not None and cell.step is not None and base.step.high_ns < cell.step.low_ns:
+        times = amount(cell.step.median_ns / base.step.median_ns) if base.step.median_ns > 0 else "many"
+        found = f"A step takes {times} times as long as on {one_line(base.device, 20)}."
+        yield "slower", found, "Run it there, or give the device more work at once.", None
+    if cell.failure is not None and "memory" in cell.failure.error.lower() + cell.failure.message.lower():
+        fits = [one.batch_size for one in report.cells if _sizes(one, cell) and one.step and one.batch_size]
+        largest = f" (batch {number(max(fits))} fits)" if fits else ""
+        remedy = f"Use a smaller batch{largest}, --dtype float16 or bfloat16, or --grad-accum."
+        yield STOPPED, "It did not fit into memory.", remedy, None
+
+
+def _peak(cell: ProfileCell) -> int | None:
+    if cell.memory is None:
+        return None
+    return cell.memory.peak_reserved_bytes or cell.memory.peak_allocated_bytes
+
+
+def _sizes(one: ProfileCell, other: ProfileCell) -> bool:
+    """Whether they differ in their batch sizes at most."""
+    return _without_batch(one) == _without_batch(other)
+
+
+def _without_batch(cell: ProfileCell) -> tuple[object, ...]:
+    return cell.workload, cell.phase, cell.device, cell.seq_len, cell.dtype, cell.autocast
+
+
+def _sweeps(report: ProfileReport) -> Iterator[Advice]:
+    """What only several configurations together tell."""
+    groups: dict[tuple[object, ...], list[ProfileCell]] = {}
+    for cell in report.cells:
+        if cell.step is not None:
+            groups.setdefault(_without_batch(cell), []).append(cell)
+    for cells in groups.values():
+        yield from _saturated(report, cells)
+    yield from _half(report, [cells[0] for cells in groups.values()])
+
+
+def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advice]:
+    rates = [(one.batch_size, _samples(one), one) for one in cells if one.batch_size and _samples(one) > 0]
+    for (batch, rate, _), (larger, more, cell) in pairwise(sorted(rates, key=lambda one: one[0])):
+        if larger > batch and more < rate * (1 + GROWTH):
+            change = f"{more / rate - 1:+.0%}"
+            found = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
+            remedy = f"Stay at batch {number(batch)}: a larger one only takes memory."
+            yield Advice("saturated", configuration(report, cell), found, remedy)
+            return
+
+
+def _samples(cell: ProfileCell) -> float:
+    return next((one.per_second for one in cell.throughput if one.unit == "samples"), 0.0)
+
+
+def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advice]:
+    """Where a GPU runs float32 and nobody has tried half of it."""
+    tried = {one.device for one in report.cells if one.dtype in HALF or one.autocast}
+    for device in dict.fromkeys(one.device for one in cells if one.dtype == "float32" and one.device != "cpu"):
+        if device not in tried:
+            found = f"Everything on {one_line(device, 20)} ran in float32; half of the bytes is often faster there."
+            remedy = "Measure half precision too: --dtype float16, bfloat16 or --autocast."
+            yield Advice("precision", "", found, remedy)
+
+
+def _share_of_step(cell: ProfileCell, spent: int | None) -> float | None:
+    if spent is None or cell.step is None or cell.step.median_ns <= 0:
+        return None
+    return min(1.0, min(spent, BEYOND) / cell.step.median_ns)

@@ -1,0 +1,231 @@
+"""A document on a terminal, with rich."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.cells import cell_len
+from rich.padding import Padding
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from mpsprobe_exporters import document as model
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.terminal.folding import fold_name
+from mpsprobe_exporters.terminal.verdict_styles import STYLES
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from mpsprobe_exporters.document import Bar, Block, Column, Document
+
+GAP = 2
+NARROWEST, LONGEST_NAME, WIDEST_TEXT = 16, 36, 32  # what a name or a text gets before another column goes
+MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
+NARROWEST_BAR, WIDEST_BAR = 8, 40
+EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
+BLANK = Text()
+TONES = {"bad": "bold red", "good": "green", "plain": "none"}
+RIGHT = frozenset(model.AMOUNTS)
+
+
+def blocks(document: Document, width: int, *, everything: bool) -> Iterator[RenderableType]:
+    """What to print on ``width`` columns, block by block.
+
+    Args:
+        document: what is drawn.
+        width: columns.
+        everything: ``--all``: what nobody needs to act is shown too.
+    """
+    if document.brief and not everything:
+        yield from (_text(line, width) for line in document.brief)
+        return
+    yield from (_text(line, width, TONES["bad"]) for line in document.alerts)
+    yield _text(document.headline, width, "bold")
+    yield from (_text(line, width) for line in document.lines)
+    yield from (Padding(_text(f"note: {note}", width - GAP), (0, 0, 0, GAP)) for note in document.notes)
+    for section in document.at("first", "all") if everything else document.at("first"):
+        yield BLANK
+        if section.title:
+            yield _text(document.heading(section), width, "bold")
+        margin = GAP if section.title else 0
+        for block in section.blocks:
+            yield from (Padding(one, (0, 0, 0, margin)) for one in drawn(block, width - margin))
+
+
+def drawn(block: Block, width: int) -> Iterator[RenderableType]:
+    """A block of a document on ``width`` columns."""
+    match block:
+        case model.Paragraph():
+            return _paragraph(block, width)
+        case model.Code():
+            return _code(block, width)
+        case model.Bullets():
+            return _bullets(block, width)
+        case model.Tiles():
+            return _tiles(block, width)
+        case model.Table():
+            return _tables(block, width)
+        case model.Bars():
+            return _bars(block, width)
+        case model.Grid():
+            return _grid(block, width)
+
+
+def _paragraph(block: model.Paragraph, width: int) -> Iterator[RenderableType]:
+    yield _text(block.text, width, TONES[block.tone])
+
+
+def _code(block: model.Code, width: int) -> Iterator[RenderableType]:
+    yield from (Text(one_line(line, None)) for line in block.text.splitlines())
+
+
+def _bullets(block: model.Bullets, width: int) -> Iterator[RenderableType]:
+    for line in block.lines:
+        yield _text(f"{line.name}: {line.text}" if line.name else line.text, width)
+
+
+def _tiles(block: model.Tiles, width: int) -> Iterator[RenderableType]:
+    found = [(one.title, f"{one.value} ({one.below})" if one.below else one.value) for one in block.tiles]
+    yield _labelled(found, width)
+
+
+def _tables(block: model.Table, width: int) -> Iterator[RenderableType]:
+    yield from _entries(block, width) if block.entries else [_table(block, width)]
+    if block.left():
+        yield _text(block.left(), width)
+
+
+def _entries(table: model.Table, width: int) -> Iterator[RenderableType]:
+    """Each row as a heading of its first two cells, the rest below it with its titles."""
+    for number, row in enumerate(table.rows):
+        if number:
+            yield BLANK
+        name, word = (model.written(cell, column.kind) for cell, column in zip(row, table.columns[:2], strict=False))
+        yield Text.assemble(("\n".join(fold_name(name, width)), "bold"), "  ", (word, STYLES.get(word, "none")))
+        facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
+        yield _labelled(facts, width)
+
+
+def _labelled(facts: Sequence[tuple[str, str]], width: int) -> RenderableType:
+    """Labels on the left, texts folded to the right of them."""
+    grid = Drawn.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    room = width - max((cell_len(label) for label, _ in facts), default=0) - 2 * GAP
+    for label, text in facts:
+        grid.add_row(f"  {label}", _text(text, room))
+    return grid
+
+
+def _table(table: model.Table, width: int) -> RenderableType:
+    """The columns for which there is room; the first one is folded, texts are wrapped."""
+    columns = [table.columns[index] for index in table.used()]
+    cells = [
+        [model.written(row[index], table.columns[index].kind, MOST_IN_TABLE) for row in table.first()]
+        for index in table.used()
+    ]
+    natural = [
+        max(cell_len(text) for text in (column.title, *texts)) for column, texts in zip(columns, cells, strict=True)
+    ]
+    least = [_least(column, wide, index) for index, (column, wide) in enumerate(zip(columns, natural, strict=True))]
+    shown = list(range(len(columns)))
+    while sum(least[index] + GAP for index in shown) > width + GAP:
+        going = max(shown, key=lambda index: (columns[index].rank, index), default=0)
+        if not shown or not columns[going].rank:
+            break
+        shown.remove(going)
+    room = width + GAP - sum(least[index] + GAP for index in shown)
+    for index in shown:
+        more = min(natural[index] - least[index], max(room, 0))
+        least[index] += more
+        room -= more
+    if shown and room < 0:
+        least[shown[0]] = max(NARROWEST, least[shown[0]] + room)
+    return _filled([columns[index] for index in shown], [cells[index] for index in shown], [least[i] for i in shown])
+
+
+def _least(column: Column, natural: int, place: int) -> int:
+    """The narrowest that a column may be: a name and a text are broken, an amount and a verdict never."""
+    if place == 0:
+        return min(natural, LONGEST_NAME if column.kind == "name" else WIDEST_TEXT)
+    return min(natural, WIDEST_TEXT) if column.kind in ("text", "advice", "name", "names", "places") else natural
+
+
+def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> RenderableType:
+    made = Drawn(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0), header_style="bold")
+    for column, wide in zip(columns, widths, strict=True):
+        title = "\n".join(part for line in column.title.split("\n") for part in fold_name(line, wide, 0))
+        made.add_column(title, justify="right" if column.kind in RIGHT else "left", overflow="fold")
+    for row in zip(*cells, strict=True):
+        lines = (
+            Text("\n".join(_wrapped(text, wide, code=column.kind == "name")), style=STYLES.get(text, "none"))
+            for text, wide, column in zip(row, widths, columns, strict=True)
+        )
+        made.add_row(*lines)
+    return made
+
+
+def _bars(block: model.Bars, width: int) -> Iterator[RenderableType]:
+    """A bar for each row; where a line has no room for all of it, the words go before the bar does."""
+    shown = block.rows[:MOST_BARS]
+    labels, said = [one_line(row.label) for row in shown], [one_line(row.said) for row in shown]
+    longest = min(max(map(cell_len, labels), default=0), LONGEST_NAME)
+    if width - longest - max(map(cell_len, said), default=0) - 2 * GAP < NARROWEST_BAR:
+        said = [text.partition(" (")[0] for text in said]
+    taken = min(max(map(cell_len, said), default=0), width // 2) + 2 * GAP
+    longest = max(NARROWEST, min(longest, width - taken - NARROWEST_BAR))
+    columns = max(NARROWEST_BAR, min(width - taken - longest, WIDEST_BAR))
+    grid = Drawn.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    for label, text, row in zip(labels, said, shown, strict=True):
+        grid.add_row(_text(label, longest), _bar(row, columns), _text(text, width - columns - longest - 2 * GAP))
+    yield grid
+    if len(block.rows) > len(shown):
+        yield Text(f"and {len(block.rows) - len(shown):,} more")
+
+
+def _bar(row: Bar, width: int) -> Text:
+    """Its parts one after the other, in eighths of a column; never empty, so that nothing looks unmeasured."""
+    made = Text()
+    for part in row.parts:
+        eighths = max(1, round(8 * width * min(max(part.share, 0.0), 1.0)))
+        made.append(FULL * (eighths // 8) + EIGHTHS[eighths % 8].strip(), STYLES.get(str(part.color), "green"))
+    return made
+
+
+def _grid(block: model.Grid, width: int) -> Iterator[RenderableType]:
+    """Releases side by side where the screen is wide enough, else the history of each name."""
+    spans = model.folded(block)
+    rows = [(name, *(words[at] for _, at in spans)) for name, words in (*block.heads, *block.rows)]
+    columns = (
+        model.Column("operator", "name"),
+        *(model.Column(title.replace("-", "-\n"), "verdict") for title, _ in spans),
+    )
+    cells = [[one_line(text) for text in texts] for texts in zip(*rows, strict=True)]
+    lines = ([*column.title.split("\n"), *texts] for column, texts in zip(columns, cells, strict=True))
+    widths = [max(map(cell_len, texts)) for texts in lines]
+    widths[0] = min(widths[0], LONGEST_NAME)
+    if sum(widths) + GAP * len(spans) <= width:
+        yield _filled(columns, cells, widths)
+    elif block.rows:
+        listed = [
+            [", ".join(f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)]
+            for _, words in block.rows
+        ]
+        found = [(name, *text) for (name, _), text in zip(block.rows, listed, strict=True)]
+        yield _table(model.Table((model.Column("operator", "name"), model.Column("not native", "text")), found), width)
+    if block.legend:
+        yield _text("; ".join(block.legend), width)
+
+
+def _wrapped(text: str, width: int, code: bool = False) -> list[str]:
+    """A name from code at its joints, words between words; what is longer than a line anywhere."""
+    lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [part for line in lines for part in fold_name(line, width)]
+
+
+def _text(text: str, width: int, style: str = "none") -> Text:
+    return Text("\n".join(_wrapped(one_line(text, None), max(width, 1))), style=style)

@@ -1,0 +1,186 @@
+"""Each recommendation follows from figures of the report, and only from those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mpsprobe.schemas import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, Trace
+from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_trace
+from mpsprobe_exporters.reports.profile_advice import MOST_PLACES, Advice, recommendations
+
+US = 1_000
+
+
+def advised(*cells: ProfileCell, **more: Any) -> list[Advice]:
+    report = sample_profile_report().model_copy(update={"cells": list(cells), **more})
+    return recommendations(report)
+
+
+def kinds(found: list[Advice]) -> list[str]:
+    return [one.kind for one in found]
+
+
+def cell(**more: Any) -> ProfileCell:
+    return sample_cell().model_copy(update={"dtype": "float16", **more})
+
+
+def step(found: ProfileCell, **more: Any) -> DurationStatistics:
+    assert found.step is not None
+    return found.step.model_copy(update=more)
+
+
+def test_a_quiet_run_asks_for_nothing() -> None:
+    assert advised(cell()) == []
+    assert advised() == []
+
+
+def test_a_fallback_is_told_with_its_share_and_the_release_that_cures_it() -> None:
+    costs = sample_profile_report().cells[0].fallbacks
+    first, second = advised(cell(fallbacks=costs))
+    assert first.found == "It ran on the CPU for 150 µs of each step (15%) and copied 1.6 MB."
+    assert first.remedy == "Upgrade to torch 2.8.0 or newer, which has an MPS kernel for aten::linalg_qr.out."
+    assert first.share == pytest.approx(0.15)
+    assert second.found.startswith("It leaves MPS (fallback, 2 calls a step) and copies 4.1 kB;")
+    assert second.remedy.startswith("Replace aten::col2im or move it out") and second.share is None
+
+
+def test_fallbacks_that_cost_nothing_ask_for_nothing() -> None:
+    cost = sample_profile_report().cells[0].fallbacks[0]
+    small = [cost.model_copy(update={"operator": f"aten::op{i}", "duration_ns": 2 * US}) for i in range(5)]
+    assert advised(cell(fallbacks=small)) == []
+
+
+def slow_kernels(trace: Trace, times: int) -> Trace:
+    durations = [
+        spent // times if trace.categories[trace.category[index]] == "kernel" else spent
+        for index, spent in enumerate(trace.duration_ns)
+    ]
+    return trace.model_copy(update={"duration_ns": durations})
+
+
+def test_a_device_that_waits_is_host_bound_unless_the_probe_made_it_wait() -> None:
+    waiting = slow_kernels(sample_trace(), 4)
+    [one] = advised(cell(trace=waiting))
+    assert one.kind == "host-bound" and one.found.startswith("The device works for 190 µs of a step of 1.00 ms (19%)")
+    assert one.share == pytest.approx(0.81, abs=0.005)
+    slow = sample_profile_report().cells[0].operators
+    assert {operator.source for operator in slow} == {"slow mode"}
+    assert advised(cell(trace=waiting, operators=slow)) == []
+    assert advised(cell(trace=sample_trace())) == []
+
+
+def test_a_host_that_is_outside_operators() -> None:
+    trace = sample_trace()
+    host = ["other" if one in ("kernel", "copy", "launch", "operator") else one for one in trace.categories]
+    [one] = advised(cell(device="cpu", trace=trace.model_copy(update={"categories": host})))
+    assert one.kind == "host-bound" and "inside operators; the rest is Python" in one.found
+
+
+def test_many_tiny_kernels() -> None:
+    count = 400
+    columns = {name: [0] * count for name in ("track", "flow")}
+    tiny = Trace.model_validate(
+        {
+            "names": ["k"],
+            "categories": ["kernel"],
+            "tracks": [{"name": "queue", "kind": "device"}],
+            **columns,
+            "name": [0] * count,
+            "category": [0] * count,
+            "detail": [-1] * count,
+            "start_ns": [index * 5 * US for index in range(count)],
+            "duration_ns": [4 * US] * count,
+        }
+    )
+    [one] = advised(cell(trace=tiny))
+    assert (one.kind, one.found) == (
+        "tiny kernels",
+        "400 kernels a step take 4.00 µs on average; to start one takes as long.",
+    )
+
+
+def test_copies_that_nothing_hides() -> None:
+    trace = sample_trace()
+    sizes = [80 * US if trace.names[trace.name[i]].endswith("to CPU") else d for i, d in enumerate(trace.duration_ns)]
+    found = advised(cell(trace=trace.model_copy(update={"duration_ns": sizes})))
+    assert [one.found for one in found] == ["For 12% of the profiled steps tensors are copied while no kernel runs."]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({"spread": 0.3}, "noise", "Steps vary by 30% of their median."),
+        ({"high_ns": 1_200_000.0}, "noise", "The median is known only to lie between 1.00 ms and 1.20 ms."),
+        ({"count": 30, "outliers": 4}, "outliers", "4 of 30 steps are outliers, the longest takes 1.50 ms."),
+    ],
+)
+def test_steps_that_differ(changes: dict[str, Any], kind: str, said: str) -> None:
+    [one] = advised(cell(step=step(cell(), **changes)))
+    assert (one.kind, one.found) == (kind, said)
+
+
+def test_the_beginning_of_a_run() -> None:
+    warmup = cell().warmup
+    assert warmup is not None
+    unstable = cell(warmup=warmup.model_copy(update={"stable": False}), first_call_ns=[2_000_000_000])
+    first, second = advised(unstable)
+    assert first.found == "The steps had not settled after 3 warm-up steps."
+    assert second.found == "The first call takes 2.00 s, as long as 2,000 steps."
+
+
+def test_an_optimizer_that_takes_long() -> None:
+    phases = dict(cell().phases)
+    phases["optimizer"] = phases["forward"]
+    [one] = advised(cell(phases=phases))
+    assert one.found == "The optimizer takes 500 µs, 50% of a step." and one.share == 0.5
+
+
+def test_memory_near_its_end_and_beyond() -> None:
+    near = MemoryUse(source="allocator", peak_reserved_bytes=47 * 10**9)
+    failed = sample_profile_report().cells[1].model_copy(update={"dtype": "float16"})
+    first, second = advised(cell(memory=near), failed)
+    assert first.found == "It did not fit into memory." and first.where == "mps, batch 512, sequence 128"
+    assert "a smaller batch (batch 2 fits)" in first.remedy
+    assert second.found == "47.0 GB of the device's 48.0 GB were in use at the peak."
+    assert advised(cell(memory=near.model_copy(update={"peak_reserved_bytes": 10**9}))) == []
+
+
+def test_a_device_that_is_slower_than_the_baseline() -> None:
+    slow, base = (
+        one.model_copy(update={"dtype": "float16"}) for one in (sample_cell("mps", 9_000), sample_cell("cpu"))
+    )
+    [one] = advised(slow, base)
+    assert (one.kind, one.found) == ("slower", "A step takes 9.00 times as long as on cpu.")
+
+
+def test_batches_that_no_longer_help() -> None:
+    cells = [sample_cell("mps", spent, batch).model_copy(update={"dtype": "float16"}) for spent, batch in TIMES]
+    [one] = advised(*cells)
+    assert (one.kind, one.found) == ("saturated", "Batch 8 gives +3% samples/s over batch 4.")
+
+
+TIMES = ((1_000, 2), (1_500, 4), (2_900, 8))
+
+
+def test_precision_is_asked_for_where_nobody_tried_it() -> None:
+    assert kinds(advised(cell(dtype="float32"))) == ["precision"]
+    assert advised(cell(dtype="float32"), cell(dtype="bfloat16", device="mps")) == []
+    assert advised(cell(dtype="float32", device="cpu")) == []
+
+
+def test_what_costs_most_comes_first_and_what_is_alike_is_folded() -> None:
+    costs = sample_profile_report().cells[0].fallbacks[:1]
+    cells = [
+        cell(batch_size=index, fallbacks=[costs[0].model_copy(update={"duration_ns": index * 100 * US})])
+        for index in range(1, 7)
+    ]
+    found = [one for one in advised(*cells) if one.kind == "fallback"]
+    assert [one.share for one in found] == sorted((one.share or 0 for one in found), reverse=True)
+    assert [one.more for one in found] == [0, 0, 3] and len(found) == MOST_PLACES
+
+
+def test_the_sample_report_is_advised() -> None:
+    report: ProfileReport = sample_profile_report()
+    assert set(kinds(recommendations(report))) == {"fallback", "out of memory", "precision"}
