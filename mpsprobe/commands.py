@@ -12,7 +12,7 @@ from mpsprobe.flags import PREFIX, apply_settings, name_variables
 from mpsprobe.plugins.discovery import CORE
 from mpsprobe.plugins.loading import describe, refuse
 from mpsprobe.plugins.registry import Registry, get_registry
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import printable, remedy
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import CommandDeclaration
@@ -92,6 +92,8 @@ class OpenGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError, OSError, EOFError):
             raise
         except Exception as error:
+            if (known := remedy(error)) is not None:
+                raise MpsprobeError(describe(error), known) from error
             name = self.prefix + (ctx.invoked_subcommand or "")
             owner = self.registry(ctx).owner("command", name)
             if owner is None or owner.found == CORE:

@@ -123,12 +123,7 @@ class WorkloadError(MpsprobeError):
 
 
 class RunFailed(WorkloadError):
-    """A workload raised while it ran; the report has what was found before.
-
-    Args:
-        failure: a ``schemas.RunFailure``.
-        shown: the report, which has the cause, is what the user sees: it is not said again.
-    """
+    """A workload raised while it ran: a report's ``failure``, not said again to a user who is ``shown`` the report."""
 
     def __init__(self, failure: Any, shown: bool) -> None:
         cause = "the report says where and why"

@@ -49,8 +49,7 @@ def choose(registry: Registry, format_name: str | None, output: str | None, kind
     path = None if output == "-" else output
     name = format_name or (exporter_for(registry, path) if path is not None else None)
     if name is None and path is not None and (extension := PurePath(path).suffix):
-        fitting = [one for one in registry.exporters().values() if kind is None or kind in one.kinds]
-        known = sorted({one.extension for one in fitting if one.extension})
+        known = sorted({one.extension for one in registry.exporters().values() if kind in (None, *one.kinds)} - {""})
         hint = f"Use {', '.join(known)}, or name the format: --format NAME." if known else registry.hint("exporter")
         raise UsageError(f"no format has the extension '{printable(extension)}'", hint)
     name = name or ("table" if path is None else "json")
@@ -75,8 +74,10 @@ def check_target(registry: Registry, name: str, path: str | None, kind: str | No
         check_writable(path)
 
 
-def write(registry: Registry, name: str, report: Report, output: str | None) -> str | None:
+def write(registry: Registry, name: str, report: Report, output: str | None, everything: bool = False) -> str | None:
     """Write ``report`` with the exporter called ``name`` to ``output``; standard output for ``None`` and ``-``.
+
+    ``everything`` is ``--all``: a terminal shows what nobody needs to act, too.
 
     Returns where it went: the file, or the folder that a folder exporter made; ``None`` for standard output.
 
@@ -92,7 +93,8 @@ def write(registry: Registry, name: str, report: Report, output: str | None) -> 
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
     if path is None and draw is not None:
-        deliver(_whole(registry, name, lambda: draw(report)), None)
+        whole = {"everything": True} if everything else {}
+        deliver(_whole(registry, name, lambda: draw(report, **whole)), None)
     elif stream is not None:
         deliver(_guarded(registry, name, lambda: map(as_bytes, stream(report))), path)
     else:

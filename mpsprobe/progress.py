@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
-MODULES = 1_100
-"""What torch and a scanner add to ``sys.modules``: 1,077 with torch 2.13 and mpsprobe-coverage."""
+_MODULES = 1_100  # what torch and a scanner add to `sys.modules`: 1,077 with torch 2.13 and mpsprobe-coverage
 
 
 class SilentProgress:
@@ -82,7 +81,7 @@ class TerminalProgress(SilentProgress):
         """What remains where all steps take as long as those before; nothing where that is not known or over."""
         done, spent, elapsed = task.completed, self._spent, task.elapsed or 0.0
         if self._modules is not None:
-            done, spent = min((len(sys.modules) - self._modules) / MODULES, 1), elapsed
+            done, spent = min((len(sys.modules) - self._modules) / _MODULES, 1), elapsed
         left = spent / done * (task.total or 0) - elapsed if done else 0
         return "" if left < 1 else f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 

@@ -227,7 +227,8 @@ class Exporter(Protocol):
 
     An exporter may also have ``render_for_terminal(report) -> str``, which is called instead of
     ``render`` when the output goes to standard output: there it may look how wide and how colourful
-    that is. What ``render`` returns must not depend on the terminal.
+    that is, and leave out what nobody needs to act, unless it is called with ``everything=True``, for ``--all``. What
+    ``render`` returns must not depend on the terminal.
 
     One whose output can be large may have ``stream(report) -> Iterable[str | bytes]``, the same output in pieces, which
     are written as they come.

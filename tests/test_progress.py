@@ -50,15 +50,15 @@ def test_the_steps_after_loading_follow_on_its_line(monkeypatch: pytest.MonkeyPa
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("mpsprobe.progress.MODULES", 1)
+    monkeypatch.setattr("mpsprobe.progress._MODULES", 1)
     with make_progress() as progress:
         assert isinstance(progress, TerminalProgress)
         progress.start_loading(3)
         monkeypatch.setitem(sys.modules, "made_for_this_test", sys)
         drawn = progress._drawn
         assert drawn is not None and drawn.tasks[0].start_time is not None
-        drawn.tasks[0].start_time -= 60
-        assert progress._left(drawn.tasks[0]).startswith("about 12")  # one of three steps in a minute
+        drawn.tasks[0].start_time -= 30
+        assert progress._left(drawn.tasks[0]).startswith("about 60 s")  # one of three steps in half a minute
         progress.start(2, "building it")
         assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (1, 3)
     assert "loading PyTorch" in stream.getvalue() and "building it" in stream.getvalue()

@@ -25,9 +25,7 @@ FINDINGS = 1  # the exit code under --fail-on
     params=[
         format_option(),
         click.Option(
-            ["--fail-on"],
-            type=Named("level", LEVELS),
-            help="Exit with 1 if anything is at least as bad as this.",
+            ["--fail-on"], type=Named("level", LEVELS), help="Exit with 1 if anything is at least as bad as this."
         ),
     ]
 )

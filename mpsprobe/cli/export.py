@@ -11,9 +11,10 @@ from mpsprobe.plugins.registry import get_registry
 
 @click.command()
 @click.argument("report")
-@click.option("--to", "to_name", metavar="NAME", help="An exporter; by default found from the extension of -o.")
-@click.option("-o", "--output", metavar="PATH", help="The file to write; standard output without it, or for '-'.")
-def export(report: str, to_name: str | None, output: str | None) -> None:
+@click.option("--to", "--format", "to_name", metavar="NAME", help="An exporter [default: by the extension of -o].")
+@click.option("-o", "--output", metavar="FILE", help="Where to write [default: standard output, as '-'].")
+@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
+def export(report: str, to_name: str | None, output: str | None, everything: bool) -> None:
     """Turn REPORT, which '--format json' or '-o' wrote ('-' for standard input), into another format."""
     registry = get_registry()
     to_file = output is not None and output != "-"
@@ -25,6 +26,6 @@ def export(report: str, to_name: str | None, output: str | None) -> None:
 
     from mpsprobe.schemas.report import read_report
 
-    written = exporting.write(registry, name, read_report(report), output)
+    written = exporting.write(registry, name, read_report(report), output, everything)
     if written is not None and registry.exporter_declaration(name).folder:
         click.echo(f"wrote {written}", err=True)  # its name may have got a number

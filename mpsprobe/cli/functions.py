@@ -66,9 +66,9 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
 
     Raises:
         UsageError: options that do not go together, or a model that cannot be run so.
-        MpsprobeError: nothing could be measured.
+        MpsprobeError: nothing could be measured. A step that raises is no error here: its cell has ``failure``.
     """
-    from mpsprobe.cli.profile import asked, exit_code, measured
+    from mpsprobe.cli.profile import asked, measured
     from mpsprobe.cli.profile import profile as command
     from mpsprobe.options import converted
     from mpsprobe.plugins.registry import get_registry
@@ -76,14 +76,11 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
 
     registry, flags = get_registry(), converted(command, options)
     if model is None or isinstance(model, str):
-        report = measured(registry, asked((model,) if model is not None else (), flags), SilentProgress())
-    else:
-        given = _Copied(registry.workload_of(model, inputs))
-        if flags.get("processes", 1) > 1:
-            raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
-        report = measured(registry, asked((given.name,), flags), SilentProgress(), given)
-    exit_code(report, shown=False)
-    return report
+        return measured(registry, asked(() if model is None else (model,), flags), SilentProgress())
+    given = _Copied(registry.workload_of(model, inputs))
+    if flags.get("processes", 1) > 1:
+        raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
+    return measured(registry, asked((given.name,), flags), SilentProgress(), given)
 
 
 class _Copied:
@@ -145,11 +142,8 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
         return compare_coverage(old, new, sources)
     if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
         return compare_matrices(old, new, sources)
-    first, second = printable(old.kind), printable(new.kind)
-    if old.kind == new.kind:
+    first, second, one, other = map(printable, (old.kind, new.kind, *sources))
+    if first == second:
         raise ReportError(f"reports of the kind '{first}' cannot be compared", "Upgrade mpsprobe and its plugins.")
-    one, other = map(printable, sources)
-    raise ReportError(
-        f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'",
-        "Compare two profiles, two coverage reports or two matrices (coverage --torch all).",
-    )
+    problem = f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'"
+    raise ReportError(problem, "Compare two profiles, two coverage reports or two matrices (coverage --torch all).")

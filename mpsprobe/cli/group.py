@@ -86,10 +86,7 @@ def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
 
 
 @click.command(
-    cls=CommandGroup,
-    more=EVERYTHING,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
+    cls=CommandGroup, more=EVERYTHING, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True
 )
 @click.version_option(__version__, "-V", "--version", prog_name="mpsprobe")
 @_switch(

@@ -24,7 +24,7 @@ MEGABYTE = 1 << 20
     help="Events that the report's trace keeps; operators, modules and steps are of all of them.",
 )
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="REPORT", help="Write the report to a file.")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 def import_trace(file: str, limit: int, format_name: str | None, output: str | None) -> None:
     """Make a report of a trace that torch.profiler wrote, on any device: FILE.pt.trace.json or .json.gz.
 

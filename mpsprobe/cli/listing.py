@@ -33,11 +33,15 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
             longest = max(map(len, row[-1].split()), default=0)
             below = width - left < max(NARROWEST, min(longest, width - BELOW))
             margin = " " * (BELOW if below else left)
-            whole = textwrap.TextWrapper(width - len(margin), break_long_words=False, break_on_hyphens=False)
-            pieces = [""] * below + whole.wrap(row[-1])
+            pieces = [""] * below + wrapped(row[-1], width - len(margin))
             pieces = pieces[:1] + [margin + piece for piece in pieces[1:]]
         lines += [(" " * gap).join([*padded, *pieces[:1]]).rstrip(), *pieces[1:]]
     return "\n".join(lines)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width``, broken between words only."""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
 def terminal_width() -> int | None:

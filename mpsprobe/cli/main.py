@@ -112,18 +112,15 @@ def _explain(message: str, hint: str | None) -> None:
         import traceback
 
         traceback.print_exc()
-    text = f"Error: {message}" + (f"\n{hint}" if hint else "")
-    click.echo(wrapped(text) if sys.stderr is not None and sys.stderr.isatty() else text, err=True)
+    lines = (f"Error: {message}" + (f"\n{hint}" if hint else "")).split("\n")
+    if sys.stderr is not None and sys.stderr.isatty():
+        import shutil
 
+        from mpsprobe.cli.listing import wrapped
 
-def wrapped(text: str) -> str:
-    """``text`` with no line wider than the terminal, if none of its words is."""
-    import shutil
-    import textwrap
-
-    wide = shutil.get_terminal_size().columns
-    whole = textwrap.TextWrapper(wide, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
-    return "\n".join(whole.fill(line) for line in text.split("\n"))
+        width = shutil.get_terminal_size().columns
+        lines = [part for line in lines for part in wrapped(line, width)]
+    click.echo("\n".join(lines), err=True)
 
 
 def _make_printable() -> None:

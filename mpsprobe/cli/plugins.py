@@ -38,7 +38,8 @@ def list_command(format_name: str) -> None:
         return
     rows = [("NAME", "DISTRIBUTION", "VERSION", "STATUS", "CONTRIBUTES")]
     for one in found:
-        counted = ", ".join(_counted(kind, len(names)) for kind, names in one["contributes"].items())
+        numbers = ((kind, len(names)) for kind, names in one["contributes"].items())
+        counted = ", ".join(f"{number} {kind}" + "s" * (number > 1) for kind, number in numbers)
         about = one["reason"] or "; ".join([counted or "nothing", *one["problems"]])
         rows.append((one["name"], one["distribution"], one["version"], one["status"], about))
     write_stdout(aligned([tuple(map(printable, row)) for row in rows], width=terminal_width()))
@@ -71,7 +72,3 @@ def _described(one: dict[str, Any]) -> str:
     rows.append(("hooks", ", ".join(one["hooks"]) or "none"))
     rows += [(f"{kind}s", ", ".join(names)) for kind, names in one["contributes"].items()]
     return aligned([(key, printable(value)) for key, value in rows], width=terminal_width())
-
-
-def _counted(kind: str, count: int) -> str:
-    return f"{count} {kind}" + ("s" if count > 1 else "")

@@ -23,7 +23,6 @@ from mpsprobe.plugins.collection import DISABLE_VARIABLE
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.profile import ProfileReport
@@ -54,7 +53,8 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
         for index in range(wanted):
             path = Path(folder) / f"{index}.json"
-            _tell(f"process {index + 1} of {wanted}")
+            if sys.stderr is not None and sys.stderr.isatty():
+                print(f"mpsprobe: process {index + 1} of {wanted}", file=sys.stderr)  # noqa: T201
             code, interrupted = _run(asked, path, environment)
             if (report := _read(path)) is not None:
                 reports.append(report)
@@ -98,11 +98,6 @@ def _read(path: Path) -> ProfileReport | None:
 
     report = read_report(path) if path.is_file() else None
     return report if isinstance(report, ProfileReport) else None
-
-
-def _tell(text: str) -> None:
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(f"mpsprobe: {printable(text)}", file=sys.stderr)  # noqa: T201
 
 
 def main(path: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +90,9 @@ def profile(
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
     finally:  # what was measured is not lost with an export that fails
         exporting.write(registry, name, report, output)
-    sys.exit(exit_code(report, shown=name == "table" and output in (None, "-")))
+    failures = [cell.failure for cell in report.cells if cell.failure is not None]
+    if failures and len(failures) == len(report.cells):
+        raise RunFailed(failures[0], shown=name == "table" and output in (None, "-"))
 
 
 def asked(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequest:
@@ -135,16 +136,7 @@ def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str
     """Exporter and path of ``--export NAME[=PATH]``, checked before the long work."""
     name, _, path = text.partition("=")
     registry.exporter_declaration(name)
-    path = path or exporting.default_path(
-        registry, name, Path(request.preset or [*request.workloads, "profile"][0]).name
-    )
+    stem = Path(request.preset or [*request.workloads, "profile"][0]).name
+    path = path or exporting.default_path(registry, name, stem)
     exporting.check_target(registry, name, path, "profile")
     return name, path
-
-
-def exit_code(report: ProfileReport, shown: bool) -> int:
-    """0, also for an interrupted run: its report says so; an error when each configuration failed."""
-    failures = [cell.failure for cell in report.cells if cell.failure is not None]
-    if failures and len(failures) == len(report.cells):
-        raise RunFailed(failures[0], shown)
-    return 0

@@ -11,6 +11,7 @@ from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import install_command
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import make_progress
 from mpsprobe.streams import write_json, write_stdout
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def list_command(format_name: str) -> None:
 def show_command(name: str, format_name: str) -> None:
     """What the workload NAME is: architecture, sizes, inputs."""
     registry = get_registry()
-    facts = {**_plain(*registry.workload_and_owner(name)), **registry.workload(name).describe()}
+    with make_progress() as progress:  # to look at a model type may take transformers, and that torch
+        progress.start_loading(1)
+        facts = {**_plain(*registry.workload_and_owner(name)), **registry.workload(name).describe()}
     if format_name == "json":
         write_json(facts)
     else:

@@ -6,17 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from mpsprobe.engine import significance
 from mpsprobe.engine.comparing_parts import bounded, fallbacks, memory, operators, quotient
 from mpsprobe.engine.conditions import profile_conditions, side
-from mpsprobe.engine.significance import (
-    FEWEST_STEPS,
-    LEVEL,
-    Outcome,
-    adjust,
-    compare_processes,
-    compare_steps,
-    smallest_rank_p,
-)
+from mpsprobe.engine.significance import LEVEL, Outcome, adjust, compare_processes, compare_steps
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas.comparison import (
     ComparedCell,
@@ -124,16 +117,14 @@ def _shown(report: ProfileReport) -> str:
 
 
 def _cell(before: ProfileCell, after: ProfileCell, quantities: list[ComparedQuantity]) -> ComparedCell:
-    return ComparedCell.model_validate(
-        {
-            **_names(after),
-            "quantities": quantities,
-            "operators": operators(before, after),
-            "fallbacks": fallbacks(before, after),
-            "old_failure": before.failure,
-            "new_failure": after.failure,
-            "regression": after.failure is not None and before.failure is None,
-        }
+    return ComparedCell(
+        quantities=quantities,
+        operators=operators(before, after),
+        fallbacks=fallbacks(before, after),
+        old_failure=before.failure,
+        new_failure=after.failure,
+        regression=after.failure is not None and before.failure is None,
+        **_names(after),
     )
 
 
@@ -145,21 +136,15 @@ def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterat
     elif before.step is not None and after.step is not None:
         yield _untested("step", "step", before.step.median_ns, after.step.median_ns, "no steps in a report")
     if before.first_call_ns and after.first_call_ns:
-        yield _compared(
-            "first_call",
-            "first call",
-            *([[bounded(one)] for one in cell.first_call_ns] for cell in (before, after)),
-        )
+        calls = ([[bounded(one)] for one in cell.first_call_ns] for cell in (before, after))
+        yield _compared("first_call", "first call", *calls)
     for name, phase in before.phases.items():
         later = after.phases.get(name)
         if later is None:
             continue
         parts = [_split(cell.phase_samples_ns.get(name, []), len(_by_process(cell)) or 1) for cell in (before, after)]
-        if all(parts):
-            yield _compared("phase", name, *parts)
-        else:
-            why = "no samples for each process in a report"
-            yield _untested("phase", name, phase.median_ns, later.median_ns, why)
+        untested = "phase", name, phase.median_ns, later.median_ns, "no samples for each process in a report"
+        yield _compared("phase", name, *parts) if all(parts) else _untested(*untested)
     for quantity in memory(before, after, threshold):
         yield quantity, None
 
@@ -248,8 +233,8 @@ def _enough(quantity: ComparedQuantity, tests: int) -> str:
     """How many samples would do if all other quantities had enough."""
     if quantity.samples == "process" or quantity.quantity == "phase":  # Welch's test has no smallest p-value
         return "2 processes"
-    few = range(FEWEST_STEPS, 200)
-    count = next((n for n in few if smallest_rank_p(n, n) <= LEVEL / max(tests, 1)), few.stop)
+    few = range(significance.FEWEST_STEPS, 200)
+    count = next((n for n in few if significance.smallest_rank_p(n, n) <= LEVEL / max(tests, 1)), few.stop)
     return f"{count} steps"
 
 

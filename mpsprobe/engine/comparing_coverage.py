@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
-from mpsprobe.schemas.comparison import (
-    ComparedAdvisory,
-    ComparedFailure,
-    ComparedVerdict,
-    ComparisonReport,
-    Presence,
-)
-from mpsprobe.schemas.coverage import (
-    SEVERITY,
-    AdvisoryMatch,
-    CoverageReport,
-    MatrixReport,
-    OperatorFinding,
-    RunFailure,
-    Verdict,
-)
+from mpsprobe.schemas.comparison import ComparedAdvisory, ComparedFailure, ComparedVerdict, ComparisonReport, Presence
+from mpsprobe.schemas.coverage import SEVERITY, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
 
 _NOT_MET = "one of the runs stopped: operators after that are not compared"
 Change = Literal["worse", "new", "better", "gone"]
 Report = TypeVar("Report", CoverageReport, MatrixReport)
 
 
+class _Side(NamedTuple):
+    verdicts: Mapping[str, Verdict]
+    advisories: Mapping[str, str]
+    failure: RunFailure | None
+
+
 def compare_coverage(old: CoverageReport, new: CoverageReport, sources: tuple[str, str]) -> ComparisonReport:
     """What one release, or one version of a model, does worse or better than another."""
-    verdicts, same = _verdicts(
-        _worst(old.operators), _worst(new.operators), None, old.failure is not None, new.failure is not None
-    )
-    advisories = _advisories(_titles(old.advisories), _titles(new.advisories), None)
-    failures = _failures(None, old.failure, new.failure)
-    return _report(old, new, sources, verdicts, advisories, failures, same)
+    before, after = (_Side(_worst(one.operators), _titles(one), one.failure) for one in (old, new))
+    return _compared(old, new, sources, [(None, before, after)])
 
 
 def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, str]) -> ComparisonReport:
@@ -45,44 +33,44 @@ def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, s
     Raises:
         ReportError: they have no release in common.
     """
-    before = {cell.target.torch: cell for cell in old.releases}
-    shared = [(before[cell.target.torch], cell) for cell in new.releases if cell.target.torch in before]
+    known = {cell.target.torch: cell for cell in old.releases}
+    shared = [(known[cell.target.torch], cell) for cell in new.releases if cell.target.torch in known]
     if not shared:
         raise ReportError("the matrices have no torch release in common", "Make both with the same --torch.")
-    titles = {**_titles(old.advisories), **_titles(new.advisories)}
-    verdicts: list[ComparedVerdict] = []
-    advisories: list[ComparedAdvisory] = []
-    failures: list[ComparedFailure] = []
-    same = 0
-    for one, other in shared:
-        release = other.target.torch
+    titles = {**_titles(old), **_titles(new)}
+    pairs = []
+    for cells in shared:
         # A cell lists what is not native; what it does not list is native there, or not called.
-        names: dict[str, Verdict] = dict.fromkeys([*one.findings, *other.findings], "native")
-        sides = ({**names, **one.findings}, {**names, **other.findings})
-        found, equal = _verdicts(*sides, release, one.failure is not None, other.failure is not None)
-        verdicts, same = [*verdicts, *found], same + equal
-        known = [{name: titles.get(name, "") for name in cell.advisories} for cell in (one, other)]
-        advisories += _advisories(known[0], known[1], release)
-        failures += _failures(release, one.failure, other.failure)
-    report = _report(old, new, sources, verdicts, advisories, failures, same)
+        native: dict[str, Verdict] = dict.fromkeys((name for cell in cells for name in cell.findings), "native")
+        before, after = (
+            _Side({**native, **one.findings}, {name: titles.get(name, "") for name in one.advisories}, one.failure)
+            for one in cells
+        )
+        pairs.append((cells[1].target.torch, before, after))
+    report = _compared(old, new, sources, pairs)
     left = [
         f"torch {cell.target.torch} is in the {which} report only"
-        for which, cells in (("old", old.releases), ("new", new.releases))
-        for cell in cells
-        if cell.target.torch not in {pair[0].target.torch for pair in shared}
+        for which, every in (("old", old.releases), ("new", new.releases))
+        for cell in every
+        if cell.target.torch not in {release for release, *_ in pairs}
     ]
     return report.model_copy(update={"notes": [*report.notes, *left]})
 
 
-def _report(
-    old: Report,
-    new: Report,
-    sources: tuple[str, str],
-    verdicts: list[ComparedVerdict],
-    advisories: list[ComparedAdvisory],
-    failures: list[ComparedFailure],
-    same: int,
+def _compared(
+    old: Report, new: Report, sources: tuple[str, str], pairs: Iterable[tuple[str | None, _Side, _Side]]
 ) -> ComparisonReport:
+    verdicts: list[ComparedVerdict] = []
+    advisories: list[ComparedAdvisory] = []
+    failures: list[ComparedFailure] = []
+    same = 0
+    for release, before, after in pairs:
+        ended = before.failure is not None, after.failure is not None
+        changed, equal = _verdicts(before.verdicts, after.verdicts, release, *ended)
+        verdicts += changed
+        same += equal
+        advisories += _advisories(before.advisories, after.advisories, release)
+        failures += _failures(release, before.failure, after.failure)
     return ComparisonReport(
         compares=new.kind,
         old=side(old, sources[0]),
@@ -131,8 +119,8 @@ def _verdicts(
     return sorted(found, key=lambda one: (not one.regression, order[one.change], one.operator)), same
 
 
-def _titles(found: Iterable[AdvisoryMatch]) -> dict[str, str]:
-    return {one.id: one.title for one in found}
+def _titles(report: CoverageReport | MatrixReport) -> dict[str, str]:
+    return {one.id: one.title for one in report.advisories}
 
 
 def _advisories(olds: Mapping[str, str], news: Mapping[str, str], release: str | None) -> list[ComparedAdvisory]:

@@ -7,7 +7,6 @@ layout differ. So the interval of a merged median comes from resampling processe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mpsprobe.engine.session import step_samples, throughput
 from mpsprobe.engine.statistics import clustered_interval, duration_statistics
@@ -24,12 +23,9 @@ def merge(reports: Sequence[ProfileReport]) -> ProfileReport:
         return first
     most = max(len(report.cells) for report in reports)  # an interrupted one has fewer
     cells = [_merged([report.cells[i] for report in reports if i < len(report.cells)], first) for i in range(most)]
-    update: dict[str, Any] = {
-        "cells": cells,
-        "complete": all(report.complete for report in reports),
-        "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
-    }
-    return first.model_copy(update=update)
+    complete = all(report.complete for report in reports)
+    notes = list(dict.fromkeys(note for report in reports for note in report.notes))
+    return first.model_copy(update={"cells": cells, "complete": complete, "notes": notes})
 
 
 def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:

@@ -60,21 +60,17 @@ def _recorded(plan: Plan) -> ProfilePlan:
     """The plan as the report has it: written here, and read by nothing that measures."""
     request, all_options = plan.request, [run.options for run in plan.runs]
     devices = list(dict.fromkeys(run.device.name for run in plan.runs))
+    same = {name: getattr(request, name) for name in ("preset", "steps", "warmup", "processes", "clock", "runner")}
     return ProfilePlan(
         workloads=list(dict.fromkeys(run.workload.name for run in plan.runs)),
         phases=list(dict.fromkeys(options.phase for options in all_options)),
-        preset=request.preset,
         devices=devices,
         batch_sizes=list(dict.fromkeys(options.batch_size for options in all_options)),
         seq_lens=list(dict.fromkeys(options.seq_len for options in all_options)),
-        steps=request.steps,
-        warmup=request.warmup,
-        processes=request.processes,
-        clock=request.clock,
         compile=request.compiled,
-        runner=request.runner,
         baseline=devices[1] if len(devices) > 1 else None,
         probes=[probe.name for probe in plan.probes],
+        **same,
     )
 
 

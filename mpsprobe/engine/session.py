@@ -155,12 +155,7 @@ class Session:
         measured.stable = warmup.is_stable(durations)
 
     def _steps(
-        self,
-        steps: Steps,
-        wanted: int,
-        measured: Measured,
-        progress: Progress,
-        sample: Callable[[], None],
+        self, steps: Steps, wanted: int, measured: Measured, progress: Progress, sample: Callable[[], None]
     ) -> None:
         shown = "steps"
         progress.start(wanted, shown)

@@ -66,16 +66,9 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
         return Outcome(before, after, ratio, ratio, ratio, p_value, smallest_rank_p(len(old), len(new)), "Mann-Whitney")
     freedom = (first + second) ** 2 / (first**2 / (len(olds) - 1) + second**2 / (len(news) - 1))
     half = student_quantile(1 - LEVEL / 2, freedom) * error
-    return Outcome(
-        old=before,
-        new=after,
-        ratio=math.exp(shift),
-        low=math.exp(shift - half),
-        high=math.exp(shift + half),
-        p_value=min(1.0, 2 * student_tail(abs(shift) / error, freedom)),
-        smallest=0.0,
-        test="Welch",
-    )
+    ratio, low, high = (math.exp(one) for one in (shift, shift - half, shift + half))
+    p_value = min(1.0, 2 * student_tail(abs(shift) / error, freedom))
+    return Outcome(before, after, ratio, low, high, p_value, smallest=0.0, test="Welch")
 
 
 def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> Outcome:
@@ -103,16 +96,8 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
         normal = NormalDist()
         p_value = min(1.0, 2 * normal.cdf(normal.inv_cdf(p_value / 2) / math.sqrt(growth)))
     low, high = (ratio * (end / ratio) ** math.sqrt(growth) for end in ends)
-    return Outcome(
-        old=before,
-        new=after,
-        ratio=ratio,
-        low=low,
-        high=high,
-        p_value=p_value,
-        smallest=smallest_rank_p(n, m) if min(n, m) >= FEWEST_STEPS else 1.0,
-        test="Mann-Whitney",
-    )
+    smallest = smallest_rank_p(n, m) if min(n, m) >= FEWEST_STEPS else 1.0
+    return Outcome(before, after, ratio, low, high, p_value, smallest, "Mann-Whitney")
 
 
 def adjust(p_values: Sequence[float], smallest: Sequence[float], level: float = LEVEL) -> list[float | None]:

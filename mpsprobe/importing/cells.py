@@ -78,14 +78,12 @@ def make_cell(
     if len(columns):
         trace = make_trace(columns, reader.names, where == "cpu")
         memory = _memory(columns, where == "cpu")
+    same: dict[str, Any] = {name: getattr(facts, name) for name in ("batch_size", "seq_len", "autocast")}
     cell = ProfileCell(
         workload=workload,
         phase=phase,
         device=where,
-        batch_size=facts.batch_size,
-        seq_len=facts.seq_len,
         dtype=facts.dtype,
-        autocast=facts.autocast,
         steps=samples,
         step=duration_statistics([one.duration_ns for one in samples]),
         phases=_phases(columns),
@@ -96,6 +94,7 @@ def make_cell(
         fallbacks=_fallbacks(columns, max(profiled, 1)),
         trace=trace,
         notes=_notes(columns, totals, bool(marks)),
+        **same,
     )
     info = WorkloadInfo(
         name=workload,
@@ -103,10 +102,8 @@ def make_cell(
         phase=phase,
         dtype=facts.dtype or UNKNOWN,
         parameters=0,
-        batch_size=facts.batch_size,
-        seq_len=facts.seq_len,
-        autocast=facts.autocast,
         notes=["the trace does not tell how many parameters it has"],
+        **same,
     )
     return cell, info
 

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mpsprobe import declarations as declared
 from mpsprobe.declarations import CommandDeclaration, Declaration, WorkloadDeclaration
-from mpsprobe.errors import (
-    EVERYTHING,
-    FOR_USERS,
-    MissingPackage,
-    PluginError,
-    UnknownName,
-    UsageError,
-    install_command,
-)
+from mpsprobe.errors import EVERYTHING, FOR_USERS, MissingPackage, PluginError, UnknownName, UsageError, install_command
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import KINDS, Entry, checked
 from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr

@@ -29,7 +29,7 @@ class ComputedOnCpu(Record):
     """A line of a program that computed with tensors of the CPU, and not to prepare what the device works on."""
 
     call_site: str | None = Field(default=None, description="As `file:line`.")
-    operators: list[str] = Field(description="That it called, the largest first.")
+    operators: list[str] = Field(min_length=1, description="That it called, the largest first.")
     calls: int = Field(ge=1, description="Of these, on more than a few numbers.")
     data_bytes: int = Field(ge=0, description="That they read and wrote.")
     share: float = Field(ge=0, le=1, description="Of what all operators read and wrote, on the device too.")

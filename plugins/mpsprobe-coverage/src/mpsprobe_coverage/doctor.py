@@ -9,8 +9,8 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe.declarations import DoctorFinding
-from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.mps import load_table, torchvision_for, torchvision_releases
+from mpsprobe_coverage.kernels.releases import as_version, torch_releases
 
 MACOS = re.compile(r"macos-(\d+(?:\.\d+)*)")
 
@@ -29,6 +29,13 @@ def findings(environment: Mapping[str, Any]) -> Iterator[DoctorFinding]:
         )
         return
     yield DoctorFinding("ok", f"the kernel table of torch {installed} is here")
+    fitting, vision = torchvision_for(installed), as_version(environment.get("torchvision") or "")
+    if fitting is not None and vision is not None and vision.public not in torchvision_releases(installed):
+        yield DoctorFinding(
+            "warning",
+            f"torchvision {vision} was not made for torch {installed}: its import can fail",
+            f"pip install torch=={installed} torchvision=={fitting}",
+        )
     yield from _macos(str(installed), str(environment.get("platform", "")))
 
 

@@ -87,7 +87,7 @@ BAD = [
     (["models.py:clean", "--word-timestamps"], ["--word-timestamps makes sense with --phase generate only"]),
     (["models.py:clean", "--phase", "generate", "--decoding", "beam"], ["unknown decoding 'beam'", "beams"]),
     (["models.py:clean", "--phase", "generate"], ["does not say how Linear generates", "model.generate("]),
-    (["models.py:clean", "--clip-norm", "-1"], ["--clip-norm"]),
+    (["models.py:clean", "--clip-norm", "-1"], ["--clip-norm takes a number from 0 on, not '-1'"]),
     (["models.py:clean", "--autocast", "float32"], ["unknown dtype 'float32'"]),
     (["models.py:clean", "-o", "taken"], ["it is a folder"]),
     (["models.py:clean", "-o", "none/report.json"], ["its folder does not exist"]),

@@ -104,6 +104,8 @@ def test_show_an_operator_of_torchvision() -> None:
 
 
 def test_show_under_another_key() -> None:
+    asked = "2.6.0,latest"
+    assert [row["torch"] for row in _json("show", "linalg_qr.out", "--torch", asked)] == ["2.6.0", torch_releases()[-1]]
     [row] = _json("show", "aten::_coalesce.default", "--torch", "latest", "--key", "SparseMPS")
     assert row["verdict"] == "native"
 

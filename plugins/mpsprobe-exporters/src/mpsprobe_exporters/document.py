@@ -6,7 +6,7 @@ knows neither rich nor HTML. Everything in it may be hostile text: each drawer m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar
@@ -31,18 +31,20 @@ Kind = Literal[
     "time",
     "bytes",
     "share",
+    "part",
     "ratio",
     "amount",
 ]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
-``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share`` and
-``ratio`` as fractions.
+``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share``, ``part``
+(drawn as a bar too) and ``ratio`` as fractions.
 """
 AMOUNTS: Mapping[str, Callable[[float], str]] = {
     "number": lambda value: units.number(value) if isinstance(value, int) else units.amount(value),
     "time": units.duration,
     "bytes": units.byte_size,
     "share": units.percent,
+    "part": units.percent,
     "ratio": units.ratio,
     "amount": lambda value: units.measured(value, value.unit if isinstance(value, Amount) else ""),
 }
@@ -196,6 +198,12 @@ class Bullets:
     """A list."""
 
     lines: Sequence[Bullet]
+
+
+def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
+    """A list of lines as blocks of a section; nothing for no lines."""
+    found = [Bullet(line) if isinstance(line, str) else line for line in lines]
+    return [Bullets(found)] if found else []
 
 
 @dataclass(frozen=True, slots=True)

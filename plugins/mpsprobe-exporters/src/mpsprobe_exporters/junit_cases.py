@@ -19,18 +19,18 @@ if TYPE_CHECKING:
         ComparedFailure,
         ComparedVerdict,
         ComparisonReport,
-        ConfigurationKey,
         CoverageReport,
         MatrixReport,
         ProfileCell,
         ProfileReport,
+        RunFailure,
         Target,
     )
     from mpsprobe.schemas.environment import Environment
     from mpsprobe_exporters.supported import SupportedReport
 
 # These fail; what no table covers is skipped, since nothing is known of it.
-FAILING = ("missing", "unsupported", "fallback")
+FAILING = ("missing", "unsupported", "fallback", "advisory")
 MOST_PLACES = 7
 QUIET = ("too few samples", "not tested")
 
@@ -73,9 +73,7 @@ def suites(report: SupportedReport) -> list[Suite]:
         return [_profile(report)]
     if report.kind == "coverage":
         return [_coverage(report)]
-    if report.kind == "coverage-matrix":
-        return _matrix(report)
-    return [_comparison(report)]
+    return _matrix(report) if report.kind == "coverage-matrix" else [_comparison(report)]
 
 
 def _profile(report: ProfileReport) -> Suite:
@@ -86,85 +84,70 @@ def _profile(report: ProfileReport) -> Suite:
 
 def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
-    name = comparison.configuration(_key(cell))
-    group = f"mpsprobe.profile.{_part(cell.workload)}"
-    lines = [f"{title}: {text}" for title, text in _figures(report, cell) if text]
-    seconds = cell.step.median_ns / 1e9 if cell.step is not None else None
+    shown = ((column, of(report, cell)) for column, of in profile.FIELDS if column.title not in profile.NAMED)
+    lines = [f"{column.title}: {written(value, column.kind)}" for column, value in shown if value is not None]
+    lines += [f"note: {line}" for line in profile.remarks_on(cell)]
+    outcome, kind, message = "passed", "", ""
     if cell.failure is not None:
+        outcome, kind = "failure", cell.failure.error
         message = f"stopped in {one_line(cell.failure.phase)}: {one_line(cell.failure.message)}"
-        return Case(group, name, seconds, "failure", cell.failure.error, message, tuple(lines))
-    if cell.step is None:
-        return Case(group, name, None, "skipped", message="nothing was timed", output=tuple(lines))
-    return Case(group, name, seconds, output=tuple(lines))
-
-
-def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[tuple[str, str]]:
-    for column, of in profile.FIELDS:
-        if column.title not in profile.NAMED:
-            yield column.title, written(of(report, cell), column.kind)
-    for line in profile.remarks_on(cell):
-        yield "note", line
-
-
-def _key(cell: ProfileCell) -> ConfigurationKey:
-    from mpsprobe.schemas import ConfigurationKey
-
-    return ConfigurationKey.model_construct(**{name: getattr(cell, name) for name in ConfigurationKey.model_fields})
+    elif cell.step is None:
+        outcome, message = "skipped", "nothing was timed"
+    seconds = cell.step.median_ns / 1e9 if cell.step is not None else None
+    group, name = f"mpsprobe.profile.{_part(cell.workload)}", comparison.configuration(cell)
+    return Case(group, name, seconds, outcome, kind, message, tuple(lines))
 
 
 def _coverage(report: CoverageReport) -> Suite:
     """One case for each operator; of several verdicts each is one."""
-    group = f"mpsprobe.coverage.{_part(report.workload.name)}{_backend(report.target)}"
-    release = report.target.torch
+    group = _group(report, report.target)
+    on = backends.on_release(report.target, report.target.torch)
     cases = []
     judged = (*answer.findings(report), *answer.natives(report))
     table = Table(coverage.COLUMNS, coverage.operators(report, judged))
     for one, row in zip(judged, table.rows, strict=True):
-        lines = (f"verdict: {one.verdict}", *_facts(table, row))
-        name = one_line(one.operator)
+        message = "no table covers it" if one.verdict == "unknown" else ""
         if one.verdict in FAILING:
-            on = backends.on_release(report.target, release)
             message = ": ".join(filter(None, (f"{one.verdict} on {on}", answer.advice(one))))
-            cases.append(Case(group, name, None, "failure", one.verdict, message, lines))
-        elif one.verdict == "unknown":
-            cases.append(Case(group, name, None, "skipped", message="no table covers it", output=lines))
-        else:
-            cases.append(Case(group, name, output=lines))
+        lines = (f"verdict: {one.verdict}", *_facts(table, row))
+        cases.append(_judged(group, one.operator, one.verdict, message, lines))
     cases += [
-        Case(group, one_line(left.operator), None, "skipped", message=f"not judged: {one_line(left.reason)}")
-        for left in report.not_judged
+        _judged(group, left.operator, "unknown", f"not judged: {one_line(left.reason)}") for left in report.not_judged
     ]
     known_wrong = advisories.table(report)
     for known, row in zip(report.advisories, known_wrong.rows, strict=True):
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
-        cases.append(
-            Case(
-                f"{group}.advisories",
-                one_line(known.id),
-                None,
-                "failure",
-                "advisory",
-                message,
-                _facts(known_wrong, row),
-            )
-        )
-    if report.failure is not None:
-        message = answer.failure_sentence(report.failure)
-        cases.append(Case(group, "the whole step runs", None, "failure", report.failure.error, message))
-    properties = [("judged torch", release), ("method", report.method), *_environment(report.environment)]
+        lines = _facts(known_wrong, row)
+        cases.append(_judged(f"{group}.advisories", known.id, "advisory", message, lines))
+    cases += [_whole(group, report.failure)] if report.failure is not None else []
+    properties = [("judged torch", report.target.torch), ("method", report.method), *_environment(report.environment)]
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
-    return Suite(f"mpsprobe coverage on {backends.on_release(report.target, release)}", cases, properties)
+    return Suite(f"mpsprobe coverage on {on}", cases, properties)
+
+
+def _judged(group: str, name: str, verdict: str, message: str, output: tuple[str, ...] = ()) -> Case:
+    """The case of an operator or of an advisory."""
+    if verdict in FAILING:
+        return Case(group, one_line(name), None, "failure", verdict, message, output)
+    return Case(group, one_line(name), None, "skipped" if message else "passed", "", message, output)
+
+
+def _whole(group: str, failure: RunFailure | None) -> Case:
+    """The case of the run itself."""
+    if failure is None:
+        return Case(group, "the whole step runs")
+    return Case(group, "the whole step runs", None, "failure", failure.error, answer.failure_sentence(failure))
 
 
 def _facts(table: Table, row: Row) -> tuple[str, ...]:
     return tuple(f"{column.title}: {written(cell, column.kind, MOST_PLACES)}" for column, cell in facts(table, row))
 
 
-def _backend(target: Target) -> str:
-    """The part of a group's name for another backend than MPS."""
+def _group(report: CoverageReport | MatrixReport, target: Target) -> str:
+    """The name of a group; another backend than MPS has one of its own."""
     other = backends.other(target)
-    return f".{_part(other)}" if other else ""
+    return f"mpsprobe.coverage.{_part(report.workload.name)}" + (f".{_part(other)}" if other else "")
 
 
 def _matrix(report: MatrixReport) -> list[Suite]:
@@ -173,42 +156,31 @@ def _matrix(report: MatrixReport) -> list[Suite]:
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
         release = one_line(cell.target.torch)
-        group = f"mpsprobe.coverage.{_part(report.workload.name)}{_backend(cell.target)}.torch {_part(release)}"
+        group = f"{_group(report, cell.target)}.torch {_part(release)}"
+        on = backends.on_release(cell.target, release)
         cases = []
         for name in names:
             verdict = cell.findings.get(name)
-            message = f"{verdict} on {backends.on_release(cell.target, release)}"
-            outcome = "failure" if verdict in FAILING else "skipped" if verdict == "unknown" else "passed"
-            if verdict is None and cell.failure is not None:
-                outcome, message = "skipped", "not met before the run stopped"
-            cases.append(Case(group, one_line(name), None, outcome, verdict or "", message))
-        told = (None, "failure", "advisory", "a known wrong result")
-        cases += [Case(group, one_line(advisory), *told) for advisory in cell.advisories]
-        message = answer.failure_sentence(cell.failure) if cell.failure is not None else ""
-        outcome = "failure" if cell.failure is not None else "passed"
-        kind = cell.failure.error if cell.failure is not None else ""
-        cases.append(Case(group, "the whole step runs", None, outcome, kind, message))
-        on = backends.on_release(cell.target, release)
+            missed = "not met before the run stopped" if cell.failure is not None else ""
+            cases.append(_judged(group, name, verdict or "", missed if verdict is None else f"{verdict} on {on}"))
+        cases += [_judged(group, known, "advisory", "a known wrong result") for known in cell.advisories]
+        cases.append(_whole(group, cell.failure))
         made.append(Suite(f"mpsprobe coverage on {on}", cases, _environment(report.environment)))
     return made
 
 
 def _comparison(report: ComparisonReport) -> Suite:
-    cases: list[Case] = []
-    for cell in report.cells:
-        cases += _compared(report, cell)
+    cases = [case for cell in report.cells for case in _compared(cell)]
     for one in report.verdicts:
-        message = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
-        cases.append(_change("mpsprobe.diff.verdicts", one_line(one.operator), one, one.change, message))
-    lines = zip(report.advisories, comparison.advisory_lines(report), strict=True)
-    for known, line in lines:
-        cases.append(_change("mpsprobe.diff.advisories", one_line(known.id), known, "advisory", line))
+        line = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
+        cases.append(_change("mpsprobe.diff.verdicts", one.operator, one, one.change, line))
+    for known, line in zip(report.advisories, comparison.advisory_lines(report), strict=True):
+        cases.append(_change("mpsprobe.diff.advisories", known.id, known, "advisory", line))
     for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
         cases.append(_change("mpsprobe.diff", "the whole step runs", failure, "stopped", line))
     for lonely in report.unpaired:
-        name = comparison.configuration(lonely)
-        where = "old" if lonely.presence == "gone" else "new"
-        cases.append(Case("mpsprobe.diff", name, None, "skipped", message=f"in the {where} report only"))
+        message = f"in the {'old' if lonely.presence == 'gone' else 'new'} report only"
+        cases.append(Case("mpsprobe.diff", comparison.configuration(lonely), None, "skipped", message=message))
     properties = [("old", report.old.source), ("new", report.new.source)]
     properties += [("differs", line) for line in comparison.condition_lines(report)]
     properties += [("method", line) for line in comparison.method_lines(report)]
@@ -220,28 +192,26 @@ def _change(
 ) -> Case:
     """What differs between two reports of coverage."""
     on = f" on torch {one_line(one.release)}" if one.release else ""
-    return Case(group, name + on, None, "failure" if one.regression else "passed", kind, line, (line,))
+    return Case(group, one_line(name) + on, None, "failure" if one.regression else "passed", kind, line, (line,))
 
 
-def _compared(report: ComparisonReport, cell: ComparedCell) -> Iterator[Case]:
-    """One case for each quantity and fallback of a configuration; operators are told, not tested."""
-    name = comparison.configuration(cell)
-    group = f"mpsprobe.diff.{_part(name)}"
+def _compared(cell: ComparedCell) -> Iterator[Case]:
+    """One case for each quantity and fallback of a configuration; operators are shown, not tested."""
+    group = f"mpsprobe.diff.{_part(comparison.configuration(cell))}"
     for one in cell.quantities:
-        old, new = (measured(value, one.unit) for value in (one.old, one.new))
-        told = f"{one.difference}: {old}, now {new}"
-        told += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
+        said = f"{one.difference}: {measured(one.old, one.unit)}, now {measured(one.new, one.unit)}"
+        said += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
         between = comparison.interval(one)
-        told += f" ({between})" if between else ""
+        said += f" ({between})" if between else ""
         outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
         seconds = one.new / 1e9 if one.unit == "ns" else None
-        output = (told, *([one_line(one.note)] if one.note else []))
-        yield Case(group, one_line(one.name), seconds, outcome, one.difference, told, output)
+        output = (said, *([one_line(one.note)] if one.note else []))
+        yield Case(group, one_line(one.name), seconds, outcome, one.difference, said, output)
     for left, line in zip(cell.fallbacks, comparison.fallback_lines(cell), strict=True):
         outcome = "failure" if left.regression else "passed"
         yield Case(group, f"on MPS: {one_line(left.operator)}", None, outcome, "fallback", line, (line,))
     if cell.regression or cell.old_failure is not None:
-        message = "; ".join(comparison.cell_notes(cell)[:1])
+        message = "; ".join(comparison.ends(cell))
         yield Case(group, "runs to its end", None, "failure" if cell.regression else "passed", "stopped", message)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
 
-KINDS = ("coverage", "coverage-matrix", "profile")
-ALL_KINDS = (*KINDS, "comparison")
+ALL_KINDS = ("coverage", "coverage-matrix", "profile", "comparison")
 
 
 @hookimpl
@@ -18,7 +17,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         ExporterDeclaration(
             name="table",
             target="mpsprobe_exporters.table:TableExporter",
-            summary="For the terminal: the short answer, the operators, what to do",
+            summary="For the terminal: the short answer, what to do, what it follows from",
             extension=".txt",
             kinds=ALL_KINDS,
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.profile_rows import MEMORY, STATISTICS
@@ -13,6 +13,7 @@ from mpsprobe_exporters.units import split_unit
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
+        ComparedCell,
         ComparisonReport,
         CoverageReport,
         CoverageSummary,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.environment import Environment
     from mpsprobe_exporters.supported import SupportedReport
 
+KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
 MOST = 1e300  # what a float surely holds; a report may hold any whole number
 # The unit in the name of a reading: base unit, and how many of it one is.
 UNITS = {
@@ -70,13 +72,15 @@ class Metrics:
     def __init__(self) -> None:
         self.families: dict[str, Family] = {}
 
-    def add(self, name: str, words: str, unit: str, labels: Mapping[str, str], value: float | None) -> None:
-        """One sample of ``mpsprobe_NAME_UNIT``; nothing for ``None``."""
+    def add(
+        self, name: str, words: str, unit: str, labels: Mapping[str, str], value: float | None, factor: float = 1.0
+    ) -> None:
+        """One sample of ``mpsprobe_NAME_UNIT``, ``value`` times ``factor``; nothing for ``None``."""
         if value is None:
             return
         full = "_".join(part for part in ("mpsprobe", name, unit) if part)
         family = self.families.setdefault(full, Family(full, words, unit))
-        family.samples.append((labels, float(min(max(value, -MOST), MOST))))
+        family.samples.append((labels, min(max(value, -MOST), MOST) * factor))
 
 
 def families(report: SupportedReport) -> list[Family]:
@@ -100,66 +104,57 @@ def _profile(metrics: Metrics, report: ProfileReport) -> None:
         metrics.add("device_memory", "Memory of the device.", "bytes", labels, info.memory_bytes)
     for cell in report.cells:
         _cell(metrics, cell, _cell_labels(cell))
-    metrics.add(
-        "complete", "1 if the profile was measured to its end, 0 if it was interrupted.", "", {}, report.complete
-    )
+    words = "1 if the profile was measured to its end, 0 if it was interrupted."
+    metrics.add("complete", words, "", {}, report.complete)
 
 
-def _cell_labels(cell: ProfileCell) -> dict[str, str]:
-    sizes = {"batch_size": cell.batch_size, "seq_len": cell.seq_len}
+def _cell_labels(cell: ComparedCell | ProfileCell) -> dict[str, str]:
+    found = ((name, getattr(cell, name)) for name in KEY)
     return {
-        "workload": cell.workload,
-        "phase": cell.phase,
-        "device": cell.device,
-        **{name: str(min(size, 10**18)) for name, size in sizes.items() if size is not None},
-        "dtype": cell.dtype or "",
-        "autocast": cell.autocast or "",
+        name: str(min(value, 10**18) if isinstance(value, int) else value) for name, value in found if value is not None
     }
 
 
 def _cell(metrics: Metrics, cell: ProfileCell, labels: dict[str, str]) -> None:
-    metrics.add("failed", "1 if the configuration failed.", "", labels, cell.failure is not None)
+    def add(name: str, words: str, unit: str, value: float | None, factor: float = 1.0, **more: str) -> None:
+        metrics.add(name, words, unit, {**labels, **more}, value, factor)
+
+    add("failed", "1 if the configuration failed.", "", cell.failure is not None)
     if cell.step is not None:
         for statistic, field in STATISTICS.items():
             words = "Time of one step; low and high are the interval of the median."
-            told = {**labels, "statistic": statistic}
-            metrics.add("step", words, "seconds", told, getattr(cell.step, field) / 1e9)
+            add("step", words, "seconds", getattr(cell.step, field), 1e-9, statistic=statistic)
         words = "Scaled median absolute deviation of the steps as a share of their median."
-        metrics.add("step_spread", words, "ratio", labels, cell.step.spread)
-        metrics.add("steps", "Timed steps.", "", labels, cell.step.count)
-        metrics.add("step_outliers", "Timed steps that are outliers.", "", labels, cell.step.outliers)
+        add("step_spread", words, "ratio", cell.step.spread)
+        add("steps", "Timed steps.", "", cell.step.count)
+        add("step_outliers", "Timed steps that are outliers.", "", cell.step.outliers)
     for process, spent in enumerate(cell.first_call_ns):
         words = "The first call of a process, with its compilations."
-        metrics.add("first_call", words, "seconds", {**labels, "process": str(process)}, _scaled(spent, 1e-9))
+        add("first_call", words, "seconds", spent, 1e-9, process=str(process))
     for name, phase in cell.phases.items():
         words = "Median time of one phase of a step, measured in steps of its own."
-        metrics.add("step_phase", words, "seconds", {**labels, "step_phase": name}, phase.median_ns / 1e9)
+        add("step_phase", words, "seconds", phase.median_ns, 1e-9, step_phase=name)
     for rate in cell.throughput:
-        name = f"throughput_{rate.unit}_per_second"
-        metrics.add(name, f"{rate.unit.capitalize()} in a second, by the median step.", "", labels, rate.per_second)
-    if cell.memory is not None:
-        for name in MEMORY:
-            told = {**labels, "memory": name, "source": cell.memory.source}
-            value = getattr(cell.memory, f"{name}_bytes")
-            metrics.add("memory", "Memory over the timed steps; source says how it was taken.", "bytes", told, value)
+        words = f"{rate.unit.capitalize()} in a second, by the median step."
+        add(f"throughput_{rate.unit}_per_second", words, "", rate.per_second)
+    for name in MEMORY if cell.memory is not None else ():
+        words = "Memory over the timed steps; source says how it was taken."
+        source = cell.memory.source if cell.memory is not None else ""
+        add("memory", words, "bytes", getattr(cell.memory, f"{name}_bytes"), memory=name, source=source)
     for reading in cell.readings:
         _reading(metrics, reading, labels)
+    each = 1 / max(cell.profiled_steps, 1)
     for one in cell.operators:
-        steps = max(cell.profiled_steps, 1)
-        told = {**labels, "operator": one.operator, "source": one.source}
+        told: dict[str, Any] = {"operator": one.operator, "source": one.source}
         words = "Time of an operator without those that it calls, in one profiled step"
-        host = _scaled(one.self_host_ns, 1e-9 / steps)
-        metrics.add("operator_self_host", f"{words}, on the host.", "seconds", told, host)
-        device = None if one.self_device_ns is None else _scaled(one.self_device_ns, 1e-9 / steps)
-        metrics.add("operator_self_device", f"{words}, on the device.", "seconds", told, device)
-        calls = _scaled(one.calls, 1 / steps)
-        metrics.add("operator_calls", "Calls of an operator in one profiled step.", "", told, calls)
+        add("operator_self_host", f"{words}, on the host.", "seconds", one.self_host_ns, 1e-9 * each, **told)
+        add("operator_self_device", f"{words}, on the device.", "seconds", one.self_device_ns, 1e-9 * each, **told)
+        add("operator_calls", "Calls of an operator in one profiled step.", "", one.calls, each, **told)
     for left in cell.fallbacks:
-        told = {**labels, "operator": left.operator, "method": left.method, "verdict": left.verdict}
-        metrics.add("fallback_calls", "Calls in one step of an operator that leaves MPS.", "", told, left.calls)
-        metrics.add("fallback", "What they copy in one step.", "bytes", told, left.bytes)
-        spent_s = None if left.duration_ns is None else _scaled(left.duration_ns, 1e-9)
-        metrics.add("fallback", "What they take in one step, where observed.", "seconds", told, spent_s)
+        told = {"operator": left.operator, "method": left.method, "verdict": left.verdict}
+        add("fallback_calls", "Calls in one step of an operator that leaves MPS.", "", left.calls, **told)
+        add("fallback", "What they copy in one step.", "bytes", left.bytes, **told)
+        add("fallback", "What they take in one step, where observed.", "seconds", left.duration_ns, 1e-9, **told)
 
 
 def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) -> None:
@@ -170,7 +165,7 @@ def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) ->
         rest, unit_of_name = split_unit(name, UNITS)
         unit, factor = UNITS.get(unit_of_name, ("", 1.0))
         told = {**labels, "probe": reading.probe, "value": rest, "process": str(min(reading.process, 10**18))}
-        metrics.add("reading", "What a probe read over the timed steps.", unit, told, value * factor)
+        metrics.add("reading", "What a probe read over the timed steps.", unit, told, value, factor)
 
 
 def _coverage(metrics: Metrics, report: CoverageReport) -> None:
@@ -210,8 +205,7 @@ def _summary(metrics: Metrics, summary: CoverageSummary, labels: dict[str, str])
 
 def _comparison(metrics: Metrics, report: ComparisonReport) -> None:
     for cell in report.cells:
-        key = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
-        labels = {name: str(value)[:200] for name in key if (value := getattr(cell, name)) is not None}
+        labels = _cell_labels(cell)
         for one in cell.quantities:
             told = {**labels, "quantity": one.quantity, "name": one.name, "difference": one.difference}
             metrics.add("diff", "New divided by old.", "ratio", told, one.ratio)
@@ -226,7 +220,3 @@ def _environment(metrics: Metrics, environment: Environment | None) -> None:
     names = ("mpsprobe", "torch", "transformers", "python", "platform")
     labels = {name: value for name in names if (value := getattr(environment, name)) is not None}
     metrics.add("environment_info", "Where the report was made; always 1.", "", labels, 1)
-
-
-def _scaled(value: float, factor: float) -> float:
-    return float(min(max(value, -MOST), MOST)) * factor

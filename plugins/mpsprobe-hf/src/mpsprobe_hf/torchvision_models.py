@@ -29,7 +29,7 @@ def make_torchvision_model(name: str, dtype: str, *, training: bool) -> Any:
     except (ImportError, RuntimeError, OSError) as error:
         raise WorkloadError(
             f"torchvision cannot be imported: {error}",
-            "Its release must belong to the installed torch: pip install --upgrade torch torchvision",
+            "torchvision was built for another torch. Install both: pip install --upgrade torch torchvision",
         ) from error
     with default_dtype(getattr(torch, dtype)):
         return getattr(models, name)(weights=None).train(training)

@@ -21,7 +21,7 @@ def advisories() -> None:
 
 
 @advisories.command("list", short_help="Every known wrong result, or those of a release or an operator.")
-@click.option("--torch", "torch_release", metavar="VERSION|latest", help="Only those that concern this release.")
+@click.option("--torch", "torch_release", metavar="VERSION|installed|latest", help="Only those of this release.")
 @click.option("--operator", metavar="OP", help="Only those of this operator, or of what it calls on MPS.")
 @FORMAT_OPTION
 def list_command(torch_release: str | None, operator: str | None, format_name: str) -> None:
@@ -36,8 +36,8 @@ def list_command(torch_release: str | None, operator: str | None, format_name: s
 
     listed = list(all_advisories())
     if torch_release is not None:
-        release = MPS_FAMILY.resolve(torch_release)
-        listed = advisories_for(release, MPS_FAMILY.load(release).macos_minimum)
+        table = MPS_FAMILY.target(torch_release)
+        listed = advisories_for(table.release, table.macos_minimum)
     if operator is not None:
         from mpsprobe_coverage.kernels.names import resolve_operators
 

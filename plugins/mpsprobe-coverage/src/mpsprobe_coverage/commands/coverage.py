@@ -23,6 +23,7 @@ from mpsprobe_coverage.commands.options import (
     ALL,
     BACKEND_OPTION,
     MacosVersion,
+    NotNegative,
     VerdictList,
     releases,
     torch_option,
@@ -38,7 +39,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", required=False, metavar="WORKLOAD")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
@@ -50,7 +51,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option(
-    "--clip-norm", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
+    "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
 )
 @click.option(
     "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
@@ -65,6 +66,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is said.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 @click.option(
@@ -75,10 +77,11 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 )
 @click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
 def coverage(
-    workload: str,
+    workload: str | None,
     torch_release: str,
     method: str,
     explain: bool,
+    everything: bool,
     format_name: str | None,
     output: str | None,
     fail_on: tuple[str, ...] | None,
@@ -98,6 +101,8 @@ def coverage(
     mpsprobe coverage llama-3-8b --phase generate --decoding beams
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     """
+    if workload is None:
+        raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     registry = get_registry()
     options, targets = asked(torch_release, method, explain, run_options)
     kind = "coverage" if len(targets) == 1 else "coverage-matrix"
@@ -105,7 +110,7 @@ def coverage(
     with make_progress() as progress:
         progress.start_loading(STEPS)
         report = judged(workload, options, targets, explain, progress)
-    exporting.write(registry, name, report, output)
+    exporting.write(registry, name, report, output, everything)
     shown = name == "table" and output in (None, "-")
     sys.exit(exit_code(report, fail_on or (), allow or (), shown=shown))
 

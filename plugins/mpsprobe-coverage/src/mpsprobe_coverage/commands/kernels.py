@@ -11,7 +11,7 @@ from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import Named
 from mpsprobe.output import write_stdout
-from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, torch_option
+from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, releases, torch_option
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.names import resolve_operators
 from mpsprobe_coverage.kernels.releases import INSTALLED
@@ -87,7 +87,7 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
 
 @kernels.command(short_help="What MPS does with an operator, release by release.")
 @click.argument("operators", nargs=-1, required=True, metavar="OP…")
-@torch_option(ALL, "The release to ask about.")
+@torch_option(ALL, "The release to ask about; several with commas.")
 @KEY_OPTION
 @BACKEND_OPTION
 @FORMAT_OPTION
@@ -109,8 +109,8 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     if torch_release == ALL:
         verdicts = [(name, list(family.history(name, key))) for name in names]
     else:
-        target = family.target(torch_release)
-        verdicts = [(name, [(target.release, _verdict(name, target, key))]) for name in names]
+        targets = [family.target(release) for release in releases(torch_release, family)]
+        verdicts = [(name, [(target.release, _verdict(name, target, key)) for target in targets]) for name in names]
     if format_name == "json":
         write_json(
             [
@@ -129,7 +129,7 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
         return
     from mpsprobe_coverage.commands import kernels_output
 
-    kernels_output.print_verdicts(verdicts, None if key == family.backend.key else key)
+    kernels_output.print_verdicts(verdicts, None if key == family.backend.key else key, torch_release == ALL)
 
 
 @kernels.command(short_help="The release since which an operator is native.")
@@ -140,8 +140,8 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
 def since(operators: tuple[str, ...], key: str | None, backend: str, format_name: str) -> None:
     """The first release from which on an operator is native, without a gap up to the newest.
 
-    An operator that is composite now counts as native where each operator that it may call has a kernel; '-' where one
-    of them has none. Single calls can still be refused or left to the CPU: 'mpsprobe coverage' judges those.
+    An operator that is composite now counts as native where all operators that it may call are known and have a
+    kernel. Single calls can still be refused or left to the CPU: 'mpsprobe coverage' judges those.
 
     \b
     mpsprobe kernels since linalg_qr.out nonzero cumsum

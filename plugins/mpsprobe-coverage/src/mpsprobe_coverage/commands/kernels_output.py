@@ -85,17 +85,19 @@ def _other_keys(table: KernelTable) -> dict[str, frozenset[str]]:
     return {key: operators for key, operators in table.keys.items() if key != table.backend.key}
 
 
-def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], key: str | None) -> None:
+def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], key: str | None, whole: bool) -> None:
     """Each operator with its verdicts, releases that follow each other with the same one together.
 
-    ``key`` is the dispatch key that they are for, if it is not that of dense tensors.
+    ``key`` is the dispatch key that they are for, if it is not that of dense tensors; ``whole``: of all releases.
     """
     rows = []
     for operator, history in verdicts:
         cell = operator
         for verdict, group in itertools.groupby(history, key=lambda pair: pair[1]):
             releases = [release for release, _ in group]
-            rows.append((cell, _verdict(verdict), Text(_range(releases, last=history[-1][0]))))
+            rows.append(
+                (cell, _verdict(verdict), Text(_range(releases, last=history[-1][0]) if whole else ", ".join(releases)))
+            )
             cell = ""
     show([_by_operator(("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch"), rows)], PIPE_WIDTH)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,22 @@ class MacosVersion(click.ParamType):
             hint = f"Known: {', '.join(KNOWN_MACOS)}, each also with a minor version, such as 14.4."
             raise UsageError(f"'{printable(text)[:40]}' is no version of macOS that can be judged for", hint)
         return text
+
+
+class NotNegative(click.ParamType):
+    """A number from 0 on."""
+
+    name = "NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < math.inf:
+            flag = param.opts[0] if param is not None else "it"
+            raise UsageError(f"{flag} takes a number from 0 on, not '{printable(str(value))[:40]}'")
+        return number
 
 
 class VerdictList(click.ParamType):

@@ -69,14 +69,12 @@ class Compositions:
                 waiting += parts
         return frozenset(found)
 
-    def parts(self, operator: str, table: KernelTable) -> frozenset[str] | None:
+    def parts(self, operator: str, table: KernelTable) -> frozenset[str]:
         """The operators, not composite ones, that the composite ``aten::…`` may call on dense tensors of real numbers.
 
-        Those that are ``HARMLESS`` are not among them. None where it is not known.
+        Those that are ``HARMLESS`` are not among them.
         """
-        called = self.calls.get(operator.removeprefix("aten::"))
-        if called is None:
-            return None
+        called = self.calls.get(operator.removeprefix("aten::"), frozenset())
         reached = {f"aten::{part}" for part in self.reached(called, table) if _ELSEWHERE.search(part) is None}
         return frozenset(part for part in reached if table.verdict(part) != COMPOSITE)
 

@@ -94,8 +94,9 @@ class MpsFamily(KernelFamily):
         return _history(operator, key or MPS)
 
     def is_made_of_native(self, operator: str, release: str) -> bool:
+        # Where it calls nothing that is known, it may compute by itself: code behind a DispatchStub is not seen.
         parts = load_compositions(release).parts(operator, self.load(release))
-        return parts is not None and all(self.load(release).verdict(part) == NATIVE for part in parts)
+        return bool(parts) and all(self.load(release).verdict(part) == NATIVE for part in parts)
 
     def _has(self, operator: str, release: str) -> bool:
         return dict(self.history(operator))[release] != UNKNOWN
@@ -171,11 +172,16 @@ def live_table() -> KernelTable:
 @functools.cache
 def torchvision_for(torch_release: str) -> str | None:
     """The newest torchvision release made for ``torch_release``; ``None`` when there is none with a table."""
-    fitting = None
+    return next(reversed(torchvision_releases(torch_release)), None)
+
+
+def torchvision_releases(torch_release: str) -> list[str]:
+    """The torchvision releases with a table that were made for ``torch_release``, oldest first."""
+    fitting = []
     for release in library_releases("torchvision"):
         required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
         if torch_release in SpecifierSet(required):
-            fitting = release
+            fitting.append(release)
     return fitting
 
 

@@ -172,7 +172,7 @@ def _table(table: model.Table) -> Markup:
         also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
         facts = element("td", _facts(known, also), colspan=len(shown))
         opened = element("tr", facts, class_="more") if known or also else None
-        bodies.append(element("tbody", element("tr", *cells), opened))
+        bodies.append(element("tbody", element("tr", *cells), opened, class_="slim" if also and not known else None))
     made = element(
         "table",
         element("thead", element("tr", *head)),
@@ -194,17 +194,20 @@ def _td(value: Cell, column: Column, *, first: bool) -> Markup:
 
 
 def _class(column: Column) -> str | None:
-    return "n" if column.kind in model.AMOUNTS else "spare" if column.rank > MOST_RANK else None
+    found = ["n"] if column.kind in model.AMOUNTS else []
+    return " ".join([*found, *(["spare"] if column.rank > MOST_RANK else [])]) or None
 
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
+    if kind == "part" and isinstance(value, (int, float)):
+        return [figures.bar(min(1.0, max(0.0, value))), element("span", model.written(value, kind), class_="pc")]
     if value is None or isinstance(value, (int, float, Mapping)):
         return model.written(value, kind)
     if isinstance(value, str):
         if kind == "verdict":
             return tag(value)
-        return name(value, NAME) if kind == "name" else one_line(value, 1000)
+        return name(value, NAME) if kind == "name" else broken(one_line(value, 1000), joints=False)
     return tables.listed((_place(one) for one in value), open_, MOST_PLACES)
 
 
@@ -248,7 +251,10 @@ def _grid(block: model.Grid) -> Markup:
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"
-    titles = (element("th", element("span", title), scope="col", class_=turned) for title, _ in spans)
+    titles = (
+        element("th", element("span", broken(title) if wide else title), scope="col", class_=turned)
+        for title, _ in spans
+    )
     head = element("tr", element("th", "Operator", scope="col"), *titles)
     rows = []
     for title, texts in block.heads:

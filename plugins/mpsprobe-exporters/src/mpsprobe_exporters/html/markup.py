@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ VOID = frozenset({"meta", "input", "br", "hr", "col", "wbr"})
 SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio"})
 LONGEST = 2000  # of a text; names are shortened to less where they are shown
 NAME, TITLE = 120, 600
+MARK = "\x00"  # in no text on one line
+ENDLESS = re.compile(r"([^\s\x00]{24})(?=[^\s\x00])")
 
 Child = str | None | Iterable["Child"]
 
@@ -69,9 +72,10 @@ def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
     return element("code", broken(short), title=full if full != short else None)
 
 
-def broken(value: str) -> Markup:
-    """``value`` as text that may be broken where the parts of a name meet."""
-    return Markup("<wbr>".join(text(part) for part in JOINTS.split(value)))
+def broken(value: str, joints: bool = True) -> Markup:
+    """``value`` as text that a line may end in: where the parts of a name meet, and in what has no end."""
+    marked = JOINTS.sub(MARK, value) if joints else value
+    return Markup("<wbr>".join(text(part) for part in ENDLESS.sub(rf"\1{MARK}", marked).split(MARK)))
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.answer import failure_sentence
-from mpsprobe_exporters.document import (
-    Amount,
-    Bar,
-    Bars,
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Paragraph,
-    Part,
-    Section,
-    Table,
-)
+from mpsprobe_exporters.document import Amount, Bar, Bars, Column, Document, Paragraph, Part, Section, Table, bullets
 from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
 
@@ -33,7 +19,9 @@ if TYPE_CHECKING:
         ComparedQuantity,
         ComparisonReport,
         ConfigurationKey,
+        ProfileCell,
     )
+    from mpsprobe_exporters.document import Block, Cell
 
 CONDITIONS = "The runs themselves differ: a difference in time may come from that"
 COVERAGE_CONDITIONS = "The runs themselves differ"
@@ -82,24 +70,19 @@ def document(report: ComparisonReport) -> Document:
         alerts=failure_lines(report),
         lines=[side_line(report)],
         sections=[
-            Section("What to do", _bullets(_to_do(report))),
-            Section(conditions, _bullets(condition_lines(report))),
+            Section("What to do", bullets(_to_do(report))),
+            Section(conditions, bullets(condition_lines(report))),
             Section("Steps", list(_ratios(report)), depth="page"),
             Section("Verdicts", list(_verdicts(report))),
-            Section("Known wrong results", _bullets(advisory_lines(report))),
+            Section("Known wrong results", bullets(advisory_lines(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
-            Section(UNPAIRED, _bullets(unpaired_lines(report))),
+            Section(UNPAIRED, bullets(unpaired_lines(report))),
             Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
             Section("", list(_all_quantities(report)), view="Quantities", depth="page"),
             Section("", list(_all_operators(report)), view="Operators", depth="page"),
         ],
     )
-
-
-def _bullets(lines: Iterable[str]) -> list[Block]:
-    found = [Bullet(line) for line in lines]
-    return [Bullets(found)] if found else []
 
 
 def short_answer(report: ComparisonReport) -> str:
@@ -202,7 +185,7 @@ def condition_lines(report: ComparisonReport) -> list[str]:
     ]
 
 
-def configuration(key: ConfigurationKey) -> str:
+def configuration(key: ConfigurationKey | ProfileCell) -> str:
     """``bert-base training on mps, batch 8, sequence 128, float32``."""
     parts = [f"{one_line(key.workload, 60)} {one_line(key.phase, 20)} on {one_line(key.device, 20)}"]
     parts += [f"batch {number(key.batch_size)}"] if key.batch_size is not None else []
@@ -234,7 +217,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
         yield Table(QUANTITIES, [_row(one) for one in kept])
     left = Counter(one.difference for one in cell.quantities if one not in kept)
     others = [f"{plural(count, 'more quantity', 'more quantities')}: {word}" for word, count in left.items()]
-    yield from _bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
+    yield from bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
     differing = [one for one in cell.operators if one.presence != "both" or one.old_ns != one.new_ns]
     if differing:
         clock = cell.operators[0].clock
@@ -242,7 +225,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
         yield Table(OPERATORS, [_operator(one) for one in differing[:MOST_OPERATORS]])
     if cell.fallbacks:
         yield Paragraph("Operators that leave MPS:")
-        yield from _bullets(fallback_lines(cell))
+        yield from bullets(fallback_lines(cell))
 
 
 def _row(one: ComparedQuantity) -> tuple[Cell, ...]:
@@ -272,23 +255,25 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
     rows = [(name, *_row(one)[1:]) for name, (_, one) in zip(names, steps, strict=True)]
     if rows:
         yield Table((Column("configuration"), *QUANTITIES[1:]), rows)
-    yield from _bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
+    yield from bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
 def cell_notes(cell: ComparedCell) -> list[str]:
     """How the runs ended, what was compared, and why something is not known; each reason once."""
     lines = [f"the test compares {_samples(one)}" for one in cell.quantities if one.quantity == "step" and one.samples]
-    if cell.new_failure is not None:
-        stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
-        error = f"{one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"
-        lines.append(f"{stopped}: {error}")
-    elif cell.old_failure is not None:
-        lines.append("runs to its end now, and did not before")
     reasons: dict[str, list[str]] = {}
     for one in cell.quantities:
         if one.note and one.quantity != "throughput":
             reasons.setdefault(one_line(one.note), []).append(one_line(one.name, 40))
-    return [*lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
+    return [*ends(cell), *lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
+
+
+def ends(cell: ComparedCell) -> list[str]:
+    """How the runs ended, where one of them stopped."""
+    if cell.new_failure is None:
+        return ["runs to its end now, and did not before"] if cell.old_failure is not None else []
+    stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
+    return [f"{stopped}: {one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"]
 
 
 def fallback_lines(cell: ComparedCell) -> list[str]:

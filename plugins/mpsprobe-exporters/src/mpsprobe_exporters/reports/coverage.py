@@ -7,27 +7,14 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import advisories, answer, backends, program_answer, sources
-from mpsprobe_exporters.document import (
-    Bar,
-    Bars,
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Part,
-    Section,
-    Table,
-    Tile,
-    Tiles,
-)
+from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Table, Tile, Tiles, bullets
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
+    from mpsprobe_exporters.document import Block, Cell
 
     AnyReport = CoverageReport | MatrixReport
     Of = Callable[[AnyReport, OperatorFinding], Cell]
@@ -130,17 +117,11 @@ def middle(report: AnyReport) -> Iterator[Section]:
     release = backends.on_release(backends.target(report), answer.judged_release(report))
     rows = operators(report, found)
     yield Section(f"{answer.TO_DO} on {release}", [Table(COLUMNS, rows, entries=True)] if rows else [])
-    yield Section(program_answer.CUDA, bullets((f"{said}", what) for what, said in program_answer.cuda(report)))
-    yield Section(answer.MACOS, bullets((note, "") for note in answer.macos_notes(report)))
+    yield Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in program_answer.cuda(report)))
+    yield Section(answer.MACOS, bullets(answer.macos_notes(report)))
     yield Section(advisories.title(report), [advisories.table(report)] if report.advisories else [])
     for title, lines in answer.open_questions(report):
-        yield Section(title, bullets((text, operator) for operator, text in lines))
-
-
-def bullets(lines: Iterable[tuple[str, str]]) -> list[Block]:
-    """A list of texts and the names before them; nothing for no lines."""
-    found = [Bullet(text, name) for text, name in lines]
-    return [Bullets(found)] if found else []
+        yield Section(title, bullets(Bullet(text, operator) for operator, text in lines))
 
 
 def explained(report: CoverageReport) -> Iterator[Section]:

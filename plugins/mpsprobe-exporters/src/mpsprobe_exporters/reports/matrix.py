@@ -8,26 +8,14 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import answer, backends
-from mpsprobe_exporters.document import (
-    NOTHING,
-    Bar,
-    Bars,
-    Block,
-    Cell,
-    Document,
-    Grid,
-    Paragraph,
-    Part,
-    Section,
-    runs,
-    span,
-)
+from mpsprobe_exporters.document import NOTHING, Bar, Bars, Document, Grid, Paragraph, Part, Section, runs, span
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports.coverage import all_operators, middle
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import MatrixCell, MatrixReport
+    from mpsprobe_exporters.document import Block, Cell
 
 NOT_REACHED = "?"
 LEGENDS = {NOTHING: f"{NOTHING} native, or not called there", NOT_REACHED: "? not met before the run stopped"}

@@ -7,19 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import answer
-from mpsprobe_exporters.document import (
-    Block,
-    Bullet,
-    Bullets,
-    Cell,
-    Column,
-    Document,
-    Paragraph,
-    Section,
-    Table,
-    Tile,
-    Tiles,
-)
+from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
 from mpsprobe_exporters.reports import profile_charts as charts
@@ -27,6 +15,7 @@ from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+    from mpsprobe_exporters.document import Block, Cell
 
     Of = Callable[[ProfileReport, ProfileCell], Cell]
 
@@ -58,14 +47,14 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
         Column("spread", "share", about="scaled median absolute deviation as a share of the median", rank=10),
         lambda _, cell: None if cell.step is None else cell.step.spread,
     ),
-    (Column("samples/s", "number", rank=6), lambda _, cell: _rate(cell, "samples")),
+    (Column("samples/s", "number", rank=2), lambda _, cell: _rate(cell, "samples")),
     (Column("tokens/s", "number", rank=7), lambda _, cell: _rate(cell, "tokens")),
     (
-        Column("speed-up", "number", about="how many times as fast as the baseline", rank=3),
+        Column("speed-up", "number", about="how many times as fast as the baseline", rank=2),
         lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
     ),
     (
-        Column("peak memory", "bytes", about="allocated, where the device tells; else of the process", rank=4),
+        Column("peak memory", "bytes", about="allocated, where the device says so; else of the process", rank=4),
         lambda _, cell: peak(cell)[1],
     ),
 )
@@ -233,7 +222,7 @@ def peak(cell: ProfileCell) -> tuple[str, int | None]:
 
 
 def _to_do(advice: Sequence[profile_advice.Advice]) -> list[Block]:
-    columns = (Column("about"), Column("do"), Column("why"), Column("where"), Column("also"))
+    columns = (Column("about", "verdict"), Column("do"), Column("why"), Column("where"), Column("also"))
     rows = [
         (one.kind, one.remedy, one.found, one.where, plural(one.more, "more configuration") if one.more else None)
         for one in advice
@@ -307,8 +296,7 @@ def _remarks(report: ProfileReport) -> list[Block]:
     for text, places in where.items():
         several = [plural(len(places), "configuration")] if len(places) > MOST_ALIKE else places
         lines += [f"{place}: {text}" for place in several]
-    found = [Bullet(line) for line in shortened(list(dict.fromkeys(lines)), MOST_REMARKS)]
-    return [Bullets(found)] if found else []
+    return bullets(shortened(list(dict.fromkeys(lines)), MOST_REMARKS))
 
 
 def remarks_on(cell: ProfileCell) -> Iterator[str]:

@@ -122,7 +122,7 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
         Column("verdict", "verdict", rank=1),
         Column("calls", "number", rank=3),
         Column("time", "time"),
-        Column("of step", "share", about="of the median step", rank=4),
+        Column("of step", "part", about="of the median step", rank=4),
         Column("copied", "bytes", about="to the CPU and back"),
         Column("known by", rank=5),
         Column("native since", about=NATIVE, rank=2),
@@ -136,12 +136,12 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
         )
         left = len(rows) - len(observed)
         said += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
-        yield Table(columns, rows, "; ".join(said), most=MOST_FALLBACKS)
+        yield Paragraph(f"{'; '.join(said)}.")
+        yield Table(columns, rows, most=MOST_FALLBACKS)
 
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
     """By self time, of the device where it is known."""
-    steps = max(cell.profiled_steps, 1)
     on_device = any(one.self_device_ns for one in cell.operators)
 
     def own(one: OperatorTime) -> int:
@@ -152,13 +152,13 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = [
         (
             one.operator,
-            _each_step(one.calls, steps),
-            _each_step(one.self_host_ns, steps),
-            _each_step(one.self_device_ns, steps),
+            each_step(cell, one.calls),
+            each_step(cell, one.self_host_ns),
+            each_step(cell, one.self_device_ns),
             fraction(own(one), total),
             tuple(module or "(model)" for module in fold_names(one.modules)),
-            _each_step(one.host_ns, steps),
-            _each_step(one.device_ns, steps),
+            each_step(cell, one.host_ns),
+            each_step(cell, one.device_ns),
             tuple(one.shapes),
         )
         for one in ordered
@@ -168,9 +168,7 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
         Column("calls", "number", rank=2),
         Column("host", "time", about="on the host, without the operators that it calls", rank=1),
         Column("device", "time", about="its own kernels"),
-        Column(
-            "share", "share", about="of the time of all operators: on the device where it was read, else on the host"
-        ),
+        Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
         Column("where", "names", rank=3),
         Column("host, with what it calls", "time", where="more"),
         Column("device, with what it calls", "time", where="more"),
@@ -178,27 +176,29 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
     )
     if rows:
         sources = listed(sorted({one_line(one.source, 40) for one in cell.operators}))
-        caption = f"Time without the operators that it calls, by {sources}"
-        yield Table(columns, rows, caption, filtered=True, most=MOST_OPERATORS)
+        yield Paragraph(f"Timed by {sources}.")
+        yield Table(columns, rows, filtered=True, most=MOST_OPERATORS)
 
 
 def _modules(cell: ProfileCell) -> Iterator[Block]:
     """The modules that take most; a page has them as a tree."""
-    steps = max(cell.profiled_steps, 1)
+    phases = {one.phase for one in cell.modules}
     ordered = sorted(cell.modules, key=lambda one: (-(one.self_device_ns or one.self_host_ns), one.module))
     rows = [
         (
             one.module or "(model)",
+            one.phase if len(phases) > 1 else None,
             one.type,
-            _each_step(one.calls, steps),
-            _each_step(one.self_host_ns, steps),
-            _each_step(one.self_device_ns, steps),
-            _each_step(one.host_ns, steps),
+            each_step(cell, one.calls),
+            each_step(cell, one.self_host_ns),
+            each_step(cell, one.self_device_ns),
+            each_step(cell, one.host_ns),
         )
         for one in ordered
     ]
     columns = (
         Column("module", "name"),
+        Column("phase", rank=1),
         Column("type", rank=4),
         Column("calls", "number", rank=3),
         Column("self host", "time", rank=1),
@@ -219,7 +219,7 @@ def _kernels(cell: ProfileCell) -> Iterator[Block]:
             for name, calls, spent, shortest, longest in found
         ]
         amounts = (Column(title, "time") for title in ("total", "mean", "shortest", "longest"))
-        columns = (Column("kernel", "name"), Column("calls", "number"), Column("share", "share"), *amounts)
+        columns = (Column("kernel", "name"), Column("calls", "number"), Column("share", "part"), *amounts)
         caption = f"{plural(len(found), 'kernel')}, {plural(sum(one.calls for one in found), 'run')}"
         yield Table(columns, rows, caption, filtered=True)
     if moved:
@@ -232,12 +232,12 @@ def _statistics(cell: ProfileCell) -> Iterator[Block]:
     found = [("step", cell.step)] if cell.step is not None else []
     rows = [_row(what, one) for what, one in (*found, *cell.phases.items())]
     times = (Column(title, "time") for title in ("median", "95 % from", "to"))
-    others = (Column(title, "time") for title in ("mean", "shortest", "longest"))
-    counts = (Column("steps", "number"), Column("outliers", "number", about="kept in all figures"))
+    others = (Column(title, "time", rank=3) for title in ("mean", "shortest", "longest"))
+    counts = (Column("steps", "number", rank=4), Column("outliers", "number", about="kept in all figures", rank=4))
     spread = Column("spread", "share", about="scaled median absolute deviation as a share of the median")
     if rows:
-        caption = "Phases come from steps of their own, synchronised between them" if cell.phases else ""
-        yield Table((Column("what"), *times, spread, *others, *counts), rows, caption)
+        yield Table((Column("what"), *times, spread, *others, *counts), rows)
+        yield from [Paragraph("Phases come from steps of their own, synchronised between them.")][: len(cell.phases)]
 
 
 def _row(what: str, one: DurationStatistics) -> tuple[Cell, ...]:
@@ -252,7 +252,7 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
     spent: list[Spent] = [
         (f"first call, process {i}" if len(first) > 1 else "first call", one, 3) for i, one in enumerate(first)
     ]
-    spent += [(f"warm-up {index}", one, 2) for index, one in enumerate(warm)]
+    spent += [(f"warm-up step {number}", one, 2) for number, one in enumerate(warm, start=1)]
     if not spent:
         return
     shown = [*_thinned(spent), *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
@@ -272,8 +272,9 @@ def _thinned(found: list[Spent]) -> list[Spent]:
     return [found[place] for place in places]
 
 
-def _each_step(total: int | None, steps: int) -> float | int | None:
-    """The part of one step, of what is counted over several; a whole number where it is one."""
+def each_step(cell: ProfileCell, total: int | None) -> float | int | None:
+    """The part of one step, of what is counted over the profiled ones; a whole number where it is one."""
+    steps = max(cell.profiled_steps, 1)
     if total is None or not total % steps:
         return None if total is None else total // steps
     return min(total, BEYOND) / steps

@@ -88,7 +88,7 @@ def model_class_of(model_type: str, class_name: str) -> type[Any]:
     except (ImportError, RuntimeError) as error:
         raise missing_package(class_name, error) from error
     if found is None or not is_model or (class_name not in known and own != model_type):
-        raise UnknownName(f"class of the model type '{model_type}'", class_name, known)
+        raise UnknownName(f"{model_type} class", class_name, known)
     return found  # type: ignore[no-any-return]
 
 

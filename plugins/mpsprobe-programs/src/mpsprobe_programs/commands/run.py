@@ -31,12 +31,19 @@ USUAL = {"device": "virtual", "values": "real", "macos": None, "keep_going": Tru
 @click.option("--device", type=Named("device", DEVICES), default="virtual", show_default=True, help="Where it runs.")
 @click.option(
     "--values",
-    type=Named("choice", VALUES),
+    type=Named("kind of values", VALUES),
     default="real",
     show_default=True,
     help="Of tensors; 'none' runs with shapes only, for what does not fit this machine.",
 )
-@click.option("--torch", "torch_release", metavar="VERSION", default="installed", show_default=True, help="To judge.")
+@click.option(
+    "--torch",
+    "torch_release",
+    metavar="VERSION|installed|latest",
+    default="installed",
+    show_default=True,
+    help="To judge.",
+)
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option(
     "--keep-going/--no-keep-going",
@@ -47,6 +54,7 @@ USUAL = {"device": "virtual", "values": "real", "macos": None, "keep_going": Tru
 @click.option("--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
 @click.option("--build", is_flag=True, help="Build the native device now, not at the first program.")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE [default: standard error].")
 @click.option(
@@ -64,6 +72,7 @@ def run(
     build: bool,
     format_name: str | None,
     output: str | None,
+    everything: bool,
     fail_on: tuple[str, ...] | None,
     allow: tuple[str, ...] | None,
     **settings: Any,
@@ -92,7 +101,7 @@ def run(
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        exporting.write(registry, name, ended.report, output)
+        exporting.write(registry, name, ended.report, output, everything)
     if ended.code == 0:
         shown = name == "table" and output in (None, "-")
         sys.exit(exit_code(ended.report, fail_on or (), allow or (), shown=shown))

@@ -62,7 +62,7 @@ def merge(reports: Sequence[CoverageReport]) -> CoverageReport:
 def _program(programs: Sequence[ProgramInfo]) -> ProgramInfo:
     update = {
         "stayed_on_cpu": _merged((one.stayed_on_cpu for one in programs), lambda one: (one.module, one.call_site)),
-        "computed_on_cpu": _merged((one.computed_on_cpu for one in programs), lambda one: (one.call_site, one.share)),
+        "computed_on_cpu": _merged((one.computed_on_cpu for one in programs), lambda one: one.call_site),
         "threads": sum(one.threads for one in programs),
         "cuda": _merged((one.cuda for one in programs), lambda hint: (hint.what, hint.instead)),
         "notes": _distinct(note for one in programs for note in one.notes),

@@ -64,14 +64,15 @@ def _of(annotation: Any, metadata: tuple[Any, ...] = (), name: str = "") -> st.S
 
 def _simple(annotation: Any, metadata: tuple[Any, ...], name: str) -> st.SearchStrategy[Any]:
     lowest = next((one.ge for one in metadata if getattr(one, "ge", None) is not None), None)
+    highest = next((one.le for one in metadata if getattr(one, "le", None) is not None), None)
     if annotation is str:
         return BY_FIELD.get(name, texts)()
     if annotation is bool:
         return st.booleans()
     if annotation is int:
-        return st.integers(0 if lowest is None else int(lowest), LARGEST)
+        return st.integers(0 if lowest is None else int(lowest), LARGEST if highest is None else int(highest))
     if annotation is float:
-        return st.floats(lowest, allow_nan=False, allow_infinity=False)
+        return st.floats(lowest, highest, allow_nan=False, allow_infinity=False)
     if annotation is type(None):
         return st.none()
     raise TypeError(f"there is no strategy for {annotation!r}; register one in OWN for its model")
