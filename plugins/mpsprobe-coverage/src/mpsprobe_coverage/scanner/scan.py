@@ -51,7 +51,12 @@ from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import LARGE, NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
 
+CHAINS_KEPT = 128
 REFUSALS = 16  # how many messages of a model are passed over: each is one more run
+
+
+# What a chain has found out of an operator holds for every workload. It keeps its tables, so no other gets their ids.
+_chains: dict[tuple[str | int | None, ...], Chain] = {}
 
 
 @dataclass(slots=True)
@@ -206,8 +211,14 @@ def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo
 
 def chain_for(table: KernelTable, options: RunOptions) -> Chain:
     """The judges of the release, with the libraries that are loaded, for the macOS of ``options``."""
-    macos = None if options.macos is None else Version(options.macos)
-    return Chain(table, table.family.loaded_libraries(table.release), macos=macos)
+    libraries = table.family.loaded_libraries(table.release)
+    key = (options.macos, *map(id, (table, *libraries.values())))
+    if key not in _chains:
+        if len(_chains) >= CHAINS_KEPT:  # tables of plugins may be new ones each time
+            _chains.clear()
+        macos = None if options.macos is None else Version(options.macos)
+        _chains[key] = Chain(table, libraries, macos=macos)
+    return _chains[key]
 
 
 def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes, first: Trace) -> str | None:
