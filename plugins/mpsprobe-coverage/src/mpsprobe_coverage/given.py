@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import sys
@@ -20,6 +21,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 INPUTS = "a tensor, a tuple of positional or a dict of keyword arguments; () where there are none"
 HELD = {"cpu", "meta"}
 """Where a model and its inputs may be: the scanner puts them on its own device."""
+COMPILED = "judged operator by operator, as it runs without torch.compile"
 DECODINGS: Mapping[str, Mapping[str, Any]] = {
     "greedy": {"do_sample": False, "num_beams": 1},
     "sampling": {"do_sample": True, "num_beams": 1},
@@ -43,8 +45,11 @@ def given(model: object, inputs: object) -> Given | None:
     named: dict[str, Any] = {}
     while isinstance(function, partial):
         function, args, named = function.func, (*function.args, *args), {**function.keywords, **named}
+    compiled = getattr(function, "_orig_mod", None)  # what torch.compile makes of a module holds it
+    notes = [COMPILED] if isinstance(compiled, torch.nn.Module) else []
+    function = compiled if notes else function
     is_module = isinstance(function, torch.nn.Module)
-    if not is_module and not ((inspect.isroutine(function) or function is not model) and inputs is not None):
+    if not is_module and not ((inspect.isroutine(function) or isinstance(model, partial)) and inputs is not None):
         return None
     if inputs is None:
         raise UsageError(f"{type(function).__name__} needs inputs", f"Hand over what it is called with: {INPUTS}.")
@@ -54,7 +59,7 @@ def given(model: object, inputs: object) -> Given | None:
         args += tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     others = [one for one in tree_leaves((args, named)) if isinstance(one, torch.nn.Module)]
     module = function if is_module and not others else Function(function, others)
-    return Given(TorchRun(module, args, named))
+    return Given(TorchRun(module, args, named, notes=notes))
 
 
 class Function(torch.nn.Module):
@@ -132,7 +137,8 @@ class Given:
         _check_idle(self.name, model)
         if options.weights and options.phase == "training":
             model = copy.deepcopy(model)  # its very values would be trained
-        model.train(options.phase == "training")
+        with contextlib.suppress(NotImplementedError):  # an exported program has one mode
+            model.train(options.phase == "training")
         call = run.call
         if options.phase == "generate" and call is None and callable(getattr(model, "generate", None)):
             call = partial(_generate, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import random
 import threading
 from functools import partial
@@ -131,6 +132,32 @@ def test_a_model_that_raises_is_as_before_too() -> None:
         mpsprobe.check(net, INPUT, torch=RELEASE)
 
 
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+
+
+def test_inputs_are_as_before() -> None:
+    class Takes(torch.nn.Linear):
+        def forward(self, batch: Batch) -> torch.Tensor:  # type: ignore[override]
+            return super().forward(batch.x.mul_(2))
+
+    batch = Batch(torch.ones(2, 4))
+    assert judge(Takes(4, 2), batch).failure is None
+    assert type(batch.x) is torch.Tensor and torch.equal(batch.x, torch.ones(2, 4))
+
+
+def test_what_torch_makes_of_a_module() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
+    wanted = operators(judge(net, INPUT))
+    for made in (torch.fx.symbolic_trace(net), torch.nn.DataParallel(net)):
+        assert operators(judge(made, INPUT)) == wanted
+    assert operators(judge(torch.export.export(net, (INPUT,)).module(), INPUT)) == wanted
+    compiled = judge(torch.compile(net), INPUT)
+    assert operators(compiled) == wanted and "without torch.compile" in compiled.workload.notes[0]
+    assert operators(judge(torch.nn.Sequential(torch.nn.LazyLinear(3)), INPUT)) >= {"aten::linear"}
+
+
 def test_several_releases_make_a_matrix() -> None:
     for releases in (["2.6.0", RELEASE], f"2.6.0,{RELEASE}", ("2.6", "2.13")):
         report: Any = judge(Net(), INPUT, torch=releases)
@@ -194,6 +221,7 @@ BAD = [
     (Net(), INPUT, {"torch": []}, "--torch needs a release"),
     (Net(), INPUT, {"torch": "all", "explain": True}, "--explain is about one torch release"),
     (Net(), INPUT, {"phaes": "training"}, "unknown option 'phaes'; did you mean 'phase'"),
+    (torch.nn.ReLU(), INPUT, {"phase": "training"}, "no parameter of the model requires a gradient"),
     (lambda: 7, None, {}, "It should return \\(model, inputs\\)"),
 ]
 
