@@ -147,6 +147,7 @@ def test_inputs_are_as_before() -> None:
     assert type(batch.x) is torch.Tensor and torch.equal(batch.x, torch.ones(2, 4))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # of torch.export
 def test_what_torch_makes_of_a_module() -> None:
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
     wanted = operators(judge(net, INPUT))
