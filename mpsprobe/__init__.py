@@ -38,11 +38,11 @@ def __getattr__(name: str) -> object:
     try:
         module = importlib.import_module(_HOMES[name])
     except ModuleNotFoundError as error:
-        if error.name != package:
+        if error.name not in (package, "torch"):
             raise
         from mpsprobe.errors import MissingPackage
 
-        raise MissingPackage(f"mpsprobe.{name}", package.replace("_", "-")) from error
+        raise MissingPackage(f"mpsprobe.{name}", error.name.replace("_", "-")) from error
     found: object = getattr(module, name)
     globals()[name] = found
     return found

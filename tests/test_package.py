@@ -71,6 +71,12 @@ def test_a_function_whose_plugin_is_not_there_says_what_to_install(monkeypatch: 
         mpsprobe.watch  # type: ignore[attr-defined]  # noqa: B018
 
 
+def test_a_function_that_needs_torch_says_so() -> None:
+    code = "import sys; sys.modules['torch'] = None; import mpsprobe; mpsprobe.observe"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingPackage: mpsprobe.observe needs the package torch, which is not installed" in ended.stderr
+
+
 @pytest.mark.slow
 def test_the_file_of_a_stranger_is_typed(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(STRANGER, encoding="utf-8")

@@ -84,22 +84,21 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
 
 
 class _Copied:
-    """A workload whose model is a copy, since devices move it and training changes it."""
+    """A workload of a program's own model, of which a copy is run: devices move it, and training changes it."""
 
     def __init__(self, workload: Workload) -> None:
         self.name, self.framework, self.describe = workload.name, workload.framework, workload.describe
         self._workload = workload
 
     def build(self, options: RunOptions) -> Any:
-        run = self._workload.build(options)
         try:
-            run.model, run.call = copy.deepcopy((run.model, run.call))
+            copied = copy.deepcopy(self._workload)
         except MpsprobeError:
             raise
         except Exception as error:  # whatever a model is made of
             why = f"'{printable(self.name)}' cannot be copied: {in_short(error)}"
             raise WorkloadError(why, "Hand over a function without inputs, which makes the model.") from error
-        return run
+        return copied.build(options)
 
 
 def load_report(path: str | Path) -> KnownReport:
