@@ -174,7 +174,7 @@ def _cancel(difference: Difference, same: Callable[[Called, Called], bool]) -> b
 
 _REASONS: dict[str, Callable[[Difference], None]] = {
     "a copy between the CPU and the device is recorded with one tensor in Python": _one_side,
-    "C++ writes in place where a tensor is no subclass; the verdicts are the same": _in_place,
+    "C++ writes in place where a tensor is not a subclass; the verdicts are the same": _in_place,
     "the form for subclasses copies first": _copied_first,
     "C++ copies around a kernel: conjugates, and indices from the CPU": _around,
     "the derivative of householder_product joins columns for subclasses, and else writes them into zeros": _joined,

@@ -92,7 +92,6 @@ class Native:
     @contextmanager
     def seen(self, phase: str, into: dict[str, Any]) -> Iterator[None]:
         self._device.taken()
-        self._device.enter(phase)
         try:
             yield
         finally:

@@ -42,7 +42,7 @@ def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any
         settings: the table that has it; ``above`` is that one's name for messages (``kernels.``).
 
     Raises:
-        UsageError: a key is no flag of ``command``, or holds a list where the flag takes one value.
+        UsageError: a key is not a flag of ``command``, or holds a list where the flag takes one value.
     """
     table = (settings or {}).get(name)
     if not isinstance(table, dict):
@@ -68,7 +68,7 @@ def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any
 
 
 def unknown_setting(where: str, key: str, known: Iterable[str]) -> UsageError:
-    """The error for a key that is no flag, with the nearest one."""
+    """The error for a key that is not a flag, with the nearest one."""
     near = nearest(key, known, count=1)
     hint = f"Did you mean '{near[0].replace('_', '-')}'?" if near else None
     shown = printable(where.replace("_", "-"))

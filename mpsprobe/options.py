@@ -50,7 +50,7 @@ class Positive(click.ParamType):
         """``value`` as a number.
 
         Raises:
-            UsageError: it is no whole number, or too small or too large.
+            UsageError: it is not a whole number, or too small or too large.
         """
         try:
             number = int(str(value))
@@ -102,7 +102,7 @@ class Percent(click.ParamType):
         """``value`` as a share of 1: 0.05 for ``5`` and ``5%``.
 
         Raises:
-            UsageError: it is no number, negative or too large.
+            UsageError: it is not a number, negative or too large.
         """
         try:
             number = float(str(value).strip().removesuffix("%"))

@@ -57,7 +57,7 @@ class TerminalProgress(SilentProgress):
         counted = (progress.BarColumn(bar_width=24), progress.MofNCompleteColumn()) if total else ()
         described = progress.TextColumn("{task.description}", markup=False)
         columns = (progress.SpinnerColumn(), described, *counted, progress.TimeElapsedColumn(), Left())
-        # Lines of the user's own code go above this one; standard output that is no terminal stays what it is.
+        # Lines of the user's own code go above this one; standard output that is not a terminal stays what it is.
         above, terminal = sys.stdout is not None and sys.stdout.isatty(), console.Console(stderr=True)
         self._drawn = progress.Progress(*columns, console=terminal, transient=True, redirect_stdout=above)
         self._task = self._drawn.add_task(what, total=total)
@@ -82,7 +82,7 @@ class TerminalProgress(SilentProgress):
         done, spent, elapsed = task.completed, self._spent, task.elapsed or 0.0
         if self._modules is not None:
             done, spent = min((len(sys.modules) - self._modules) / _MODULES, 1), elapsed
-        left = spent / done * (task.total or 0) - elapsed if done else 0
+        left = spent / done * (task.total or 0) - elapsed if done > 0.1 else 0  # sooner it is a guess
         return "" if left < 1 else f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
     def stop(self) -> None:

@@ -106,14 +106,25 @@ def _difference(before: Any, after: Any) -> str:
 
 
 def _replaced(before: Mapping[str, Any]) -> list[str]:
-    """What was imported before and is something else now, or gone; transformers replaces itself with the same."""
+    """What was imported before and is something else now, or gone.
+
+    transformers replaces itself with the same, and with it the modules without a file that it makes for older names.
+    """
+
+    def same(name: str) -> bool:
+        now, module = sys.modules.get(name, _ABSENT), before.get(name)
+        return now is module or (_is_of_another_library(now) and now.__file__ == getattr(module, "__file__", None))
+
     return [
         name
-        for name, module in before.items()
-        if (now := sys.modules.get(name, _ABSENT)) is not module
-        and not name.startswith(USERS_FILE)
-        and not (_is_of_another_library(now) and now.__file__ == getattr(module, "__file__", None))
+        for name in before
+        if not (same(name) or name.startswith(USERS_FILE))
+        and not (_is_an_alias(sys.modules.get(name)) and same(name.partition(".")[0]))
     ]
+
+
+def _is_an_alias(module: Any) -> bool:
+    return getattr(module, "__file__", "") is None and getattr(module, "__spec__", None) is None
 
 
 def _made_up(before: Mapping[str, Any]) -> list[str]:

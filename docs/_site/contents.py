@@ -68,7 +68,7 @@ def _toctree(pages: str, title: str = "") -> str:
 
 
 def _inside(link: re.Match[str], folder: Path, root: Path) -> str:
-    """The link itself, or for a file that is no part of the site its text and the path in the repository."""
+    """The link itself, or for a file that is not part of the site its text and the path in the repository."""
     text, target, _ = link.groups()
     if "://" in target or target.startswith("mailto:"):
         return link.group()

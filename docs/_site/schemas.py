@@ -70,7 +70,7 @@ def _sentence(text: str) -> str:
 
 
 def unit(name: str, field: FieldInfo) -> str:
-    """The unit that the end of a field's name says; empty for what is no quantity."""
+    """The unit that the end of a field's name says; empty for what is not a quantity."""
     for suffix, word in UNITS.items():
         if (name == suffix or name.endswith("_" + suffix)) and re.search("int|float", str(field.annotation)):
             return word
@@ -108,7 +108,7 @@ def shown_default(field: FieldInfo) -> str:
 
 
 def json_schema(model: type[BaseModel], name: str) -> dict[str, Any]:
-    """The JSON Schema of a report, with what the docstrings say of each field."""
+    """The JSON Schema of a report, with what the docstrings say about each field."""
     made = model.model_json_schema(mode="serialization")
     version = model.model_fields["schema_version"].default
     known = {one.__name__: one for one in _below(Record)}

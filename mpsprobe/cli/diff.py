@@ -32,7 +32,7 @@ def diff(
 
     \b
     mpsprobe diff main.json branch.json
-    mpsprobe diff main.json branch.json --fail-on regression --threshold 5 -o diff.md
+    mpsprobe diff main.json branch.json --fail-on regression -o diff.md
     """
     if old == new == "-":
         raise UsageError("standard input holds one report only", "Name a file for the other one.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 
 import click
@@ -41,6 +40,8 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
 
 def wrapped(text: str, width: int) -> list[str]:
     """``text`` in lines of at most ``width``, broken between words only."""
+    import textwrap
+
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 

@@ -246,7 +246,7 @@ def _sound(probe: Probe) -> dict[str, Any]:
     for name, value in probe.stop().items():
         field = ProfileCell.model_fields.get(name)
         if field is None or field.annotation is None or name in OWN_FIELDS:
-            raise MpsprobeError(f"it gave '{name}', which is not for a probe to fill")
+            raise MpsprobeError(f"it gave '{name}', which a probe must not fill")
         try:
             found[name] = TypeAdapter[Any](field.annotation).validate_python(value)
         except ValidationError as error:

@@ -102,7 +102,7 @@ def make_cell(
         phase=phase,
         dtype=facts.dtype or UNKNOWN,
         parameters=0,
-        notes=["the trace does not tell how many parameters it has"],
+        notes=["the trace does not say how many parameters it has"],
         **same,
     )
     return cell, info
@@ -221,11 +221,11 @@ def _first_step(columns: Columns) -> int:
 def _notes(columns: Columns, totals: Totals, marked: bool) -> list[str]:
     notes = []
     if len(columns) and not marked:
-        notes.append("no steps are marked in the trace: operators and modules are of the whole of it")
+        notes.append("no steps are marked in the trace: operators and modules are those of the whole trace")
     if columns.left_out:
         notes.append(
             f"the trace keeps {len(columns) + columns.frames - columns.left_out:,} events and leaves out "
-            f"{columns.left_out:,}; operators and modules are of all (--limit keeps more)"
+            f"{columns.left_out:,}; operators and modules count all of them (--limit keeps more)"
         )
     if totals.overlapping:
         notes.append(f"events that lie across the end of another on their thread: {totals.overlapping:,}")

@@ -32,7 +32,7 @@ def import_trace(
         tell: called with the number of bytes of the file that were read since its last call.
 
     Raises:
-        ReportError: the file cannot be read, is no trace, or has no event with a duration.
+        ReportError: the file cannot be read, is not a trace, or has no event with a duration.
     """
     source = TraceFile(path, tell)
     parts = _Parts(source, limit)

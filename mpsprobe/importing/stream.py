@@ -32,7 +32,7 @@ _NO_NUMBER = re.compile(r"-?(?:N/A|nan(?:\([^)]*\))?|inf(?:inity)?)(?![\w.])", r
 
 
 class _Broken(Exception):
-    """The text is no JSON from here on, or ends; the message says how."""
+    """The text is not JSON from here on, or ends; the message says how."""
 
 
 class TraceFile:
@@ -55,7 +55,7 @@ class TraceFile:
         """Each event as ``json`` reads it. What can be read of a damaged file is given before it ends.
 
         Raises:
-            ReportError: the file cannot be opened, is no JSON, or no trace.
+            ReportError: the file cannot be opened, is not JSON, or is not a trace.
         """
         try:
             with self._path.open("rb") as raw:

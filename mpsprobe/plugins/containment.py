@@ -40,7 +40,7 @@ class Hangs(Exception):
 def time_limit() -> float:
     """Seconds that a plugin's import or listing hook may take: ``MPSPROBE_PLUGIN_TIMEOUT``; 0 is no limit.
 
-    What is no number of seconds counts as not given: a typo must not take every command away.
+    What is not a number of seconds counts as not given: a typo must not take every command away.
     """
     try:
         seconds = float(os.environ.get(TIMEOUT_VARIABLE, TIMEOUT_S))

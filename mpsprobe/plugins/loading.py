@@ -133,7 +133,7 @@ def imported(found: FoundPlugin) -> Any:
 
     spec = spec_from_file_location(found.target, found.file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{found.file} is no Python file")
+        raise ImportError(f"{found.file} is not a Python file")
     module = module_from_spec(spec)
     sys.modules[found.target] = module
     try:

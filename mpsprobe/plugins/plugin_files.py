@@ -103,7 +103,7 @@ def _requires(path: str) -> tuple[str, ...]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is too large or no text, its metadata is no TOML, or something else that it needs is not here.
+        ValueError: it is too large or not text, its metadata is not TOML, or something else that it needs is not here.
     """
     if os.path.getsize(path) > LARGEST_FILE:
         raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
@@ -123,7 +123,7 @@ def inline_metadata(text: str) -> dict[str, Any]:
     """The block ``script`` of PEP 723 in a Python source; empty if there is none.
 
     Raises:
-        ValueError: it is no TOML, or there are two.
+        ValueError: it is not TOML, or there are two.
     """
     blocks = list(re.finditer(BLOCK, text.replace("\r\n", "\n"), re.MULTILINE))
     if len(blocks) > 1:

@@ -50,7 +50,7 @@ def load_preset(name: str) -> Preset:
 
     Raises:
         UnknownName: there is no preset of that name.
-        UsageError: the file cannot be read, or is no preset; says where.
+        UsageError: the file cannot be read, or is not a preset; says where.
     """
     shown = printable(name)
     if name.lower().endswith(SUFFIX):

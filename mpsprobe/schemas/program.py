@@ -32,7 +32,7 @@ class ComputedOnCpu(Record):
     operators: list[str] = Field(min_length=1, description="That it called, the largest first.")
     calls: int = Field(ge=1, description="Of these, on more than a few numbers.")
     data_bytes: int = Field(ge=0, description="That they read and wrote.")
-    share: float = Field(ge=0, le=1, description="Of what all operators read and wrote, on the device too.")
+    share: float = Field(ge=0, description="Of what all operators read and wrote, on the device too.")
 
 
 class ProgramInfo(Record):

@@ -59,7 +59,7 @@ def parse_report(text: str | bytes, source: str = "report") -> Report:
         first = error.errors()[0]
         # Within a union, pydantic names the class that it tried (``target.Target.torch``); fields are in lower case.
         where = ".".join(str(part) for part in first["loc"] if not str(part)[:1].isupper())
-        raise ReportError(f"{source} is damaged at '{printable(where)}': {first['msg']}", "Make it anew.") from error
+        raise ReportError(f"{source} is damaged at '{printable(where)}': {first['msg']}", "Make it again.") from error
 
 
 def read_report(path: str | Path) -> Report:

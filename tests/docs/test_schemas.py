@@ -14,7 +14,7 @@ from mpsprobe_devkit.testing import sample_reports
 from tests.docs.pages import DOCS
 
 PUBLISHED = DOCS / "schemas"
-AGAIN = "write them anew: python docs/_site/schemas.py docs/schemas"
+AGAIN = "write them again: python docs/_site/schemas.py docs/schemas"
 
 
 def test_what_is_published_is_what_the_models_say() -> None:

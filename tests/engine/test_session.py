@@ -187,9 +187,9 @@ class _Giving(FakeProbe):
 @pytest.mark.parametrize(
     ("gives", "says"),
     [
-        ({"steps": []}, "'steps', which is not for a probe"),
-        ({"notes": ["a"]}, "'notes', which is not for a probe"),
-        ({"no_such_field": 1}, "'no_such_field', which is not for a probe"),
+        ({"steps": []}, "'steps', which a probe must not fill"),
+        ({"notes": ["a"]}, "'notes', which a probe must not fill"),
+        ({"no_such_field": 1}, "'no_such_field', which a probe must not fill"),
         ({"memory": 5}, "its memory cannot be"),
         ({"readings": [{"probe": "giving", "values": {"gpu_mj": float("nan")}}]}, "its readings cannot be: 0.values"),
         (None, "it failed: AttributeError"),

@@ -108,7 +108,7 @@ def test_compressed_files_whole_and_cut_off(tmp_path: Path) -> None:
         ('{"a": ' + "[" * 100_000, "cannot be read|cut off"),
         ('{"a": ' + "9" * 5000 + ', "traceEvents": []}', "cannot be read"),
         (b"\x1f\x8b", "compressed|empty"),
-        (b"\x1f\x8bnonsense that is no gzip", "compressed|empty"),
+        (b"\x1f\x8bnonsense that is not gzip", "compressed|empty"),
     ],
 )
 def test_what_is_no_trace_is_refused_in_words(content: str | bytes, says: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ CLAUSES = st.builds("{}{}".format, st.sampled_from([">=", "<=", "==", "!=", ">",
 @example("==0.1", "0.1.0")
 def test_a_version_fits_as_packaging_says(specifier: str, version: str) -> None:
     if "~=" in specifier and any(clause.startswith("~=") and "." not in clause for clause in specifier.split(",")):
-        specifier = ">=0"  # '~=1' is no specifier
+        specifier = ">=0"  # '~=1' is not a specifier
     fits = SpecifierSet(specifier).contains(version, prereleases=True)
     assert (incompatibility([specifier], version) is None) == fits
 

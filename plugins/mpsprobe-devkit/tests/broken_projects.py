@@ -28,7 +28,7 @@ def _command(target: str = "under_test.command:hello", name: str = "hello-under-
 PYPROJECT = "pyproject.toml"
 DEPENDENCY = 'dependencies = ["mpsprobe>=0.1"]'
 BROKEN = {
-    "bad-pyproject": Broken(changes={'name = "under-test"': "name = "}, says="no TOML", where=PYPROJECT),
+    "bad-pyproject": Broken(changes={'name = "under-test"': "name = "}, says="not TOML", where=PYPROJECT),
     "no-entry-point": Broken(
         changes={"entry-points.mpsprobe": "entry-points.mpsprobes"}, says="no [project.entry", where=PYPROJECT
     ),

@@ -70,4 +70,4 @@ def test_one_that_does_not_fit(torchvision: None, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("importlib.import_module", broken)
     with pytest.raises(WorkloadError, match="torchvision::nms") as caught:
         named("vgg16").build(RunOptions())
-    assert "belong to the installed torch" in str(caught.value.hint)
+    assert "built for another torch" in str(caught.value.hint)

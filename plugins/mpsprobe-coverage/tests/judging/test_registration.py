@@ -1,4 +1,4 @@
-"""What the registrations of a release say of an operator, and how they explain it."""
+"""What the registrations of a release say about an operator, and how they explain it."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def judged(chosen: Iterable[Statement]) -> Iterator[Judged]:
 
 
 def known_disagreements() -> dict[str, str]:
-    """Identifier → what mpsprobe said when the list was written; ``tracer`` is the torch that traced then."""
+    """Identifier → what mpsprobe said when the list was written; ``tracer`` is the torch of that run."""
     return tomllib.loads(DISAGREEMENTS.read_text(encoding="utf-8"))
 
 

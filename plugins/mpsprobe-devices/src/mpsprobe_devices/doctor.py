@@ -24,7 +24,7 @@ def findings(environment: Mapping[str, Any]) -> list[DoctorFinding]:
     """Findings about this machine; imports torch only on a Mac, where the GPU can be asked for."""
     found = [*_torch(environment), *variables(os.environ)]
     if platform.system() != MAC:
-        found.append(DoctorFinding("note", "MPS needs a Mac with Apple silicon", "What is predicted here needs none."))
+        found.append(DoctorFinding("note", "MPS needs a Mac with Apple silicon", "Predictions need none."))
     elif environment.get("torch") is not None:
         found.append(_gpu())
     return found
@@ -73,21 +73,23 @@ def variables(values: Mapping[str, str]) -> Iterator[DoctorFinding]:
     if fallback is not None and not _begins_with_a_number(fallback):
         yield DoctorFinding(
             "error",
-            f"{FALLBACK} is '{printable(fallback)}', which is no number: on a Mac torch stops when it is loaded",
+            f"{FALLBACK} is '{printable(fallback)}', which is not a number: on a Mac torch stops when it is loaded",
             f"Set it to 1 or 0: {FALLBACK}=1",
         )
     elif fallback is not None and int(_number_of(fallback)) != 0:
         yield DoctorFinding(
             "note",
             f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and torch warns only once",
-            "Which they are: mpsprobe coverage WORKLOAD",
+            "To see which: mpsprobe coverage WORKLOAD",
         )
     defaults = {LOW: DEFAULT_LOW, HIGH: DEFAULT_HIGH}
     ratios = {name: _ratio(values[name]) if name in values else default for name, default in defaults.items()}
     for name, ratio in ratios.items():
         if ratio is None:
             yield DoctorFinding(
-                "error", f"{name} is '{printable(values[name])}', which is no number from 0 on", "Unset it, or mend it."
+                "error",
+                f"{name} is '{printable(values[name])}', which is not a number from 0 on",
+                "Unset it, or correct it.",
             )
     low, high = ratios[LOW], ratios[HIGH]
     if low is not None and high is not None and 0 < high < low:
@@ -103,7 +105,7 @@ def variables(values: Mapping[str, str]) -> Iterator[DoctorFinding]:
             "Unset it unless a model that should fit does not.",
         )
     if (bits := values.get(PROFILE)) is not None and not _profile_bits(bits):
-        message = f"{PROFILE} is '{printable(bits)}', which is no number from 0 to {HIGHEST_PROFILE}"
+        message = f"{PROFILE} is '{printable(bits)}', which is not a number from 0 to {HIGHEST_PROFILE}"
         yield DoctorFinding("error", message)
 
 

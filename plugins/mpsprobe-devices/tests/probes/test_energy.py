@@ -131,7 +131,7 @@ def test_an_apple_chip() -> None:
 def test_what_was_not_measured_is_told_and_never_zero() -> None:
     reading = _measured(_Measurement(2.0, {0: 300.0}, {0: 0.0}))
     assert not any(name.startswith(("cpu", "dram")) for name in reading.values)
-    assert "not measured, for there is no counter: dram" in reading.caveats
+    assert "not measured, because there is no counter: dram" in reading.caveats
     assert any("did not move" in one and "cpu" in one for one in reading.caveats)
 
 

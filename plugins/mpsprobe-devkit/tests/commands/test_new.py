@@ -151,7 +151,7 @@ def test_a_license_is_written_as_spdx_writes_it(tmp_path: Path) -> None:
 def test_a_license_that_nobody_knows_is_refused(text: str, tmp_path: Path) -> None:
     result = run_cli("plugins", "new", "x", "--kind", "probe", "--license", text, cwd=tmp_path, process=False)
     assert result.code == 2
-    assert "is no license that SPDX knows" in result.stderr and "MIT" in result.stderr
+    assert "is not a license that SPDX knows" in result.stderr and "MIT" in result.stderr
     assert _nothing_in(tmp_path)
 
 

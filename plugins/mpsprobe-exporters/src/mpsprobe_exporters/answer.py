@@ -105,12 +105,13 @@ def short_answer(report: AnyReport) -> list[str]:
         parts = _coverage_answer(report)
     else:
         parts = _matrix_answer(report)
+    if report.advisories:
+        parts[0] += f"; {_advised(report)}"
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
-    if report.advisories:
-        parts.append(_advised(report))
     clean = report.kind == "coverage" and report.operators and not (report.failure or findings(report))
-    return [f"{parts[0]}: nothing needs doing"] if clean and len(parts) == 1 else parts
+    clean = clean and not report.advisories and len(parts) == 1
+    return [f"{parts[0]}: nothing needs doing"] if clean else parts
 
 
 def _advised(report: AnyReport) -> str:
@@ -130,10 +131,11 @@ def _coverage_answer(report: CoverageReport) -> list[str]:
     answer, *parts = _verdicts(report.summary, release, backends.label(report.target), judged=bool(report.not_judged))
     if report.failure:
         answer = f"the run stopped; up to there, {answer}"
-    remedy = _remedy(findings(report), report.target.torch)
+    if remedy := _remedy(findings(report), report.target.torch):
+        parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
     unproven = report.summary.calls_registered_only
-    of_dtypes = f"of {plural(unproven, 'native call')} no test shows that the dtypes work"
-    return [answer, *parts, *([remedy] if remedy else []), *([of_dtypes] if unproven else [])]
+    of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
+    return [answer, *parts, *([of_dtypes] if unproven else [])]
 
 
 def _matrix_answer(report: MatrixReport) -> list[str]:

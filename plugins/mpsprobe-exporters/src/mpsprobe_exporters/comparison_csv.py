@@ -11,27 +11,9 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, ConfigurationKey
 
 KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
-COLUMNS = (
-    *KEY,
-    "release",
-    "kind",
-    "name",
-    "unit",
-    "old",
-    "new",
-    "ratio",
-    "low",
-    "high",
-    "test",
-    "samples",
-    "old_count",
-    "new_count",
-    "p_value",
-    "adjusted_p_value",
-    "difference",
-    "regression",
-    "note",
-)
+MEASURED = ("name", "unit", "old", "new", "ratio", "low", "high", "test", "samples", "old_count", "new_count")
+QUANTITY = (*MEASURED, "p_value", "adjusted_p_value", "difference", "regression", "note")
+COLUMNS = (*KEY, "release", "kind", *QUANTITY)
 
 
 def rows(report: ComparisonReport) -> Iterable[tuple[object, ...]]:
@@ -39,7 +21,7 @@ def rows(report: ComparisonReport) -> Iterable[tuple[object, ...]]:
     yield COLUMNS
     for cell in report.cells:
         for one in cell.quantities:
-            yield _row(cell, kind=one.quantity, **{name: getattr(one, name) for name in _QUANTITY})
+            yield _row(cell, kind=one.quantity, **{name: getattr(one, name) for name in QUANTITY})
         for operator in cell.operators:
             shared = {"kind": "operator", "name": operator.operator}
             difference = "not tested" if operator.presence == "both" else operator.presence
@@ -57,18 +39,14 @@ def rows(report: ComparisonReport) -> Iterable[tuple[object, ...]]:
                 if old is not None or new is not None:
                     yield _row(cell, **shared, unit=unit, old=old, new=new)
         if cell.old_failure is not None or cell.new_failure is not None:
-            ends = [
-                "" if one is None else f"{one.error}: {one.message}" for one in (cell.old_failure, cell.new_failure)
-            ]
-            yield _row(cell, kind="failure", old=ends[0], new=ends[1], regression=cell.regression)
+            failures = (cell.old_failure, cell.new_failure)
+            old_end, new_end = ("" if one is None else f"{one.error}: {one.message}" for one in failures)
+            yield _row(cell, kind="failure", old=old_end, new=new_end, regression=cell.regression)
     for lonely in report.unpaired:
         yield _row(lonely, kind="unpaired", difference=lonely.presence)
     yield from _coverage(report)
     for condition in report.conditions:
         yield _row(None, kind="condition", name=condition.what, old=condition.old, new=condition.new)
-
-
-_QUANTITY = tuple(name for name in COLUMNS if name not in (*KEY, "release", "kind"))
 
 
 def _coverage(report: ComparisonReport) -> Iterable[tuple[object, ...]]:

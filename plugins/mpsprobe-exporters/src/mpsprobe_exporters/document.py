@@ -19,22 +19,8 @@ Depth = Literal["first", "all", "page"]
 """How far a reader went: ``first`` is always shown; ``all`` with ``--all``, in Markdown folded away; ``page`` on a page
 only.
 """
-Kind = Literal[
-    "text",
-    "advice",
-    "name",
-    "names",
-    "places",
-    "verdict",
-    "counts",
-    "number",
-    "time",
-    "bytes",
-    "share",
-    "part",
-    "ratio",
-    "amount",
-]
+AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
+Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
 ``places``; ``verdict``, a word with a colour; ``counts`` by name; else an amount, of time in ns, ``share``, ``part``
 (drawn as a bar too) and ``ratio`` as fractions.
@@ -50,6 +36,7 @@ AMOUNTS: Mapping[str, Callable[[float], str]] = {
 }
 NOTHING = "·"
 Found = TypeVar("Found")
+Context = TypeVar("Context")
 
 
 class Amount(float):
@@ -125,12 +112,32 @@ class Table:
     def left(self) -> str:
         """A line about the others; empty where there are none."""
         count = len(self.rows) - len(self.first())
-        return f"{plural(count, 'more row')}: CSV and HTML have them all" if count else ""
+        return f"{plural(count, 'more row')}: CSV has them all" if count else ""
 
     def used(self) -> list[int]:
         """The numbers of the columns in which anything stands, without those for entries."""
         asked = [index for index, column in enumerate(self.columns) if column.where in ("table", "column")]
         return [index for index in asked if any(is_known(row[index]) for row in self.rows)]
+
+
+Fields = Sequence[tuple[Column, Callable[[Context, Found], Cell]]]
+"""The columns of a table, each with how its cell is found: from what all rows share, and from what a row is of."""
+
+
+def table(
+    fields: Fields[Context, Found],
+    context: Context,
+    items: Iterable[Found],
+    caption: str = "",
+    *,
+    entries: bool = False,
+    filtered: bool = False,
+    most: int | None = None,
+) -> list[Block]:
+    """A row for each item, as blocks of a section; nothing for no items. The others are attributes of ``Table``."""
+    rows = [tuple(of(context, one) for _, of in fields) for one in items]
+    columns = tuple(column for column, _ in fields)
+    return [Table(columns, rows, caption, entries, filtered, most)] if rows else []
 
 
 class Part(NamedTuple):
@@ -206,13 +213,6 @@ def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
     return [Bullets(found)] if found else []
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Lines to copy."""
-
-    text: str
-
-
 class Tile(NamedTuple):
     """A figure that answers much at once: what it is, its value, and a word below it."""
 
@@ -228,7 +228,7 @@ class Tiles:
     tiles: Sequence[Tile]
 
 
-Block = Paragraph | Bullets | Code | Table | Bars | Grid | Tiles
+Block = Paragraph | Bullets | Table | Bars | Grid | Tiles
 
 
 @dataclass(frozen=True, slots=True)

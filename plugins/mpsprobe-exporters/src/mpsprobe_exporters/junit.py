@@ -63,8 +63,8 @@ def _case(case: Case, taken: dict[tuple[str, str], int]) -> Xml.Element:
         attributes["time"] = _seconds(case.seconds)
     made = Xml.Element("testcase", attributes)
     if case.outcome == "failure":
-        told = {"message": _attribute(case.message), "type": _attribute(case.kind)}
-        Xml.SubElement(made, "failure", told).text = _legal(case.message)
+        said = {"message": _attribute(case.message), "type": _attribute(case.kind)}
+        Xml.SubElement(made, "failure", said).text = _legal(case.message)
     elif case.outcome == "skipped":
         Xml.SubElement(made, "skipped", {"message": _attribute(case.message)})
     if case.output:

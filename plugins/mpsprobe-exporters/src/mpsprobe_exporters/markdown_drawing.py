@@ -44,8 +44,6 @@ def drawn(block: Block) -> Iterator[str]:
     match block:
         case model.Paragraph():
             return _paragraph(block)
-        case model.Code():
-            return _lines(block)
         case model.Bullets():
             return _list(block)
         case model.Tiles():
@@ -62,10 +60,6 @@ def _paragraph(block: model.Paragraph) -> Iterator[str]:
     yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
 
 
-def _lines(block: model.Code) -> Iterator[str]:
-    yield "  \n".join(code(line, None) for line in block.text.splitlines())
-
-
 def _list(block: model.Bullets) -> Iterator[str]:
     yield "\n".join(
         f"- {code(one.name)}: {prose(one.text)}" if one.name else f"- {prose(one.text)}" for one in block.lines
@@ -77,14 +71,13 @@ def _tiles(block: model.Tiles) -> Iterator[str]:
 
 
 def _tables(block: model.Table) -> Iterator[str]:
-    columns = block.columns
     if block.entries:
-        yield "\n".join(line for row in block.rows for line in _entry(block, row))
-        return
-    shown = block.used()
-    right = [place for place, index in enumerate(shown) if columns[index].kind in model.AMOUNTS]
-    rows = ([cell(row[index], columns[index].kind) for index in shown] for row in block.first())
-    yield "\n".join(table([columns[index].title for index in shown], rows, right=right))
+        yield "\n".join(line for row in block.first() for line in _entry(block, row))
+    else:
+        columns = [(index, block.columns[index]) for index in block.used()]
+        right = [place for place, (_, column) in enumerate(columns) if column.kind in model.AMOUNTS]
+        rows = ([cell(row[index], column.kind) for index, column in columns] for row in block.first())
+        yield "\n".join(table([column.title for _, column in columns], rows, right=right))
     if block.left():
         yield f"{block.left()}."
 

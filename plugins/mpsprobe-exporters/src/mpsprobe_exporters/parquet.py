@@ -1,4 +1,4 @@
-"""Parquet for pandas, polars and DuckDB: the rows of ``profile_rows`` with types, the rest of the report beside."""
+"""Parquet for pandas, polars and DuckDB: the rows of ``profile_rows`` with types, the rest as metadata."""
 
 from __future__ import annotations
 

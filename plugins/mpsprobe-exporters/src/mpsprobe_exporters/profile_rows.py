@@ -116,8 +116,8 @@ def _memory(memory: MemoryUse) -> Iterator[tuple[str, dict[str, Any]]]:
 def _readings(cell: ProfileCell) -> Iterator[tuple[str, dict[str, Any]]]:
     for reading in cell.readings:
         for name, value in reading.values.items():
-            told = {"note": value} if isinstance(value, str) else {"value": value}
-            yield "reading", {"name": reading.probe, "measure": name, "process": reading.process, **told}
+            said = {"note": value} if isinstance(value, str) else {"value": value}
+            yield "reading", {"name": reading.probe, "measure": name, "process": reading.process, **said}
     for one in cell.unavailable:
         yield "unavailable", {"name": one.probe, "note": one.reason}
 

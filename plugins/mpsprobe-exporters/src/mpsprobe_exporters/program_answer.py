@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def stayed_on_cpu(report: AnyReport) -> list[str]:
     if program is None:
         return []
     stayed = [_stayed(one) for one in program.stayed_on_cpu]
-    lines = [f'{STAYED}: {_joined(stayed)}. Move what is large with `.to("mps")`'] if stayed else []
+    lines = [f'{STAYED}: {listed(shortened(stayed, MOST))}. Move it there with .to("mps")'] if stayed else []
     computed = [_computed(one) for one in program.computed_on_cpu]
-    lines += [f"{COMPUTED}: {_joined(computed)}"] if computed else []
+    lines += [f"{COMPUTED}: {listed(shortened(computed, MOST))}"] if computed else []
     if report.operators:
         return lines
     others = program.processes_unreported
@@ -48,7 +48,7 @@ def _stayed(one: OnTheCpu) -> str:
 
 def _computed(one: ComputedOnCpu) -> str:
     where = call_site(one.call_site) if one.call_site else "a line that is not known"
-    what = f"{one_line(one.operators[0])}{f' and {len(one.operators) - 1} more' if one.operators[1:] else ''}"
+    what = " ".join(shortened([one_line(name) for name in one.operators], 1))
     share = f"{one.share:.0%}" if one.share >= 0.005 else "less than 1%"
     return f"{where} ({what}, {plural(one.calls, 'call')}; {byte_size(one.data_bytes)}, {share} of all data)"
 
@@ -86,7 +86,8 @@ def notes(report: AnyReport) -> list[str]:
         for count, where in counts
         if count > 0
     ]
-    return [*others, *program.notes]
+    threads = [f"{plural(program.threads, 'thread')} of the program called operators"] if program.threads > 1 else []
+    return [*others, *threads, *program.notes]
 
 
 def cuda(report: AnyReport) -> list[tuple[str, str]]:
@@ -97,8 +98,4 @@ def cuda(report: AnyReport) -> list[tuple[str, str]]:
 
 
 def _sites(one: CudaHint) -> str:
-    return _joined([call_site(place) for place in one.call_sites])
-
-
-def _joined(items: list[str]) -> str:
-    return ", ".join(shortened(items, MOST))
+    return ", ".join(shortened([call_site(place) for place in one.call_sites], MOST))

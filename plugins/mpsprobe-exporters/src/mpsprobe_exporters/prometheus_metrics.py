@@ -145,16 +145,16 @@ def _cell(metrics: Metrics, cell: ProfileCell, labels: dict[str, str]) -> None:
         _reading(metrics, reading, labels)
     each = 1 / max(cell.profiled_steps, 1)
     for one in cell.operators:
-        told: dict[str, Any] = {"operator": one.operator, "source": one.source}
+        more: dict[str, Any] = {"operator": one.operator, "source": one.source}
         words = "Time of an operator without those that it calls, in one profiled step"
-        add("operator_self_host", f"{words}, on the host.", "seconds", one.self_host_ns, 1e-9 * each, **told)
-        add("operator_self_device", f"{words}, on the device.", "seconds", one.self_device_ns, 1e-9 * each, **told)
-        add("operator_calls", "Calls of an operator in one profiled step.", "", one.calls, each, **told)
+        add("operator_self_host", f"{words}, on the host.", "seconds", one.self_host_ns, 1e-9 * each, **more)
+        add("operator_self_device", f"{words}, on the device.", "seconds", one.self_device_ns, 1e-9 * each, **more)
+        add("operator_calls", "Calls of an operator in one profiled step.", "", one.calls, each, **more)
     for left in cell.fallbacks:
-        told = {"operator": left.operator, "method": left.method, "verdict": left.verdict}
-        add("fallback_calls", "Calls in one step of an operator that leaves MPS.", "", left.calls, **told)
-        add("fallback", "What they copy in one step.", "bytes", left.bytes, **told)
-        add("fallback", "What they take in one step, where observed.", "seconds", left.duration_ns, 1e-9, **told)
+        more = {"operator": left.operator, "method": left.method, "verdict": left.verdict}
+        add("fallback_calls", "Calls in one step of an operator that leaves MPS.", "", left.calls, **more)
+        add("fallback", "What they copy in one step.", "bytes", left.bytes, **more)
+        add("fallback", "What they take in one step, where observed.", "seconds", left.duration_ns, 1e-9, **more)
 
 
 def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) -> None:
@@ -164,8 +164,8 @@ def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) ->
             continue
         rest, unit_of_name = split_unit(name, UNITS)
         unit, factor = UNITS.get(unit_of_name, ("", 1.0))
-        told = {**labels, "probe": reading.probe, "value": rest, "process": str(min(reading.process, 10**18))}
-        metrics.add("reading", "What a probe read over the timed steps.", unit, told, value, factor)
+        more = {**labels, "probe": reading.probe, "value": rest, "process": str(min(reading.process, 10**18))}
+        metrics.add("reading", "What a probe read over the timed steps.", unit, more, value, factor)
 
 
 def _coverage(metrics: Metrics, report: CoverageReport) -> None:
@@ -194,10 +194,10 @@ def _judged(report: CoverageReport | MatrixReport, target: Target) -> dict[str, 
 def _summary(metrics: Metrics, summary: CoverageSummary, labels: dict[str, str]) -> None:
     """Every verdict has a line, zeros too: an alert on ``missing`` needs a series that exists."""
     for verdict in ("native", "fallback", "missing", "unsupported", "unknown"):
-        told = {**labels, "verdict": verdict}
+        more = {**labels, "verdict": verdict}
         operators, calls = summary.operators_by_verdict, summary.calls_by_verdict
-        metrics.add("coverage_operators", "Operators by verdict.", "", told, operators.get(verdict, 0))
-        metrics.add("coverage_calls", "Calls in one step by verdict.", "", told, calls.get(verdict, 0))
+        metrics.add("coverage_operators", "Operators by verdict.", "", more, operators.get(verdict, 0))
+        metrics.add("coverage_calls", "Calls in one step by verdict.", "", more, calls.get(verdict, 0))
     words = "Native calls in one step whose dtypes no test shows to work."
     metrics.add("coverage_calls_registered_only", words, "", labels, summary.calls_registered_only)
     metrics.add("coverage_advisories", "Known wrong results that match.", "", labels, summary.advisories)
@@ -207,10 +207,10 @@ def _comparison(metrics: Metrics, report: ComparisonReport) -> None:
     for cell in report.cells:
         labels = _cell_labels(cell)
         for one in cell.quantities:
-            told = {**labels, "quantity": one.quantity, "name": one.name, "difference": one.difference}
-            metrics.add("diff", "New divided by old.", "ratio", told, one.ratio)
+            more = {**labels, "quantity": one.quantity, "name": one.name, "difference": one.difference}
+            metrics.add("diff", "New divided by old.", "ratio", more, one.ratio)
             words = "Corrected p-value of the difference."
-            metrics.add("diff_p_value", words, "", told, one.adjusted_p_value)
+            metrics.add("diff_p_value", words, "", more, one.adjusted_p_value)
     metrics.add("diff_regressions", "What --fail-on regression counts.", "", {}, report.regressions)
 
 

@@ -1,4 +1,4 @@
-"""What a trace comes to: kernels and copies by name, and how its steps divide between the device and the host."""
+"""A trace in figures: kernels and copies by name, and how its steps divide between the device and the host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KernelTime(NamedTuple):
 
 
 class CopyTime(NamedTuple):
-    """All copies of one name; ``bytes`` is ``None`` where no event told it."""
+    """All copies of one name; ``bytes`` is ``None`` where no event has it."""
 
     name: str
     calls: int

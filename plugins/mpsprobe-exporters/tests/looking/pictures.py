@@ -3,8 +3,8 @@
     python pictures.py OUT [REPORT.json …] [--only WORD]
 
 The pages are those that the tests of the browser visit, and one for each report that is named. Of each view there is a
-picture in light and dark colours, 1,280 and 400 pixels wide; of the terminal one at 80 and one at 120 columns. No test
-runs it: what it makes is for the eye.
+picture in light and dark colours, 1,280 and 400 pixels wide; of the whole page one on paper; of the terminal one
+at 80 and one at 120 columns. No test runs it: what it makes is for the eye.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import argparse
 import io
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "browser")]
 
 import browsing  # noqa: E402
-from playwright.sync_api import Browser  # noqa: E402
+from playwright.sync_api import Browser, Page  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.text import Text  # noqa: E402
 
@@ -27,27 +28,35 @@ from mpsprobe.schemas import read_report  # noqa: E402
 from mpsprobe.schemas.report import Report  # noqa: E402
 from mpsprobe_exporters.table import TableExporter  # noqa: E402
 
-WIDTHS, COLUMNS = {1280: 800, 400: 800}, (80, 120)
+WIDTHS, COLUMNS, PAPER = (1280, 400), (80, 120), 718
 HIGHEST = 3000  # of a picture, in pixels
 
 
 def pages(browser: Browser, paths: dict[str, Path], out: Path) -> None:
-    """A picture of each view of each page."""
-    for width, height in WIDTHS.items():
-        for scheme in ("light", "dark"):
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-            page = context.new_page()
-            for name, path in paths.items():
-                page.goto(path.as_uri())
-                views = page.evaluate("[...document.querySelectorAll('section.view')].map(view => view.id)")
-                for view in views:
-                    page.goto("about:blank")
-                    page.goto(f"{path.as_uri()}#{view}")
-                    high = min(HIGHEST, page.evaluate("document.documentElement.scrollHeight"))
-                    clip = {"x": 0, "y": 0, "width": width, "height": high}
-                    target = out / f"{name}-{view}-{width}-{scheme}.png"
-                    page.screenshot(path=target, clip=clip, full_page=True)
-            context.close()
+    """A picture of each view of each page, and of the page on paper."""
+    for width, scheme in product(WIDTHS, ("light", "dark")):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        for name, path in paths.items():
+            page.goto(path.as_uri())
+            for view in page.evaluate("[...document.querySelectorAll('section.view')].map(view => view.id)"):
+                page.goto("about:blank")
+                page.goto(f"{path.as_uri()}#{view}")
+                taken(page, out / f"{name}-{view}-{width}-{scheme}.png")
+        page.close()
+    page = browser.new_page(viewport={"width": PAPER, "height": 1000})
+    page.emulate_media(media="print")
+    for name, path in paths.items():
+        page.goto(path.as_uri())
+        taken(page, out / f"{name}-paper.png")
+    page.close()
+
+
+def taken(page: Page, path: Path) -> None:
+    """A picture of the whole page, or of its upper part."""
+    size = page.viewport_size
+    assert size is not None
+    high = min(HIGHEST, page.evaluate("document.documentElement.scrollHeight"))
+    page.screenshot(path=path, clip={"x": 0, "y": 0, "width": size["width"], "height": high}, full_page=True)
 
 
 def terminals(browser: Browser, reports: dict[str, Report], out: Path) -> None:
@@ -73,7 +82,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a word that the names of the pages must have")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    found = {**browsing.reports(), **{path.stem: read_report(path) for path in asked.reports}}
+    found = {**browsing.reports(), "matrix-wide": browsing.wide_matrix()}
+    found |= {path.stem: read_report(path) for path in asked.reports}
     found = {name: report for name, report in found.items() if asked.only in name}
     with tempfile.TemporaryDirectory(prefix="mpsprobe-pictures-") as folder, browsing.chromium() as browser:
         pages(browser, browsing.written(Path(folder), found), asked.out)

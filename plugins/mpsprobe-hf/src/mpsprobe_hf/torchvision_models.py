@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mpsprobe.errors import WorkloadError
+from mpsprobe.suggestions import remedy
 
 
 def make_torchvision_model(name: str, dtype: str, *, training: bool) -> Any:
@@ -29,7 +30,7 @@ def make_torchvision_model(name: str, dtype: str, *, training: bool) -> Any:
     except (ImportError, RuntimeError, OSError) as error:
         raise WorkloadError(
             f"torchvision cannot be imported: {error}",
-            "torchvision was built for another torch. Install both: pip install --upgrade torch torchvision",
+            remedy(error) or "Install it again, with torch: pip install --upgrade torch torchvision",
         ) from error
     with default_dtype(getattr(torch, dtype)):
         return getattr(models, name)(weights=None).train(training)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 OPEN = """
@@ -70,3 +71,104 @@ print(json.dumps([result.is_inference(), sorted({c[0] for c in shown(device.reco
 """)
     assert found[0]
     assert "aten::_softmax" in found[1] and "aten::isneginf" not in found[1], "2.4 has no safe softmax"
+
+
+def test_phases_are_those_of_the_thread_also_without_lines() -> None:
+    found = _run("""
+import threading
+class Optimizer(torch.optim.SGD):
+    def step(self, closure=None):
+        thread = threading.Thread(target=lambda: weight.exp())
+        thread.start()
+        thread.join()
+        super().step(closure)
+with on("2.13.0") as device:
+    weight = torch.ones(3, device="mps", requires_grad=True)
+    Optimizer([weight], lr=0.1).step(lambda: weight.cos().sum().backward())
+    device.finish()
+phases = {name: phase for name, _, phase, _ in shown(device.recorder)}
+print(json.dumps([phases["aten::exp"], phases["aten::cos"], phases["aten::sin"], phases["aten::add_.Tensor"],
+                  device.threads]))
+""")
+    assert found == ["forward", "forward", "backward", "optimizer", 2]
+
+
+THREADS = """
+import threading, torch
+together = threading.Barrier(2)
+def work(cos):
+    x = torch.ones(3, device="mps", requires_grad=True)
+    if cos:
+        y = x.cos()
+    else:
+        y = x.sin()
+    together.wait()
+    y.sum().backward()
+both = [threading.Thread(target=work, args=(cos,)) for cos in (True, False)]
+for thread in both: thread.start()
+for thread in both: thread.join()
+"""
+
+
+def test_nodes_of_one_number_are_told_apart_by_their_thread(tmp_path: Path) -> None:
+    script = tmp_path / "threads.py"
+    script.write_text(THREADS, encoding="utf-8")
+    found = _run(f"""
+import runpy
+import mpsprobe_programs
+with NativeDevice(Chain(load_table("2.13.0"))) as device:
+    device.attribution.follow_program(print, mpsprobe_programs.__path__[0])
+    runpy.run_path({str(script)!r})
+    device.finish()
+print(json.dumps(sorted((c.operator, c.origin.line) for c in device.recorder.calls() if c.phase == "backward"
+                        and c.operator in ("aten::sin", "aten::cos"))))
+""")
+    assert found == [["aten::cos", 9], ["aten::sin", 7]]
+
+
+def test_no_call_is_lost_when_counts_are_taken_meanwhile() -> None:
+    found = _run("""
+import threading
+with on("2.13.0") as device:
+    started, taken = threading.Event(), threading.Event()
+    own = device._recording._judge_call
+    def judge_call(name, place):
+        slot = own(name, place)
+        if name == "aten::exp":
+            started.set()
+            taken.wait()
+        return slot
+    device._recording._judge_call = judge_call
+    x = torch.ones(3, device="mps")
+    device.finish()
+    thread = threading.Thread(target=x.exp)
+    thread.start()
+    started.wait()
+    x.cos()
+    device.finish()
+    x.sin()
+    taken.set()
+    thread.join()
+    device.finish()
+print(json.dumps({c.operator: c.calls for c in device.recorder.calls() if c.operator[6:] in ("exp", "cos", "sin")}))
+""")
+    assert found == {"aten::cos": 1, "aten::exp": 1, "aten::sin": 1}
+
+
+def test_ctrl_c_during_a_question_ends_the_program() -> None:
+    found = _run("""
+with NativeDevice(Chain(load_table("2.13.0"))) as device:
+    x, own, seen = torch.ones(3, device="mps"), device.attribution.current, []
+    def current():
+        device.attribution.current = own
+        raise KeyboardInterrupt
+    device.attribution.current = current
+    try:
+        x.exp()
+    except KeyboardInterrupt:
+        seen.append("ended")
+    x.exp()
+    device.finish()
+print(json.dumps([seen, sum(c.calls for c in device.recorder.calls() if c.operator == "aten::exp")]))
+""")
+    assert found == [["ended"], 2]

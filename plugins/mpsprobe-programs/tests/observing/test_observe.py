@@ -190,7 +190,7 @@ def test_the_report_says_that_it_is_not_about_mps() -> None:
     found = report(run, "training")
     assert found.method == "observed" and found.target.backend == "cpu"
     assert found.summary.calls_by_verdict == {"native": counts(run).total()}
-    assert "nothing of MPS" in found.target.model_dump()["notes"][0]
+    assert "nothing about MPS" in found.target.model_dump()["notes"][0]
     with pytest.raises(UsageError, match="no MPS"):
         report(observe("mps"), "training")
 

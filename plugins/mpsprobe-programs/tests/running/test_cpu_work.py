@@ -1,4 +1,4 @@
-"""What a program computed with tensors of the CPU, beside what it prepared there for the device."""
+"""What a program computed with tensors of the CPU, apart from what it prepared there for the device."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_work_is_weighed_and_followed() -> None:
     large, moved = _site(1, 500), _site(2, 10, moved=True)
     assert _lines([large, moved], []) == ["1.py:1"]
     assert _lines([large, moved], [(0, 1)]) == [], "it prepares what came to the device"
-    assert _lines([large, moved], [], device=9000) == [], "little beside what ran there"
+    assert _lines([large, moved], [], device=9000) == [], "little, compared with what ran there"
     assert _lines([_site(1, 500, weights=True), moved], [(0, 1)]) == ["1.py:1"], "a part of a model"
     stepped = _site(3, 9, "optimizer")
     assert _lines([large, stepped, moved], [(0, 1), (1, 2)]) == ["1.py:1"], "weights are not what is prepared"

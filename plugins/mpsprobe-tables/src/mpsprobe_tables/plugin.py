@@ -22,7 +22,7 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
         CommandDeclaration(
             name="kernels learn",
             target="mpsprobe_tables.commands.learn:learn",
-            summary="Find anew what the lists of PyTorch's tests say that kernels refuse.",
+            summary="Find out again what the lists of PyTorch's tests say that kernels refuse.",
         ),
         CommandDeclaration(
             name="kernels update",

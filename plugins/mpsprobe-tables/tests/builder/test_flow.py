@@ -115,7 +115,7 @@ def test_a_loop_does_not_make_a_dtype_refused(tmp_path: Path) -> None:
 
 
 def test_code_that_jumps_back_out_of_line(tmp_path: Path) -> None:
-    """A way that lies behind the rest and comes back to it is no loop."""
+    """A way that lies behind the rest and comes back to it is not a loop."""
     steps = [load_dtype(FIRST), compare(6), jump_if(LS, 3), Call(CHECK_FAIL), RETURN, jump(-1)]
     found = _refused(tmp_path, steps)
     assert "int64" not in next(iter(found)).dtypes

@@ -25,7 +25,7 @@ def kernels(text: str, backend: str, where: str) -> dict[str, set[str]]:
     try:
         entries = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        raise TableError(f"{where} is no YAML: {' '.join(str(error).split())[:200]}") from error
+        raise TableError(f"{where} is not YAML: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(entries, list):
         raise TableError(f"{where} is no native_functions.yaml: it holds no list of operators")
     keys: dict[str, set[str]] = {}

@@ -34,11 +34,11 @@ def _known_condition(condition: Condition) -> Condition:
     if not SUBJECT.fullmatch(subject):
         raise ValueError(f"'{subject}' is no subject: an argument, tensorN or outputN, with [dim], .dtype or nothing")
     if relation not in RELATIONS:
-        raise ValueError(f"'{relation}' is no relation: there are {', '.join(RELATIONS)}")
+        raise ValueError(f"'{relation}' is not a relation: there are {', '.join(RELATIONS)}")
     if (relation in ("in", "not in")) != isinstance(wanted, list):
         raise ValueError(f"'{relation}' needs {'a list' if relation in ('in', 'not in') else 'one object'}")
     if relation in ("is", "is not") and isinstance(wanted, str) and wanted not in LAYOUTS:
-        raise ValueError(f"'{wanted}' is no layout: there are {', '.join(LAYOUTS)}")
+        raise ValueError(f"'{wanted}' is not a layout: there are {', '.join(LAYOUTS)}")
     if (subject == "phase" or subject.endswith(".dtype")) and relation not in ("in", "not in"):
         raise ValueError(f"'{subject}' can only be 'in' or 'not in' a list")
     if relation in COMPARISONS and isinstance(wanted, str) and not SUBJECT.fullmatch(wanted):

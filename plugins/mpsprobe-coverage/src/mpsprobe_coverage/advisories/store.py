@@ -40,7 +40,7 @@ def parse(text: str, name: str) -> list[Advisory]:
     """The advisories of one data file called ``name``.
 
     Raises:
-        MpsprobeError: it is no TOML, or an entry is not what ``Advisory`` asks for.
+        MpsprobeError: it is not TOML, or an entry is not what ``Advisory`` asks for.
     """
     try:
         document = tomllib.loads(text)

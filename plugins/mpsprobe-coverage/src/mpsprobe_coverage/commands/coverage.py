@@ -63,7 +63,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     "--decoding", type=Named("decoding", DECODINGS), default="greedy", show_default=True, help="How generate() chooses."
 )
 @click.option("--cache", type=Named("cache", CACHES), default="dynamic", show_default=True, help="What it keeps.")
-@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is said.")
+@click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")

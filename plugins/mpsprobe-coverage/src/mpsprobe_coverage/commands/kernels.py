@@ -132,7 +132,7 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     kernels_output.print_verdicts(verdicts, None if key == family.backend.key else key, torch_release == ALL)
 
 
-@kernels.command(short_help="The release since which an operator is native.")
+@kernels.command(short_help="From which release on an operator is native.")
 @click.argument("operators", nargs=-1, required=True, metavar="OP…")
 @KEY_OPTION
 @BACKEND_OPTION

@@ -5,8 +5,9 @@ the innermost one outside torch and mpsprobe. In the backward pass no module run
 belongs to the module and line whose forward made the autograd node, found by the node's sequence
 number (``torch.autograd._get_sequence_nr`` before, ``Node._sequence_nr()`` after).
 
-Threads have their own modules and, in PyTorch, their own sequence numbers: two threads number their nodes alike, and a
-node does not say whose it is. Where two of them have nodes of one number, only what is the same for both is known.
+Threads have their own modules and, in PyTorch, their own sequence numbers: two threads number their nodes alike. A node
+knows whose it is and tells C++ alone, so a device in C++ asks it (``ask_for_threads``). Where nobody does and two
+threads have nodes of one number, only what is the same for both is known.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class _Nodes:
 
     def __init__(self, running: _Running) -> None:
         self.thread = weakref.ref(running)
+        self.identifier: int | None = None  # as PyTorch has it
         self.first = 0
         self.origins: list[Origin] = []
 
@@ -96,6 +98,8 @@ class Attribution:
         self._alive: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._ours: tuple[str, ...] = (*_INTERNAL, "<")
         self._root_called: Callable[[torch.nn.Module], None] | None = None
+        self._thread_now: Callable[[], int] | None = None
+        self._thread_of_node: Callable[[], int] | None = None
         self.deepest_module: str | None = None  # where the first exception to leave a module was raised
 
     def name_modules(self, model: torch.nn.Module) -> None:
@@ -112,6 +116,15 @@ class Attribution:
         """
         self._root_called = root_called
         self._ours = (*self._ours, ours)
+
+    def ask_for_threads(self, now: Callable[[], int], of_node: Callable[[], int]) -> None:
+        """Know from now on which thread made a node.
+
+        Args:
+            now: PyTorch's number of the thread that asks; never used again.
+            of_node: of the thread that made the node that runs (``Node::thread_id`` in C++).
+        """
+        self._thread_now, self._thread_of_node = now, of_node
 
     def name_of(self, module: torch.nn.Module) -> str | None:
         """The name that calls of ``module`` have, if it has one."""
@@ -175,6 +188,8 @@ class Attribution:
 
     def _keep(self, nodes: _Nodes) -> None:
         """Keep what this thread, new here, is about to make; of many the first that ended is forgotten."""
+        if self._thread_now is not None:
+            nodes.identifier = self._thread_now()
         self._threads.append(nodes)
         if len(self._threads) > THREADS_KEPT:
             ended = next((one for one in self._threads if one.thread() is None), None)
@@ -182,7 +197,11 @@ class Attribution:
                 self._threads.remove(ended)
 
     def _of_node(self, number: int) -> Origin:
-        known = {origin for nodes in self._threads if (origin := nodes.origin(number)) is not None}
+        threads = self._threads
+        if self._thread_of_node is not None:
+            whose = self._thread_of_node()
+            threads = [one for one in threads if one.identifier == whose]
+        known = {origin for nodes in threads if (origin := nodes.origin(number)) is not None}
         if len(known) == 1:
             return known.pop()
         modules, places = {one.module for one in known}, {(one.file, one.line) for one in known}

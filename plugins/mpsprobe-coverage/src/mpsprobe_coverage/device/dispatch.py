@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def registered(self) -> Judgement:
-        """What the target release's registrations say of it."""
+        """What the target release's registrations say about it."""
         return self.judges.registered
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Calls on the CPU while a device is open: run as they are, or without data where what they make is large.
 
 A program that runs without values (``mpsprobe run --values none``) may make a model on the CPU that does not fit this
-machine, and move it then. There a large tensor of the CPU is a ``FakeTensor``, PyTorch's tensor without data, which says
-``cpu`` in C++ too. What is computed from such tensors has no data either. Small ones, and what the program reads from a
-file without computing, stay real.
+machine, and move it then. There a large tensor of the CPU is a ``FakeTensor``, PyTorch's tensor without data, which
+says ``cpu`` in C++ too. What is computed from such tensors has no data either. Small ones, and what the program reads
+from a file without computing, stay real.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -20,6 +22,7 @@ from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, SCALAR_ASSUMPTION, assumed_scalar
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.printing import as_text
+from mpsprobe_coverage.device.storages import zeros_for
 from mpsprobe_coverage.device.tensor import mapped, without_data
 
 LARGE = 2**20
@@ -66,7 +69,10 @@ class Elsewhere:
         if not _may_be_large(func, args, kwargs):
             return func(*args, **kwargs)
         try:
-            made = self._shapes_of(func, args, kwargs)
+            # Its own way from a tensor to one without data reads all of it.
+            made = self._shapes_of(
+                func, mapped(self._large_without_data, args), mapped(self._large_without_data, kwargs)
+            )
         except Exception:  # noqa: BLE001 - whatever it is: the CPU decides
             return func(*args, **kwargs)
         return made if any(tensor.numel() > LARGE for tensor in tensors_in(made)) else func(*args, **kwargs)
@@ -105,42 +111,96 @@ class Elsewhere:
         return self.empty(spec_of(value)) if large else value
 
     def _shapes_of(self, func: Any, args: Any, kwargs: Any) -> Any:
-        mode = self._fakes()
-        try:
-            with mode:
-                return func(*args, **kwargs)
-        finally:  # what it remembers by weak references: a module could not swap its parameters when it is moved
-            mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
+        with self._fakes():
+            return func(*args, **kwargs)
 
     def _fakes(self) -> Any:
         if self._mode is None:
             from torch._subclasses import FakeTensor, FakeTensorMode
 
             without_data.add(FakeTensor)
-            self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+            self._mode = _mode(FakeTensorMode)
             for name, value in self._methods().items():
                 own = vars(FakeTensor).get(name)
                 setattr(FakeTensor, name, value)
-                undo = (lambda name=name: delattr(FakeTensor, name)) if own is None else (
-                    lambda name=name, own=own: setattr(FakeTensor, name, own)
-                )  # fmt: skip
-                self._undo.callback(undo)
+                if own is None:
+                    self._undo.callback(delattr, FakeTensor, name)
+                else:
+                    self._undo.callback(setattr, FakeTensor, name, own)
         return self._mode
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
-        """What reads all values of such a tensor without calling an operator."""
+        """What asks such a tensor for its memory, or says what is in it, without calling an operator."""
 
-        def zeros(tensor: torch.Tensor, name: str) -> torch.Tensor:
-            self._dispatch.assumed(f"Tensor.{name}", ZEROS_ASSUMPTION)
-            return torch.zeros((), dtype=tensor.dtype, device=CPU).expand(tensor.shape)
+        def read(name: str) -> Callable[..., Any]:
+            def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+                self._dispatch.assumed(f"Tensor.{name}", ZEROS_ASSUMPTION)
+                return getattr(_zeros(tensor), name)(*args, **kwargs)
+
+            return method
 
         return {
-            "numpy": lambda tensor, *, force=False: zeros(tensor, "numpy").numpy(),
-            "tolist": lambda tensor: zeros(tensor, "tolist").tolist(),
-            # One zero, seen as many: a file of it is small, and it is loaded as any other.
-            "__reduce_ex__": lambda tensor, protocol: zeros(tensor, "__reduce_ex__").__reduce_ex__(protocol),
+            "numpy": read("numpy"),
+            "tolist": read("tolist"),
+            "data_ptr": lambda tensor: _zeros(tensor).data_ptr(),
+            "untyped_storage": _storage,
+            "__reduce_ex__": _reduced,
+            "__deepcopy__": _copied,
             "__repr__": lambda tensor, *, tensor_contents=None: as_text(tensor, None, tensor_contents),
         }
+
+
+class _Inside(threading.local):
+    now = False  # whether PyTorch works out shapes, and asks for the storage that a tensor has there
+
+
+_inside = _Inside()
+
+
+def _mode(kind: Any) -> Any:
+    """PyTorch's mode for tensors without data."""
+
+    class Mode(kind):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            before, _inside.now = _inside.now, True
+            try:
+                return super().__torch_dispatch__(func, types, args, kwargs)
+            finally:
+                _inside.now = before
+                # It remembers by weak references, with which a module could not swap its parameters when it is moved.
+                self.fake_tensor_converter.meta_converter.tensor_memo.clear()
+
+    return Mode(allow_non_fake_inputs=True)
+
+
+_own_storage: Any = torch.Tensor.untyped_storage
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    own: torch.UntypedStorage = _own_storage(tensor)
+    return own if _inside.now else zeros_for(own)
+
+
+def _zeros(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.empty(0, dtype=tensor.dtype, device=CPU)
+    return made.set_(_storage(tensor), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def _reduced(tensor: torch.Tensor, _protocol: Any) -> Any:
+    """As of an ordinary tensor: in a file nothing says that it had no data."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch._utils._rebuild_parameter, (tensor.detach(), tensor.requires_grad, OrderedDict())
+    return _zeros(tensor).requires_grad_(tensor.requires_grad).__reduce_ex__(2)
+
+
+def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    if id(tensor) not in memo:
+        copied: Any = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        if isinstance(tensor, torch.nn.Parameter):
+            copied._is_param = True
+        memo[id(tensor)] = copied
+    made: torch.Tensor = memo[id(tensor)]
+    return made
 
 
 def _may_be_large(func: Any, args: Any, kwargs: Any) -> bool:

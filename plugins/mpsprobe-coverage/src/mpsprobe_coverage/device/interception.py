@@ -32,6 +32,7 @@ from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
     bare,
+    bare_of,
     has_meta,
     layouts_seen,
     mapped,
@@ -337,7 +338,8 @@ class Interception(TorchDispatchMode):
 
     def record_transfer(self, tensor: torch.Tensor) -> None:
         spec = spec_of(tensor)
-        self.record(self.plan_of(_COPY), (tensor, tensor), {}, (spec,), (spec,))
+        copied = bare_of(spec)  # the call is kept, and with it what it was called with
+        self.record(self.plan_of(_COPY), (copied, copied), {}, (spec,), (spec,))
 
     def assumed(self, operator: str, text: str) -> None:
         self.recorder.assumed(operator, text, self.attribution.current())

@@ -68,7 +68,7 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
 
     decomposition = decomposition_table.get(func)
     if judges.registered.verdict == "composite":
-        reason = f"made of other operators in torch {table.release}, in a way that the installed torch does not know"
+        reason = f"made of other operators in torch {table.release}, which the installed torch does not know"
         judges = judges.but_registered(Judgement("unknown", reason))
     entry = Entry.KERNEL if decomposition is None else Entry.DECOMPOSITION
     return Plan(func, entry, judges, decomposition=decomposition)

@@ -22,6 +22,7 @@ class CallRecord:
     """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors.
 
     ``composed_by`` makes the calls, and is not known to do so on the target release (``Composing.mark``).
+    ``advisories`` are those that such calls match.
     """
 
     operator: str
@@ -32,6 +33,7 @@ class CallRecord:
     outputs: Specs
     composed_by: str | None = None
     calls: int = 0
+    advisories: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,18 +92,41 @@ class Recorder:
 
         Where there are ``RECORDS_KEPT`` records, calls of new sizes are counted with the first of their place.
         """
-        key: tuple[Any, ...] = (operator, judgement, self.phase, origin, inputs, outputs, composed_by)
-        record = self._calls.get(key)
-        if record is None and len(self._calls) >= RECORDS_KEPT:
-            key = (operator, judgement, self.phase, origin, composed_by)
-            record = self._calls.get(key)
-        if record is None:
-            phase = self.phase
-            assert phase is not None
-            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
-        record.calls += calls
+        phase = self.phase
+        assert phase is not None
+        self._call(operator, judgement, phase, origin, inputs, outputs, composed_by, calls)
         if self.only_native and judgement.verdict != "native":
             raise NotNative
+
+    def add(self, like: CallRecord, calls: int) -> None:
+        """Count calls like one that was seen elsewhere, in its phase; threads may do that at the same time."""
+        self._call(
+            like.operator, like.judgement, like.phase, like.origin, like.inputs, like.outputs, like.composed_by, calls
+        )
+        if like.judgement.verdict == "unknown":
+            self.unjudged(like.operator, like.judgement.reason or "", like.origin, calls)
+        for advisory in like.advisories:
+            self._advise(advisory, like.operator, like.phase, like.origin, calls)
+
+    def _call(
+        self,
+        operator: str,
+        judgement: Judgement,
+        phase: str,
+        origin: Origin,
+        inputs: Specs,
+        outputs: Specs,
+        composed_by: str | None,
+        calls: int,
+    ) -> None:
+        key: tuple[Any, ...] = (operator, judgement, phase, origin, inputs, outputs, composed_by)
+        record = self._calls.get(key)
+        if record is None and len(self._calls) >= RECORDS_KEPT:
+            key = (operator, judgement, phase, origin, composed_by)
+            record = self._calls.get(key)
+        if record is None:
+            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
+        record.calls += calls
 
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""
@@ -115,6 +140,9 @@ class Recorder:
         """A call that an advisory is about: its result is known to be wrong on this release."""
         phase = self.phase
         assert phase is not None
+        self._advise(advisory, operator, phase, origin, calls)
+
+    def _advise(self, advisory: str, operator: str, phase: str, origin: Origin, calls: int) -> None:
         key = (advisory, operator, phase, origin)
         record = self._advised.setdefault(key, Advised(*key))
         record.calls += calls

@@ -6,6 +6,7 @@ serialization asks a registered package where a storage is, and what to do with 
 
 from __future__ import annotations
 
+import mmap
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,9 @@ import torch
 
 _OF_DEVICE = "of_virtual_device"
 _FIRST = 5  # before the package of the CPU
+_PRIVATE: Any = (
+    {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
+)  # shared memory is given when it is read
 
 
 def on_the_device(storage: Any) -> Any:
@@ -22,13 +26,25 @@ def on_the_device(storage: Any) -> Any:
     return storage
 
 
+def zeros_for(storage: Any) -> torch.UntypedStorage:
+    """In place of a ``storage`` without data one of as many zeros, always the same.
+
+    The system gives memory for it where it is written, and nobody writes there.
+    """
+    if not hasattr(storage, "zeros"):  # PyTorch keeps the Python object of a storage while a tensor uses that
+        memory = mmap.mmap(-1, max(storage.nbytes(), 1), **_PRIVATE)
+        storage.zeros = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+    zeros: torch.UntypedStorage = storage.zeros
+    return zeros
+
+
 def reduced(tensor: Any, known: torch.Tensor | None) -> tuple[Any, ...]:
     """What ``__reduce_ex__`` returns for ``tensor``; where values are not known, it is copied first."""
     hooks: OrderedDict[Any, Any] = OrderedDict()
     if isinstance(tensor, torch.nn.Parameter):
         return torch._utils._rebuild_parameter, (tensor.detach(), tensor.requires_grad, hooks)
     real = tensor.detach().cpu() if known is None else known.detach()
-    rebuild, arguments = real._reduce_ex_internal(2)
+    rebuild, arguments = real.__reduce_ex__(2)
     on_the_device(real.untyped_storage())
     if rebuild is torch._utils._rebuild_tensor_v2:
         arguments = (*arguments[:4], tensor.requires_grad, *arguments[5:])

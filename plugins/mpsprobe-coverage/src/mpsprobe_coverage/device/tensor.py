@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, spec_of
 from mpsprobe_coverage.device.printing import as_text
-from mpsprobe_coverage.device.storages import on_the_device, reduced
+from mpsprobe_coverage.device.storages import on_the_device, reduced, zeros_for
 
 MPS = torch.device("mps", 0)
 
@@ -181,11 +181,11 @@ class VirtualTensor(torch.Tensor):
 
     def untyped_storage(self) -> Any:
         known = known_values(self)
-        return super().untyped_storage() if known is None else on_the_device(known.untyped_storage())
+        return on_the_device(zeros_for(super().untyped_storage()) if known is None else known.untyped_storage())
 
     def data_ptr(self) -> int:
         known = known_values(self)
-        return super().data_ptr() if known is None else known.data_ptr()
+        return self.untyped_storage().data_ptr() if known is None else known.data_ptr()
 
     def storage_offset(self) -> Any:
         known = known_values(self)
@@ -200,9 +200,13 @@ def _set_data(self: torch.Tensor, value: Any) -> None:
     if not isinstance(value, VirtualTensor):
         _base_data.__set__(self, value)
         return
-    with undispatched():
-        _base_data.__set__(self, value)
     is_parameter = isinstance(self, torch.nn.Parameter)
+    with undispatched():
+        if type(self) in without_data:  # C++ asks such a tensor for its device in Python, and the answer changes
+            torch._C._swap_tensor_impl(self, virtual_tensor(value.spec, None, self.requires_grad))
+            vars(self).clear()
+        else:
+            _base_data.__set__(self, value)
     self.__class__ = type(value)
     moved: Any = self
     moved.spec, moved.shadow = value.spec, value.shadow
@@ -224,6 +228,13 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
         gradient = gradient.spec.filled(0) if known is None else known.clone()
     for name in ("spec", "shadow", "_is_param"):
         vars(tensor).pop(name, None)
+    if type(value) in without_data:
+        made: Any = value.detach().requires_grad_(requires_grad)
+        tensor.__class__ = type(value)  # type: ignore[assignment]
+        vars(tensor).update(vars(made), _is_param=kind is torch.nn.Parameter)
+        torch._C._swap_tensor_impl(tensor, made)
+        tensor.grad = gradient
+        return
     tensor.__class__ = kind
     if not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python):
         _base_data.__set__(tensor, value)
@@ -285,14 +296,15 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
 
 
 @functools.lru_cache(2**14)
-def _bare(spec: TensorSpec) -> VirtualTensor:
+def bare_of(spec: TensorSpec) -> VirtualTensor:
+    """The one virtual tensor of ``spec`` that stands for others, without values and without a graph."""
     with undispatched():
         return virtual_tensor(spec)
 
 
 def bare(value: Any) -> Any:
     """In place of a virtual tensor one of the same spec, which is kept: without values, and without a graph."""
-    return _bare(value.spec) if type(value) is VirtualTensor else value
+    return bare_of(value.spec) if type(value) is VirtualTensor else value
 
 
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:

@@ -10,7 +10,7 @@ the code of both functions in the macOS libraries of 1.12.1 to 2.15.0:
 - ``device=`` is changed to the CPU from 2.4 on. Before, the CPU kernel of a factory was asked for an MPS tensor, and
   raised (``device_or_default(device_opt).type() == DeviceType::CPU INTERNAL ASSERT FAILED``, pytorch issue 121289).
 - A view operator gets a copy in place of a view, with a warning (``error_on_views`` is false in every release). What is
-  written into it does not reach the original, so it is no view.
+  written into it does not reach the original, so it is not a view.
 - A generator is passed on as it is, and the CPU kernel refuses one of MPS (``check_generator`` in
   ``aten/src/ATen/core/Generator.h``). Without one, random operators fall back.
 - What is written into the tensors of a list is copied back from 2.1 on; before, it was silently lost.

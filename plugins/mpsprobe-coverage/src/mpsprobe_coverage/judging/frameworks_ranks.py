@@ -30,7 +30,7 @@ _MULTIPLIED = (
     "ends the process: MPSGraph infers no shape of a product, of tensors without four dimensions or of other heads"
 )
 _ATTENTION = ("_scaled_dot_product_attention_math_for_mps",)
-_COMPILED = "raises: the Metal compiler does not take the kernel, for a barrier whose scope is no constant"
+_COMPILED = "raises: the Metal compiler does not take the kernel, for a barrier whose scope is not a constant"
 
 
 def _distant(call: Call) -> bool:

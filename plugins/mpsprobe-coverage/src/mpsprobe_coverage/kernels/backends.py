@@ -65,7 +65,7 @@ class PluginFamily(KernelFamily):
         for release in listed:
             version = as_version(release) if isinstance(release, str) else None
             if version is None or version.public != release:
-                self._fail(f"lists '{printable(str(release))[:40]}' as a release, which is no version like 2.13.0")
+                self._fail(f"lists '{printable(str(release))[:40]}' as a release, which is not a version like 2.13.0")
         return tuple(sorted(set(listed), key=Version))
 
     def load(self, release: str) -> KernelTable:

@@ -23,7 +23,7 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | 
         return None
     if judgement.verdict == "unknown":
         if may_have_kernel(operator, table):
-            return f"Run it on {table.family.machine}, or give its plugin a source that tells (see the notes)."
+            return f"Run it on {table.family.machine}, or give its plugin a source that says so (see the notes)."
         machine = table.family.machine
         return f"Not covered by a kernel table: run it on {machine}, or ask its library which devices it supports."
     if judgement.verdict == "unsupported":

@@ -142,7 +142,7 @@ def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
 
 
 def gradients(recorder: Recorder, table: KernelTable, without: str) -> list[str]:
-    """What to say of gradients: which parameters are ``without``, and which operators pass none on."""
+    """What to say about gradients: which parameters are ``without``, and which operators pass none on."""
     notes = [without] if without else []
     for operator, origin in recorder.gradients_end.items():
         line = _site(origin)
@@ -152,7 +152,7 @@ def gradients(recorder: Recorder, table: KernelTable, without: str) -> list[str]
 
 
 def moves_elsewhere(moves: Mapping[Origin, str], backend: Backend) -> list[str]:
-    """What to say of lines that move a part of the model to a device of another kind than ``backend``'s."""
+    """What to say about lines that move a part of the model to a device of another kind than ``backend``'s."""
     return [MOVED.format(line=_site(origin), there=there, device=backend.device) for origin, there in moves.items()]
 
 

@@ -90,7 +90,7 @@ class CoverageScanner:
 
         Raises:
             MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises
-                while it runs is no error here: the report has the operators before it, and ``failure``.
+                while it runs is not an error here: the report has the operators before it, and ``failure``.
         """
         family = family_named(options.backend)
         tables = [family.target(release) for release in torch_releases]

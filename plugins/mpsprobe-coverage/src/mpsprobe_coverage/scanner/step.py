@@ -27,7 +27,7 @@ FUSED_BY_DEFAULT_SINCE = "2.8"
 def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
     """Run ``run`` once on ``device``, which is open and holds the model, recording by phase.
 
-    Returns what there is to say of parameters that got no gradient, or of a generation that ended early.
+    Returns what there is to say about parameters that got no gradient, or about a generation that ended early.
 
     Raises:
         Exception: whatever the model raises; what was recorded before stays recorded.
@@ -48,7 +48,7 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
 
 
 def generate(step: ReleaseStep, device: VirtualDevice) -> str:
-    """Run ``generate()``. Returns what there is to say of it where it ended early.
+    """Run ``generate()``. Returns what there is to say about it where it ended early.
 
     Raises:
         WorkloadError: the workload calls the model once, whatever the phase is.

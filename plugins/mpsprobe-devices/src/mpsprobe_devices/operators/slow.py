@@ -83,7 +83,7 @@ class SlowRecorder:
             self._warnings.stop()
         caveats = [
             SLOW,
-            f"each operator's time has about {self._floor} ns of synchronising in it",
+            f"each operator's time has about {self._floor} ns of synchronisation in it",
             *self._marks.caveats,
         ]
         if compiled():

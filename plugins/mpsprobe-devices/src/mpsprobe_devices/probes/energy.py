@@ -160,7 +160,7 @@ def _sound(parts: Mapping[str, float | None], caveats: list[str]) -> dict[str, f
         else:
             good[name] = float(value)
     if missing:
-        caveats.append(f"not measured, for there is no counter: {', '.join(sorted(missing))}")
+        caveats.append(f"not measured, because there is no counter: {', '.join(sorted(missing))}")
     if idle:
-        caveats.append(f"left out, for its counter did not move (idle, or not there): {', '.join(sorted(idle))}")
+        caveats.append(f"left out, because its counter did not move (idle, or absent): {', '.join(sorted(idle))}")
     return good

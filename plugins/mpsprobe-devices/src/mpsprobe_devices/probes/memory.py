@@ -116,7 +116,7 @@ class MemoryProbe:
         except Exception as error:  # noqa: BLE001 - whatever the allocator raises, there are the samples
             why = f"raised {in_short(error)}"
         if why is not None:
-            self._caveats.append(f"the allocator, asked for its peak, {why}: the largest sample stands instead")
+            self._caveats.append(f"the allocator, asked for its peak, {why}: the largest sample is shown instead")
             return sampled, "sampled"
         return Memory(peak.allocated, peak.reserved if _is_size(peak.reserved) else sampled.reserved), "allocator"
 

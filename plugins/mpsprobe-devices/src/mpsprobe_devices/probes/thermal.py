@@ -32,7 +32,7 @@ SCRIPT = (
     "JSON.stringify([info.thermalState, info.lowPowerModeEnabled])"
 )
 THROTTLED = "_throttled_ns"  # what ends so is a counter: what it grew by is shown
-NOTHING = "neither the system nor the device tells temperature, power source or clocks here"
+NOTHING = "neither the system nor the device shows temperature, power source or clocks here"
 
 
 def macos(device: Device) -> Values:
@@ -187,7 +187,7 @@ def warnings_of(values: Values) -> list[str]:
     for name, value in values.items():
         if name.endswith(THROTTLED) and isinstance(value, float) and value > 0:
             cause = name.removesuffix(THROTTLED).replace("_", " ")
-            found.append(f"clocks were held down ({cause}) for {value / 1e6:.0f} ms")
+            found.append(f"clocks were lowered ({cause}) for {value / 1e6:.0f} ms")
     hottest, limit = values.get("hottest_celsius_after"), values.get("hottest_limit_celsius_after")
     if isinstance(hottest, float) and isinstance(limit, float) and hottest >= limit:
         found.append(f"{values.get('hottest_sensor_after')} was at {hottest:g} °C, its limit is {limit:g} °C")

@@ -42,9 +42,9 @@ CODES: Mapping[str, Code] = MappingProxyType({
         "Make it valid TOML with a [project] table that has a name.",
     ),
     "bad-wheel": Code(
-        ERROR, "package", "The wheel is no zip file of the form that installers take.",
+        ERROR, "package", "The wheel is not a zip file of the form that installers take.",
         "Installers refuse it, or put files where none should be.",
-        "Build it anew: python -m build",
+        "Build it again: python -m build",
     ),
     "bad-inline-metadata": Code(
         ERROR, "package", "The inline metadata of a single file cannot be read (PEP 723).",

@@ -50,7 +50,7 @@ def read_wheel(path: Path, shown: str, unpacked: Path) -> Subject:
     except OSError as error:
         raise UsageError(f"'{printable(shown)}' cannot be read: {error.strerror or error}") from error
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        problem = f"it is no zip file that can be read: {error}"
+        problem = f"it is not a zip file that can be read: {error}"
     except Exception as error:  # noqa: BLE001 - zlib and lzma have errors of their own
         problem = f"it is damaged: {type(error).__name__}: {error}"
     infos = [] if problem else sorted(unpacked.glob("*.dist-info"))
@@ -97,7 +97,7 @@ def read_installed(name: str, shown: str, others: Iterable[str] = ()) -> Subject
     except (importlib.metadata.PackageNotFoundError, ValueError):
         if not wanted and Path(name).is_dir():
             raise UsageError(
-                f"the folder '{printable(name)}' has no pyproject.toml, so it is no package",
+                f"the folder '{printable(name)}' has no pyproject.toml, so it is not a package",
                 "Plugins of one file are checked one by one: name the .py file.",
             ) from None
         if not wanted:
@@ -220,7 +220,7 @@ def read_single_file(path: Path, shown: str) -> Subject:
     subject.metadata = Metadata(path.name, dependencies=texts, requires_python=python)
     point = next((one for one in find_in_folders([str(path.parent)]) if one.file == str(path)), None)
     if point is None:
-        message = "a file whose name begins with '_' or '.' is no plugin to --plugins-dir"
+        message = "a file whose name begins with '_' or '.' is not a plugin to --plugins-dir"
         subject.findings.append(finding("no-entry-point", message, path.name, "Rename the file."))
         return subject
     if point.problem and not subject.findings:

@@ -127,7 +127,7 @@ def functions_of(plugin: object, where: Any) -> list[HookFunction]:
         try:
             options = manager.parse_hookimpl_opts(plugin, name)
             value = getattr(plugin, name)
-        except Exception:  # noqa: BLE001 - a property that raises is no hook
+        except Exception:  # noqa: BLE001 - a property that raises is not a hook
             continue
         own = inspect.isfunction(value) and value.__module__ == getattr(plugin, "__name__", None)
         if options is None and not (own and name.startswith(HOOK_PREFIX)):

@@ -26,11 +26,11 @@ def check_that_tests_can_run(subject: Subject) -> None:
     """Say at once what is missing.
 
     Raises:
-        UsageError: what is checked is no folder.
+        UsageError: what is checked is not a folder.
         MissingPackage: pytest is not installed.
     """
     if subject.kind != FOLDER:
-        raise UsageError(f"'{subject.shown}' is no folder, so it has no tests to run", "Leave out --tests.")
+        raise UsageError(f"'{subject.shown}' is not a folder, so it has no tests to run", "Leave out --tests.")
     if importlib.util.find_spec("pytest") is None:
         raise MissingPackage("--tests", "mpsprobe-devkit")
 

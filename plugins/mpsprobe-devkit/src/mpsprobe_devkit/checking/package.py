@@ -49,7 +49,7 @@ def judged_metadata(subject: Subject) -> Iterator[Finding]:
         try:
             Requirement(text)
         except InvalidRequirement:
-            yield finding("bad-pyproject", f"the dependency '{text}' is no requirement", metadata.where)
+            yield finding("bad-pyproject", f"the dependency '{text}' is not a requirement", metadata.where)
     specifiers = [specifier for point in subject.entry_points for specifier in point.requires]
     if wrong := incompatibility(specifiers):
         yield finding("incompatible", wrong, metadata.where, "Check it with a version of mpsprobe that it asks for.")
@@ -78,7 +78,7 @@ def _python(metadata: Metadata) -> Iterator[Finding]:
     try:
         fits = SpecifierSet(metadata.requires_python).contains(here, prereleases=True)
     except InvalidSpecifier:
-        message = f"requires-python is '{metadata.requires_python}', which is no specifier like '>=3.11'"
+        message = f"requires-python is '{metadata.requires_python}', which is not a specifier like '>=3.11'"
         yield finding("bad-pyproject", message, metadata.where)
         return
     if not fits:

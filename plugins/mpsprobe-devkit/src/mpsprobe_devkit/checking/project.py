@@ -80,7 +80,7 @@ def _read(folder: Path, shown: str) -> tuple[dict[str, Any], str | None]:
     try:
         return tomllib.loads(content.decode("utf-8")), None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        return {}, f"it is no TOML: {error}"
+        return {}, f"it is not TOML: {error}"
 
 
 def _add_entry_points(subject: Subject, project: dict[str, Any], dynamic: list[str]) -> None:

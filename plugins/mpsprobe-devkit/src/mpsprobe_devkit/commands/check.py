@@ -37,7 +37,7 @@ MOST_NAMES = 8  # of one kind, in the summary
 def _a_number(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
     """NaN is in every range."""
     if math.isnan(value):
-        raise click.BadParameter("'nan' is no number of seconds")
+        raise click.BadParameter("'nan' is not a number of seconds")
     return value
 
 

@@ -58,7 +58,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind(
                 name="scanner",
-                summary="makes coverage reports of something that is no torch model",
+                summary="makes coverage reports of something that is not a torch model",
                 writes="coverage reports from the log of a run on a Mac",
                 declarations=("ScannerDeclaration", "WorkloadDeclaration"),
                 use="mpsprobe coverage {short}:FILE --torch VERSION",

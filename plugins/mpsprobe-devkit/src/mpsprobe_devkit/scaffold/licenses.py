@@ -12,7 +12,7 @@ def license_expression(text: str) -> str:
     """``text`` as SPDX writes it: ``mit`` is ``MIT``.
 
     Raises:
-        UsageError: it is no expression of SPDX, or one of a license that SPDX does not know.
+        UsageError: it is not an expression of SPDX, or one of a license that SPDX does not know.
     """
     try:
         from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
@@ -28,5 +28,5 @@ def license_expression(text: str) -> str:
 
 def _refused(text: str) -> UsageError:
     return UsageError(
-        f"'{printable(text)}' is no license that SPDX knows", "For example MIT, BSD-3-Clause or Apache-2.0."
+        f"'{printable(text)}' is not a license that SPDX knows", "For example MIT, BSD-3-Clause or Apache-2.0."
     )

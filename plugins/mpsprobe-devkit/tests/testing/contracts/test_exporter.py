@@ -249,7 +249,7 @@ def test_one_that_sorts_the_report_changes_what_others_see() -> None:
 def test_nan_is_no_json() -> None:
     found = broken(NotANumber)
     assert (
-        set(found) == {"stays_well_formed", "renders_unknown_keys"} and "NaN is no JSON" in found["stays_well_formed"]
+        set(found) == {"stays_well_formed", "renders_unknown_keys"} and "NaN is not JSON" in found["stays_well_formed"]
     )
 
 

@@ -24,19 +24,19 @@ SOUND = {
     "A.JSON": "{}",
 }
 UNSOUND = {
-    "a.json": ('{"a": Infinity}', "Infinity is no JSON"),
-    "b.json": ("{", "no valid JSON"),
-    "a.jsonl": ('{"a": 1}\n{"a": NaN}\n', "NaN is no JSON"),
+    "a.json": ('{"a": Infinity}', "Infinity is not JSON"),
+    "b.json": ("{", "is not valid JSON"),
+    "a.jsonl": ('{"a": 1}\n{"a": NaN}\n', "NaN is not JSON"),
     "a.html": (f"<p><{MARKED_ELEMENT.upper()}>x</p>", "became an HTML element"),
     "b.html": ("<a href=' javascript:alert(1)'>x</a>", "a script in the attribute href"),
     "a.xml": (f"<a xmlns='x'><{MARKED_ELEMENT}/></a>", "became an XML element"),
-    "b.xml": ("<a>", "no valid XML"),
+    "b.xml": ("<a>", "is not valid XML"),
     "a.csv": ('a," =HYPERLINK(1)"\n', "became a formula"),
-    "b.csv": ('a,"b', "no valid CSV"),
+    "b.csv": ('a,"b', "is not valid CSV"),
     "a.tsv": ("a\t=HYPERLINK(1)\n", "became a formula"),
-    "a.toml": ("a =", "no valid TOML"),
-    "c.json": (b"\xff", "no valid JSON"),
-    "d.json.gz": (b"not compressed", "no valid GZ"),
+    "a.toml": ("a =", "is not valid TOML"),
+    "c.json": (b"\xff", "is not valid JSON"),
+    "d.json.gz": (b"not compressed", "is not valid GZ"),
 }
 
 
@@ -47,7 +47,7 @@ def test_what_is_well_formed_passes(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", UNSOUND)
-def test_what_is_not_is_told(path: str) -> None:
+def test_what_is_not_is_reported(path: str) -> None:
     content, says = UNSOUND[path]
     with pytest.raises(Broken, match=says):
         refuse_malformed(path, content, "it")

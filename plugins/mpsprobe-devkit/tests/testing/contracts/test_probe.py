@@ -179,7 +179,7 @@ CASES: list[tuple[Any, str, str]] = [
     (RaisesWhenAsked, "says_where_it_cannot_measure", "raised MpsprobeError"),
     (WordyRefusal, "says_where_it_cannot_measure", "neither None nor a sentence"),
     (AsksInAThread, "says_where_it_cannot_measure", "'sampling'"),
-    (FillsTheSessionsField, "fills_fields_of_the_report", "'steps', which is not for a probe"),
+    (FillsTheSessionsField, "fills_fields_of_the_report", "'steps', which a probe must not fill"),
     (FillsNoField, "fills_fields_of_the_report", "'temperature'"),
     (WrongType, "fills_fields_of_the_report", "its readings cannot be"),
     (FindsNothing, "fills_fields_of_the_report", "found nothing at all"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
-from mpsprobe_exporters.html import figures, tables
+from mpsprobe_exporters.html import figures
 from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name
 from mpsprobe_exporters.html.page import View
 from mpsprobe_exporters.html.scales import bounded
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Cell, Column, Document, Section
 
 MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
+MOST_ROWS = 2000  # of one table; beyond, nobody reads, and a browser is slow
 MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
 # What a cell of a grid says of a verdict: a letter, beside its colour.
 LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
@@ -92,8 +93,6 @@ def drawn(block: Block) -> Markup:
     match block:
         case model.Paragraph():
             return element("p", block.text, class_={"bad": "alert", "good": "good"}.get(block.tone))
-        case model.Code():
-            return element("pre", element("code", block.text))
         case model.Bullets():
             lines = ([[name(one.name), ": "] if one.name else None, one.text] for one in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")
@@ -125,6 +124,7 @@ def _entries(table: model.Table) -> Markup:
     items = []
     for row in table.rows[:MOST_ENTRIES]:
         first, second = (cell(value, column.kind) for value, column in zip(row[:2], table.columns, strict=False))
+        first = element("span", first, class_="tag") if table.columns[0].kind == "text" else first
         facts = model.facts(table, row)
         advice = [element("p", str(value), class_="do") for column, value in facts if column.kind == "advice"]
         rest = _facts((column, value) for column, value in facts if column.kind != "advice")
@@ -166,7 +166,7 @@ def _table(table: model.Table) -> Markup:
     )
     spare = [index for index in shown if table.columns[index].rank > MOST_RANK]
     bodies = []
-    for row in table.rows[: tables.MOST_ROWS]:
+    for row in table.rows[:MOST_ROWS]:
         cells = (_td(row[index], table.columns[index], first=index == shown[0]) for index in shown)
         known = [(table.columns[index], row[index]) for index in more if model.is_known(row[index])]
         also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
@@ -182,7 +182,7 @@ def _table(table: model.Table) -> Markup:
     )
     label = table.caption or ", ".join(column.title for column in columns)
     box = element("div", made, class_="fit", tabindex="0", role="region", aria_label=label)
-    return joined([box, _left(len(table.rows) - tables.MOST_ROWS)])
+    return joined([box, _left(len(table.rows) - MOST_ROWS)])
 
 
 def _td(value: Cell, column: Column, *, first: bool) -> Markup:
@@ -206,9 +206,24 @@ def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
         return model.written(value, kind)
     if isinstance(value, str):
         if kind == "verdict":
-            return tag(value)
+            return tag(value) if value != "-" else value
         return name(value, NAME) if kind == "name" else broken(one_line(value, 1000), joints=False)
-    return tables.listed((_place(one) for one in value), open_, MOST_PLACES)
+    return _listed((_place(one) for one in value), open_)
+
+
+def _listed(items: Iterable[Markup], open_: int) -> Markup | None:
+    """A list of which the first ``open_`` are seen; the others, at most ``MOST_PLACES`` of them, unfold."""
+    found = list(items)
+    if not found:
+        return None
+    shown, rest = found[:open_], found[open_:]
+    if not rest:
+        return element("span", [[one, " "] for one in shown])
+    inner = element("ul", *(element("li", one) for one in rest[:MOST_PLACES]))
+    left = len(rest) - MOST_PLACES
+    more = element("p", f"and {number(left)} more") if left > 0 else None
+    summary = element("summary", *shown, element("span", f" +{number(len(rest))}", class_="quiet"))
+    return element("details", summary, inner, more, class_="more")
 
 
 def tag(word: str, said: str = "") -> Markup:
@@ -220,19 +235,18 @@ def tag(word: str, said: str = "") -> Markup:
 def _place(one: str | model.Place) -> Markup:
     if isinstance(one, str):
         return name(one, LONGEST)
-    code = element(
-        "code", broken(one_line(one.text, LONGEST)), title=one.full if one.full not in ("", one.text) else None
-    )
-    return element("a", code, href=one.url, rel="noopener") if one.url else code
+    if one.url:  # which says it in full; a page has a thousand of these
+        return element("a", element("code", one_line(one.text, LONGEST)), href=one.url)
+    full = one.full if one.full not in ("", one.text) else None
+    return element("code", broken(one_line(one.text, LONGEST)), title=full)
 
 
 def _bars(block: model.Bars) -> Markup:
     shown = block.rows[:MOST_BARS]
     rows = ((one_line(row.label, NAME), _bar(row, block.mark), row.said) for row in shown)
     left = _left(len(block.rows) - len(shown))
-    return joined(
-        [figures.legend((_color(one), said) for one, said in block.legend), figures.bar_rows(rows, block.caption), left]
-    )
+    legend = figures.legend((_color(one), said) for one, said in block.legend)
+    return joined([figures.bar_rows(rows, block.caption), left, legend])
 
 
 def _bar(row: Bar, mark: float | None) -> Markup:
@@ -262,7 +276,7 @@ def _grid(block: model.Grid) -> Markup:
         rows.append(element("tr", element("th", title, scope="row"), *cells))
     rows += [
         element("tr", element("th", name(title), scope="row"), *(_at(words[at], wide=wide) for _, at in spans))
-        for title, words in block.rows[: tables.MOST_ROWS]
+        for title, words in block.rows[:MOST_ROWS]
     ]
     used = {word for _, words in block.rows for word in words}
     legend = element(
@@ -273,7 +287,7 @@ def _grid(block: model.Grid) -> Markup:
     )
     made = element("table", element("thead", head), element("tbody", *rows), class_="grid" + " words" * wide)
     box = element("div", made, class_="fit", tabindex="0", role="region", aria_label="Operators by release")
-    return joined([legend, box, _left(len(block.rows) - tables.MOST_ROWS)])
+    return joined([legend, box, _left(len(block.rows) - MOST_ROWS)])
 
 
 def _at(word: str, *, wide: bool) -> Markup:

@@ -5,6 +5,7 @@ Dots are strokes without length and round ends, so that they stay round in a pic
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -129,19 +130,8 @@ def plot(
     drawn.append(element("svg", *paths, **stretch))
     drawn += [*_scale(x, y), *_names(named)]
     said = [[round(tip.place, 5), tip.said] for tip in tips]
-    return element(
-        "figure",
-        element("figcaption", title),
-        element(
-            "svg",
-            *drawn,
-            class_="plot named" if named else "plot",
-            role="img",
-            aria_label=title,
-            data_tips=_json(said) if said else None,
-        ),
-        class_="chart",
-    )
+    tipped = json.dumps(said, separators=(",", ":")) if said else None
+    return _figure(title, "plot named" if named else "plot", drawn, tipped)
 
 
 def histogram(title: str, x: Axis, counts: Sequence[int], y: Axis) -> Markup:
@@ -160,12 +150,12 @@ def histogram(title: str, x: Axis, counts: Sequence[int], y: Axis) -> Markup:
         if found
     )
     rules = (_rule(y, tick) for tick, _ in y.ticks)
-    return element(
-        "figure",
-        element("figcaption", title),
-        element("svg", *rules, *bars, *_scale(x, y), class_="plot low", role="img", aria_label=title),
-        class_="chart",
-    )
+    return _figure(title, "plot low", [*rules, *bars, *_scale(x, y)])
+
+
+def _figure(title: str, class_: str, drawn: Iterable[Markup], tips: str | None = None) -> Markup:
+    picture = element("svg", *drawn, class_=class_, role="img", aria_label=title, data_tips=tips)
+    return element("figure", element("figcaption", title), picture, class_="chart")
 
 
 def _rule(y: Axis, tick: float) -> Markup:
@@ -208,9 +198,3 @@ def _names(wanted: list[tuple[float, str, str]]) -> list[Markup]:
         element("text", said, x="100%", y=percent(at), dx="8", dy="4", class_=f"label {color}".strip())
         for at, (_, said, color) in zip(heights, wanted, strict=True)
     ]
-
-
-def _json(data: object) -> str:
-    import json
-
-    return json.dumps(data, separators=(",", ":"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, one_line
@@ -49,20 +49,6 @@ def element(tag: str, *children: Child, **attributes: Any) -> Markup:
 def joined(children: Iterable[Child]) -> Markup:
     """The children one after the other."""
     return Markup("".join(_rendered(child) for child in children))
-
-
-def block(title: str, parts: Iterable[Markup | None]) -> Iterator[Markup]:
-    """A titled part of a view; nothing where no part has anything in it."""
-    found = [part for part in parts if part]
-    if found:
-        yield element("section", element("h3", title), *found, class_="block")
-
-
-def plain_list(said: Iterable[Child]) -> Iterator[Markup]:
-    """A list without bullets; nothing for no lines."""
-    items = [element("li", line) for line in said]
-    if items:
-        yield element("ul", *items, class_="plain")
 
 
 def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from mpsprobe_exporters.units import BEYOND, scale_of
 
-TIMES = "\N{MULTIPLICATION SIGN}"
 TINY = 1e-300  # below it a step between ticks is no number any more
 
 

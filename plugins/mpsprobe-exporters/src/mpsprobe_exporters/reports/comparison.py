@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.answer import failure_sentence
-from mpsprobe_exporters.document import Amount, Bar, Bars, Column, Document, Paragraph, Part, Section, Table, bullets
+from mpsprobe_exporters.document import Amount, Bar, Bars, Column, Document, Paragraph, Part, Section, bullets, table
 from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
         ComparedFallback,
         ComparedOperator,
         ComparedQuantity,
+        ComparedVerdict,
         ComparisonReport,
         ConfigurationKey,
         ProfileCell,
     )
-    from mpsprobe_exporters.document import Block, Cell
+    from mpsprobe_exporters.document import Block, Fields
 
 CONDITIONS = "The runs themselves differ: a difference in time may come from that"
 COVERAGE_CONDITIONS = "The runs themselves differ"
@@ -33,28 +34,29 @@ MOST_OPERATORS = 6
 MOST_WHOLE = 4  # configurations up to which every quantity is shown
 COLORS = {"slower": 4, "larger": 4, "faster": 1, "smaller": 1}
 LEGEND = ((4, "slower, beyond noise"), (1, "faster, beyond noise"), (8, "within noise"))
-QUANTITIES = (
-    Column("quantity"),
-    Column("old", "amount", rank=2),
-    Column("new", "amount"),
-    Column("ratio", "ratio", about="new divided by old", rank=1),
-    Column("95 % interval", about="of the ratio", rank=3),
-    Column("p", about="corrected for the number of tests", rank=4),
-    Column("difference", "verdict"),
+QUANTITIES: Fields[None, tuple[str, ComparedQuantity]] = (
+    (Column("quantity"), lambda _, one: one[0]),
+    (Column("old", "amount", rank=2), lambda _, one: Amount(one[1].old, one[1].unit)),
+    (Column("new", "amount"), lambda _, one: Amount(one[1].new, one[1].unit)),
+    (Column("ratio", "ratio", about="new divided by old", rank=1), lambda _, one: one[1].ratio),
+    (Column("95 % interval", about="of the ratio", rank=3), lambda _, one: interval(one[1])),
+    (Column("p", about="corrected for the number of tests", rank=4), lambda _, one: _p(one[1].adjusted_p_value)),
+    (Column("difference", "verdict"), lambda _, one: one[1].difference),
 )
-OPERATORS = (
-    Column("operator", "name"),
-    Column("calls", about="in one profiled step", rank=2),
-    Column("old", "time", about="self time in one profiled step", rank=1),
-    Column("new", "time"),
-    Column("ratio", "ratio"),
+OPERATORS: Fields[None, tuple[str, ComparedOperator]] = (
+    (Column("configuration"), lambda _, one: one[0]),
+    (Column("operator", "name"), lambda _, one: one[1].operator),
+    (Column("calls", about="in one profiled step", rank=2), lambda _, one: _calls(one[1])),
+    (Column("old", "time", about="self time in one profiled step", rank=1), lambda _, one: one[1].old_ns),
+    (Column("new", "time"), lambda _, one: one[1].new_ns),
+    (Column("ratio", "ratio"), lambda _, one: one[1].ratio or one[1].presence),
 )
-VERDICTS = (
-    Column("operator", "name"),
-    Column("torch", rank=2),
-    Column("old", "verdict", rank=1),
-    Column("new", "verdict"),
-    Column("change", "verdict"),
+VERDICTS: Fields[None, ComparedVerdict] = (
+    (Column("operator", "name"), lambda _, one: one.operator),
+    (Column("torch", rank=2), lambda _, one: one.release),
+    (Column("old", "verdict", rank=1), lambda _, one: one.old or "-"),
+    (Column("new", "verdict"), lambda _, one: one.new or "-"),
+    (Column("change", "verdict"), lambda _, one: one.change),
 )
 
 
@@ -63,6 +65,8 @@ def document(report: ComparisonReport) -> Document:
     loud, quiet = parted(report)
     names = list(dict.fromkeys(one_line(one, 60) for one in [*report.new.workloads, *report.old.workloads]))
     conditions = CONDITIONS if report.compares == "profile" else COVERAGE_CONDITIONS
+    every = [(configuration(cell), one) for cell in report.cells for one in cell.operators]
+    operators = (*OPERATORS, (Column("clock"), lambda _, one: one[1].clock))
     return Document(
         title=f"{', '.join(shortened(names, 2)) or 'reports'}: new against old",
         headline=short_answer(report),
@@ -73,14 +77,13 @@ def document(report: ComparisonReport) -> Document:
             Section("What to do", bullets(_to_do(report))),
             Section(conditions, bullets(condition_lines(report))),
             Section("Steps", list(_ratios(report)), depth="page"),
-            Section("Verdicts", list(_verdicts(report))),
+            Section("Verdicts", table(VERDICTS, None, report.verdicts, "Changed verdicts", filtered=True)),
             Section("Known wrong results", bullets(advisory_lines(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
             Section(UNPAIRED, bullets(unpaired_lines(report))),
             Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
-            Section("", list(_all_quantities(report)), view="Quantities", depth="page"),
-            Section("", list(_all_operators(report)), view="Operators", depth="page"),
+            Section("", table(operators, None, every, filtered=True), view="Operators", depth="page"),
         ],
     )
 
@@ -155,7 +158,7 @@ def _to_do(report: ComparisonReport) -> Iterator[str]:
     workload = one_line(next(iter(report.new.workloads), "WORKLOAD"), 60)
     old, new = report.old.torch, report.new.torch
     if report.compares != "profile":
-        yield f"mpsprobe coverage {workload} says what to do about each operator."
+        yield f"mpsprobe coverage {workload} says what to do about each finding."
         if old is not None and old != new:
             yield f"Until then, stay with torch {one_line(old, 40)}, which does not have these regressions."
         return
@@ -213,8 +216,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
     """One configuration: of many, the step and what differs."""
     whole = len(report.cells) <= MOST_WHOLE
     kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
-    if kept:
-        yield Table(QUANTITIES, [_row(one) for one in kept])
+    yield from table(QUANTITIES, None, [(one.name, one) for one in kept])
     left = Counter(one.difference for one in cell.quantities if one not in kept)
     others = [f"{plural(count, 'more quantity', 'more quantities')}: {word}" for word, count in left.items()]
     yield from bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
@@ -222,15 +224,10 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
     if differing:
         clock = cell.operators[0].clock
         yield Paragraph(f"The operators whose own time on the {clock} differs most; measured once, so not tested:")
-        yield Table(OPERATORS, [_operator(one) for one in differing[:MOST_OPERATORS]])
+        yield from table(OPERATORS[1:], None, [("", one) for one in differing[:MOST_OPERATORS]])
     if cell.fallbacks:
         yield Paragraph("Operators that leave MPS:")
         yield from bullets(fallback_lines(cell))
-
-
-def _row(one: ComparedQuantity) -> tuple[Cell, ...]:
-    measured = (Amount(one.old, one.unit), Amount(one.new, one.unit), one.ratio)
-    return one.name, *measured, interval(one), probability(one.adjusted_p_value), one.difference
 
 
 def interval(one: ComparedQuantity) -> str:
@@ -238,23 +235,22 @@ def interval(one: ComparedQuantity) -> str:
     return f"{ratio(one.low)} to {ratio(one.high)}" if one.low is not None and one.high is not None else ""
 
 
-def probability(p: float | None) -> str:
-    """``0.020``, ``<0.001``; empty where nothing was tested."""
+def _p(p: float | None) -> str:
     return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def _operator(one: ComparedOperator) -> tuple[Cell, ...]:
+def _calls(one: ComparedOperator) -> str:
+    """``4``, ``4, now 5``."""
     calls = [plain(count) for count in (one.old_calls, one.new_calls) if count is not None]
-    return one.operator, ", now ".join(dict.fromkeys(calls)), one.old_ns, one.new_ns, one.ratio or one.presence
+    return ", now ".join(dict.fromkeys(calls))
 
 
 def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
-    """The step of each, and why something could not be told; each reason once."""
+    """The step of each, and why something is not known; each reason once."""
     steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
     names = distinct([configuration(cell) for cell, _ in steps])
-    rows = [(name, *_row(one)[1:]) for name, (_, one) in zip(names, steps, strict=True)]
-    if rows:
-        yield Table((Column("configuration"), *QUANTITIES[1:]), rows)
+    found = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
+    yield from table(((Column("configuration"), QUANTITIES[0][1]), *QUANTITIES[1:]), None, found)
     yield from bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
@@ -301,14 +297,6 @@ def unpaired_lines(report: ComparisonReport) -> list[str]:
     return [f"{configuration(one)}: in the {which[one.presence]} report only" for one in report.unpaired]
 
 
-def _verdicts(report: ComparisonReport) -> Iterator[Block]:
-    """What changed of each operator, regressions first."""
-    rows = [(one.operator, one.release, one.old or "-", one.new or "-", one.change) for one in report.verdicts]
-    if rows:
-        caption = f"{plural(len(rows), 'verdict')} changed, {number(report.same_verdicts)} as before"
-        yield Table(VERDICTS, rows, caption, filtered=True)
-
-
 def advisory_lines(report: ComparisonReport) -> list[str]:
     """Known wrong results that are new, or gone."""
     return [
@@ -332,7 +320,7 @@ def _on(release: str | None) -> str:
 
 
 def method_lines(report: ComparisonReport) -> list[str]:
-    """How a difference is told from noise, and what a reader should know of it."""
+    """When a difference counts, and what a reader should know of it."""
     words = [one_line(report.method.words, None)] if report.method is not None else []
     return [*words, *(one_line(note) for note in report.notes)]
 
@@ -363,20 +351,6 @@ def _ratios(report: ComparisonReport) -> Iterator[Block]:
     yield Bars(rows, caption, legend, place(1.0, 1.0))
 
 
-def _all_quantities(report: ComparisonReport) -> Iterator[Block]:
-    rows = [(configuration(cell), *_row(one), one.note) for cell in report.cells for one in cell.quantities]
-    columns = (Column("configuration"), *QUANTITIES, Column("note", where="more"))
-    if len(report.cells) > MOST_WHOLE:
-        yield Table(columns, rows, plural(len(rows), "quantity", "quantities"), filtered=True)
-
-
 def _samples(one: ComparedQuantity) -> str:
     kind = "processes" if one.samples == "process" else "steps"
     return f"{number(one.old_count)} {kind} of the old report with {number(one.new_count)} of the new one"
-
-
-def _all_operators(report: ComparisonReport) -> Iterator[Block]:
-    rows = [(configuration(cell), *_operator(one), one.clock) for cell in report.cells for one in cell.operators]
-    if rows:
-        caption = "Own time in one profiled step: measured once, so not tested"
-        yield Table((Column("configuration"), *OPERATORS, Column("clock")), rows, caption, filtered=True)

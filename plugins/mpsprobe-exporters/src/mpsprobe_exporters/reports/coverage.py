@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import advisories, answer, backends, program_answer, sources
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SINCE = "from this release on, without a gap; of a finding, the release that cures it"
 OPERATORS = "Operators"
+MOST = 500  # rows that a terminal and Markdown show
 EXPLAINED = "What native verdicts rest on"
 SOURCES = {
     "registration": "registration",
@@ -33,6 +35,7 @@ SOURCES = {
     "list": "PyTorch's own expectations",
     "issue": "issues of PyTorch",
 }
+MOST_NAMED = 3  # operators of one entry; of more the first one
 NEXT = "Next: mpsprobe profile measures it on a Mac; --all lists the operators."
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
 FIELDS: tuple[tuple[Column, Of], ...] = (
@@ -55,7 +58,7 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
     (
         Column("known by", where="more"),
-        lambda report, one: _evidence(report, one) if one.source not in (None, "registration") else None,
+        lambda report, one: _evidence(report, one) if _is_telling(report, one) else None,
     ),
     (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
@@ -92,7 +95,9 @@ def document(report: CoverageReport) -> Document:
             Section("In figures", list(figures(report.summary)), depth="page"),
             *all_operators(report, "Overview" if clean else OPERATORS),
         ],
-        brief=[answer.in_short(report), f"{answer.headline(report)}.", *notes, NEXT] if clean else [],
+        brief=[answer.in_short(report), f"{answer.headline(report)}.", *answer.details(report), *notes, NEXT]
+        if clean
+        else [],
     )
 
 
@@ -115,13 +120,37 @@ def middle(report: AnyReport) -> Iterator[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
     found = answer.findings(report)
     release = backends.on_release(backends.target(report), answer.judged_release(report))
-    rows = operators(report, found)
-    yield Section(f"{answer.TO_DO} on {release}", [Table(COLUMNS, rows, entries=True)] if rows else [])
+    rows = operators(report, one_for_each_cure(found))
+    yield Section(f"{answer.TO_DO} on {release}", [Table(COLUMNS, rows, entries=True, most=MOST)] if rows else [])
     yield Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in program_answer.cuda(report)))
     yield Section(answer.MACOS, bullets(answer.macos_notes(report)))
     yield Section(advisories.title(report), [advisories.table(report)] if report.advisories else [])
     for title, lines in answer.open_questions(report):
         yield Section(title, bullets(Bullet(text, operator) for operator, text in lines))
+
+
+def one_for_each_cure(found: Iterable[OperatorFinding]) -> list[OperatorFinding]:
+    """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
+    groups: dict[object, list[OperatorFinding]] = {}
+    for one in found:
+        cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
+        groups.setdefault(cure, []).append(one)
+    return [_as_one(group) for group in groups.values()]
+
+
+def _as_one(group: Sequence[OperatorFinding]) -> OperatorFinding:
+    if len(group) == 1:
+        return group[0]
+    phases: Counter[str] = Counter()
+    for one in group:
+        phases.update(one.phases)
+    named = (
+        [f"{group[0].operator} and {len(group) - 1} more"] if len(group) > MOST_NAMED else [f.operator for f in group]
+    )
+    united = ("dtypes", "shapes", "modules", "call_sites")
+    update: dict[str, Any] = {name: list(dict.fromkeys(x for f in group for x in getattr(f, name))) for name in united}
+    update |= {name: sum(getattr(f, name) for f in group) for name in ("calls", "input_bytes", "output_bytes")}
+    return group[0].model_copy(update={**update, "operator": ", ".join(named), "phases": dict(phases)})
 
 
 def explained(report: CoverageReport) -> Iterator[Section]:
@@ -134,7 +163,9 @@ def all_operators(report: AnyReport, view: str = OPERATORS) -> Iterator[Section]
     """Every operator; where there is nothing else to see, on the first view."""
     rows = operators(report, ordered(report))
     title = f"{OPERATORS} on {backends.on_release(backends.target(report), answer.judged_release(report))}"
-    yield Section(title, [Table(COLUMNS, rows, title, filtered=True)] if rows else [], view=view, depth="all")
+    yield Section(
+        title, [Table(COLUMNS, rows, title, filtered=True, most=MOST)] if rows else [], view=view, depth="all"
+    )
 
 
 def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
@@ -192,6 +223,11 @@ def _evidence(report: AnyReport, one: OperatorFinding) -> str:
         return f"nothing: no table covers it{asked}"
     source = SOURCES[one.source].format(backends.label(backends.target(report)))
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
+
+
+def _is_telling(report: AnyReport, one: OperatorFinding) -> bool:
+    """Whether the evidence is shown with the operator: that a kernel is registered goes without saying."""
+    return _is_explained(report) or one.source not in (None, "registration")
 
 
 def _is_explained(report: AnyReport) -> bool:

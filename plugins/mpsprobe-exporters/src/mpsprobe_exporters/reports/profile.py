@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import answer
-from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets
+from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
 from mpsprobe_exporters.reports import profile_charts as charts
@@ -15,9 +15,9 @@ from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo, MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
-    from mpsprobe_exporters.document import Block, Cell
+    from mpsprobe_exporters.document import Block, Fields
+    from mpsprobe_exporters.reports.profile_advice import Advice
 
-    Of = Callable[[ProfileReport, ProfileCell], Cell]
 
 INTERRUPTED = "Interrupted: what was measured before is here"
 FAILED = "failed"
@@ -27,7 +27,7 @@ MOST_ALIKE = 2  # configurations up to which a remark is repeated for each
 MOST_ROWS = 40
 NAMED = ("workload", "phase", "device", "batch", "seq", "dtype")  # what makes a configuration
 # What a table shows of each configuration; the highest rank goes first where there is no room.
-FIELDS: tuple[tuple[Column, Of], ...] = (
+FIELDS: Fields[ProfileReport, ProfileCell] = (
     (Column("workload"), lambda report, cell: cell.workload if _several(report, "name") else None),
     (Column("phase", rank=1), lambda report, cell: cell.phase if _several(report, "phase") else None),
     (Column("device"), lambda _, cell: cell.device),
@@ -44,7 +44,7 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
     ),
     (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: _interval(cell)),
     (
-        Column("spread", "share", about="scaled median absolute deviation as a share of the median", rank=10),
+        Column("spread", "share", about=profile_details.SPREAD, rank=10),
         lambda _, cell: None if cell.step is None else cell.step.spread,
     ),
     (Column("samples/s", "number", rank=2), lambda _, cell: _rate(cell, "samples")),
@@ -64,9 +64,6 @@ def document(report: ProfileReport) -> Document:
     """``report`` as people read it."""
     divisions = profile_advice.divided(report)
     advice = profile_advice.recommendations(report, divisions)
-    rows = [tuple(of(report, cell) for _, of in FIELDS) for cell in report.cells]
-    caption = plural(len(rows), "configuration")
-    table = Table(tuple(column for column, _ in FIELDS), rows, caption, filtered=len(rows) > 8)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
     alerts = list(_alerts(report))
     parts = [*charts.phases(report), *charts.divisions(report, divisions)]
@@ -82,12 +79,12 @@ def document(report: ProfileReport) -> Document:
         chosen=first_of(report),
         sections=[
             Section("", list(_tiles(report)), depth="page"),
-            Section("What to do", _to_do(advice)),
-            Section("Configurations", [table] if rows else []),
+            Section("What to do", table(TO_DO, None, advice, entries=True) or [Paragraph(NOTHING_TO_DO)]),
+            Section("Configurations", table(FIELDS, report, report.cells, filtered=len(report.cells) > 8)),
             Section(charts.title(report), [faster] if faster else [], view=compared),
             Section("Where a step goes", parts, depth="page"),
-            Section("Phases of a step", list(_phases(report)), view=""),
-            Section("Medians of the processes", list(_processes(report))),
+            Section("Phases of a step", _phases(report), view=""),
+            Section("Medians of the processes", _processes(report)),
             *profile_details.sections(report),
             Section("Remarks", _remarks(report)),
             Section("How it was measured", [_facts(report)], depth="all"),
@@ -145,7 +142,7 @@ def _alerts(report: ProfileReport) -> Iterator[str]:
 def _workload_lines(report: ProfileReport) -> list[str]:
     """What was run: ``distilbert (DistilBertModel, 66.4 M parameters), inference, float32, 20 timed steps``."""
     compiled = ["torch.compile"] if report.plan.compile else []
-    known = report.environment is not None  # an imported trace does not tell how many parameters: no zero
+    known = report.environment is not None  # an imported trace does not say how many parameters: no zero
     steps = plural(report.plan.steps, "timed step")
     said = (
         [*answer.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
@@ -221,13 +218,13 @@ def peak(cell: ProfileCell) -> tuple[str, int | None]:
     return "allocated", use.peak_allocated_bytes
 
 
-def _to_do(advice: Sequence[profile_advice.Advice]) -> list[Block]:
-    columns = (Column("about", "verdict"), Column("do"), Column("why"), Column("where"), Column("also"))
-    rows = [
-        (one.kind, one.remedy, one.found, one.where, plural(one.more, "more configuration") if one.more else None)
-        for one in advice
-    ]
-    return [Table(columns, rows, entries=True) if rows else Paragraph(NOTHING_TO_DO)]
+TO_DO: Fields[None, Advice] = (
+    (Column("about", "verdict"), lambda _, one: one.kind),
+    (Column("do"), lambda _, one: one.remedy),
+    (Column("why"), lambda _, one: one.found),
+    (Column("where"), lambda _, one: one.where),
+    (Column("also"), lambda _, one: plural(one.more, "more configuration") if one.more else None),
+)
 
 
 def _several(report: ProfileReport, field: str) -> bool:
@@ -246,43 +243,39 @@ def _rate(cell: ProfileCell, unit: str) -> float | None:
     return next((one.per_second for one in cell.throughput if one.unit == unit), None)
 
 
-def _phases(report: ProfileReport) -> Iterator[Block]:
+def _phases(report: ProfileReport) -> list[Block]:
     """How each step divides, as a table."""
     found = charts.with_phases(report)
-    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
     names = configurations.labels(report, [cell for cell, _ in found])
+    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
     rows = [
-        (
-            label,
-            *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys),
-        )
+        (label, *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys))
         for label, (cell, total) in zip(names, found, strict=True)
     ]
     columns = (Column(one_line(key, 20), rank=rank) for rank, key in enumerate(keys, start=1))
-    if rows:
-        yield Table((Column("configuration"), *columns), rows, most=MOST_ROWS)
+    return [Table((Column("configuration"), *columns), rows, most=MOST_ROWS)] if rows else []
 
 
-def _processes(report: ProfileReport) -> Iterator[Block]:
+PROCESSES: Fields[None, tuple[str, list[float]]] = (
+    (Column("configuration"), lambda _, one: one[0]),
+    (Column("processes", "number", rank=2), lambda _, one: len(one[1])),
+    (Column("fastest", "time", rank=1), lambda _, one: one[1][0]),
+    (Column("slowest", "time"), lambda _, one: one[1][-1]),
+    (Column("apart", "share"), lambda _, one: one[1][-1] / one[1][0] - 1),
+)
+
+
+def _processes(report: ProfileReport) -> list[Block]:
     """How the processes differ: the largest of their medians by the smallest."""
-    rows = []
+    found = []
     several = [cell for cell in report.cells if len({step.process for step in cell.steps}) > 1]
     for label, cell in zip(configurations.labels(report, several), several, strict=True):
         steps: dict[int, list[int]] = {}
         for step in cell.steps:
             steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
-        medians = sorted(median(spent) for spent in steps.values())
-        if medians[0] > 0:
-            rows.append((label, len(medians), medians[0], medians[-1], medians[-1] / medians[0] - 1))
-    columns = (
-        Column("configuration"),
-        Column("processes", "number", rank=2),
-        Column("fastest", "time", rank=1),
-        Column("slowest", "time"),
-        Column("apart", "share"),
-    )
-    if rows:
-        yield Table(columns, rows, most=MOST_ROWS)
+        medians = sorted(float(median(spent)) for spent in steps.values())
+        found += [(label, medians)] if medians[0] > 0 else []
+    return table(PROCESSES, None, found, most=MOST_ROWS)
 
 
 def _remarks(report: ProfileReport) -> list[Block]:

@@ -245,7 +245,7 @@ def _without_batch(cell: ProfileCell) -> tuple[object, ...]:
 
 
 def _sweeps(report: ProfileReport) -> Iterator[Advice]:
-    """What only several configurations together tell."""
+    """What only several configurations together show."""
     groups: dict[tuple[object, ...], list[ProfileCell]] = {}
     for cell in report.cells:
         if cell.step is not None:

@@ -75,7 +75,7 @@ def phases(report: ProfileReport) -> Iterator[Block]:
 
 
 def divisions(report: ProfileReport, known: Sequence[Division | None]) -> Iterator[Block]:
-    """How the profiled steps divide between the device and the host, as the traces tell."""
+    """How the profiled steps divide between the device and the host, as the traces show."""
     found = [(cell, one) for cell, one in zip(report.cells, known, strict=True) if one is not None]
     if not found:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.document import Bar, Bars, Block, Cell, Column, Paragraph, Part, Section, Table
+from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports import configurations
@@ -13,7 +13,17 @@ from mpsprobe_exporters.trace_summary import copies, kernels
 from mpsprobe_exporters.units import BEYOND, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import DurationStatistics, OperatorTime, ProfileCell, ProfileReport
+    from mpsprobe.schemas import (
+        DurationStatistics,
+        FallbackCost,
+        MemoryUse,
+        ModuleTime,
+        OperatorTime,
+        ProfileCell,
+        ProfileReport,
+    )
+    from mpsprobe_exporters.document import Block, Fields
+    from mpsprobe_exporters.trace_summary import CopyTime, KernelTime
 
     Spent = tuple[str, float, int]
     Draw = Callable[[ProfileCell], Iterable[Block]]
@@ -25,18 +35,20 @@ MOST_BARS = 24
 SOURCES = {"allocator": "counted by the allocator", "sampled": "largest of samples"}
 # What a probe says of its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
+MODEL = "(model)"
+SPREAD = "scaled median absolute deviation as a share of the median"
 NATIVE = "the torch release that has an MPS kernel"
 
 
 def sections(report: ProfileReport) -> Iterator[Section]:
     """Those that have something to say, in the order of reading."""
-    yield Section("Peak memory", list(_memory(report)), view="Memory")
+    yield Section("Peak memory", _memory(report), view="Memory")
     yield from _each(report, "Readings", "Probes", _readings)
     yield from _each(report, "Operators that leave MPS, in one step", "Fallbacks", _fallbacks)
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
     yield from _each(report, "Modules, in one step", "", _modules)
     for index, cell in enumerate(report.cells):
-        yield Section("", list(_kernels(cell)), "Kernels", "page", index)
+        yield from _device_work(cell, index)
         yield Section("", list(_statistics(cell)), "Steps", "page", index)
         yield Section("Before the timed steps", list(_before(report, cell)), "Steps", "page", index)
 
@@ -51,25 +63,32 @@ def _each(report: ProfileReport, title: str, view: str, draw: Draw) -> Iterator[
         yield Section(f"{title}: {plural(left, 'more configuration')}", [Paragraph("CSV and HTML have them all.")], "")
 
 
-def _memory(report: ProfileReport) -> Iterator[Block]:
+MEMORY: Fields[ProfileReport, tuple[str, ProfileCell, MemoryUse]] = (
+    (Column("configuration"), lambda _, one: one[0]),
+    (Column("allocated", "bytes", about="what tensors take"), lambda _, one: one[2].peak_allocated_bytes),
+    (Column("reserved", "bytes", about="what the allocator holds", rank=2), lambda _, one: one[2].peak_reserved_bytes),
+    (Column("process", "bytes", about="the whole process", rank=1), lambda _, one: one[2].peak_process_bytes),
+    (Column("how it is known", rank=3), lambda _, one: SOURCES[one[2].source]),
+    (Column("the device has", "bytes", rank=4), lambda report, one: device_memory(report, one[1])),
+)
+
+
+def _memory(report: ProfileReport) -> list[Block]:
     """The peaks of each configuration."""
     found = [(cell, cell.memory) for cell in report.cells if cell.memory is not None]
     names = configurations.labels(report, [cell for cell, _ in found])
-    rows = []
-    for label, (cell, use) in zip(names, found, strict=True):
-        peaks = (use.peak_allocated_bytes, use.peak_reserved_bytes, use.peak_process_bytes)
-        info = next((one for one in report.devices if one.type == cell.device), None)
-        rows.append((label, *peaks, SOURCES[use.source], info.memory_bytes if info is not None else None))
-    columns = (
-        Column("configuration"),
-        Column("allocated", "bytes", about="what tensors take"),
-        Column("reserved", "bytes", about="what the allocator has taken from the system", rank=2),
-        Column("process", "bytes", about="the whole process", rank=1),
-        Column("how it is known", rank=3),
-        Column("the device has", "bytes", rank=4),
-    )
-    if rows:
-        yield Table(columns, rows, most=MOST_ROWS)
+    return table(MEMORY, report, [(name, *one) for name, one in zip(names, found, strict=True)], most=MOST_ROWS)
+
+
+def device_memory(report: ProfileReport, cell: ProfileCell) -> int | None:
+    """What the device of ``cell`` has, where it is known."""
+    return next((one.memory_bytes for one in report.devices if one.type == cell.device), None)
+
+
+READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (
+    (Column("probe"), lambda _, one: f"{one_line(one[0][0], 40)}: {spoken(one[0][1])}"),
+    (Column("read"), lambda _, one: _range(one[0][1], one[1])),
+)
 
 
 def _readings(cell: ProfileCell) -> Iterator[Block]:
@@ -81,9 +100,7 @@ def _readings(cell: ProfileCell) -> Iterator[Block]:
         for name, value in one.values.items():
             if name not in OWN:
                 found.setdefault((one.probe, name), []).append(value)
-    rows = [(f"{one_line(probe, 40)}: {spoken(name)}", _range(name, values)) for (probe, name), values in found.items()]
-    if rows:
-        yield Table((Column("probe"), Column("read")), rows)
+    yield from table(READINGS, None, found.items())
     for probe, texts in caveats.items():
         yield from (Paragraph(f"{one_line(probe, 40)}: {one_line(text)}") for text in dict.fromkeys(texts))
 
@@ -100,44 +117,52 @@ def _range(name: str, values: list[float | str]) -> str:
     return ", ".join(dict.fromkeys(one_line(str(value), 60) for value in values))
 
 
+FALLBACKS: Fields[ProfileCell, FallbackCost] = (
+    (Column("operator", "name"), lambda _, one: one.operator),
+    (Column("verdict", "verdict", rank=1), lambda _, one: one.verdict),
+    (Column("calls", "number", rank=3), lambda _, one: one.calls),
+    (Column("time", "time"), lambda _, one: one.duration_ns),
+    (
+        Column("of step", "part", about="of the median step", rank=4),
+        lambda cell, one: fraction(one.duration_ns, cell.step.median_ns) if cell.step is not None else None,
+    ),
+    (Column("copied", "bytes", about="to the CPU and back"), lambda _, one: one.bytes),
+    (Column("known by", rank=5), lambda _, one: one.method),
+    (Column("native since", about=NATIVE, rank=2), lambda _, one: one.native_since or "no release yet"),
+)
+
+
 def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
     """The operators that leave MPS, and what each costs of a step; the most expensive first."""
-    step = cell.step.median_ns if cell.step is not None else 0
     ordered = sorted(cell.fallbacks, key=lambda one: (-(one.duration_ns or 0), -(one.bytes or 0), one.operator))
-    rows = [
-        (
-            one.operator,
-            one.verdict,
-            one.calls,
-            one.duration_ns,
-            fraction(one.duration_ns, step),
-            one.bytes,
-            one.method,
-            one.native_since or "no release yet",
-        )
-        for one in ordered
-    ]
-    columns = (
-        Column("operator", "name"),
-        Column("verdict", "verdict", rank=1),
-        Column("calls", "number", rank=3),
-        Column("time", "time"),
-        Column("of step", "part", about="of the median step", rank=4),
-        Column("copied", "bytes", about="to the CPU and back"),
-        Column("known by", rank=5),
-        Column("native since", about=NATIVE, rank=2),
-    )
-    if rows:
-        observed = [one for one in ordered if one.method == "observed"]
-        spent, moved = (sum(getattr(one, field) or 0 for one in observed) for field in ("duration_ns", "bytes"))
-        cost = [*([duration(spent)] if spent else []), *([f"{byte_size(moved)} of copies"] if moved else [])]
-        said = (
-            [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
-        )
-        left = len(rows) - len(observed)
-        said += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
+    observed = [one for one in ordered if one.method == "observed"]
+    spent, moved = (sum(getattr(one, field) or 0 for one in observed) for field in ("duration_ns", "bytes"))
+    cost = [*([duration(spent)] if spent else []), *([f"{byte_size(moved)} of copies"] if moved else [])]
+    said = [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
+    left = len(ordered) - len(observed)
+    said += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
+    if said:
         yield Paragraph(f"{'; '.join(said)}.")
-        yield Table(columns, rows, most=MOST_FALLBACKS)
+    yield from table(FALLBACKS, cell, ordered, most=MOST_FALLBACKS)
+
+
+OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (
+    (Column("operator", "name"), lambda _, one: one[0].operator),
+    (Column("calls", "number", rank=2), lambda cell, one: each_step(cell, one[0].calls)),
+    (
+        Column("host", "time", about="on the host, without the operators that it calls", rank=1),
+        lambda cell, one: each_step(cell, one[0].self_host_ns),
+    ),
+    (Column("device", "time", about="its own kernels"), lambda cell, one: each_step(cell, one[0].self_device_ns)),
+    (
+        Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
+        lambda _, one: one[1],
+    ),
+    (Column("where", "names", rank=3), lambda _, one: tuple(name or MODEL for name in fold_names(one[0].modules))),
+    (Column("host, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].host_ns)),
+    (Column("device, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].device_ns)),
+    (Column("shapes", "names", where="more"), lambda _, one: tuple(one[0].shapes)),
+)
 
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
@@ -149,100 +174,76 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
 
     total = sum(own(one) for one in cell.operators)
     ordered = sorted(cell.operators, key=lambda one: (-own(one), -one.self_host_ns, one.operator))
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.operator,
-            each_step(cell, one.calls),
-            each_step(cell, one.self_host_ns),
-            each_step(cell, one.self_device_ns),
-            fraction(own(one), total),
-            tuple(module or "(model)" for module in fold_names(one.modules)),
-            each_step(cell, one.host_ns),
-            each_step(cell, one.device_ns),
-            tuple(one.shapes),
-        )
-        for one in ordered
-    ]
-    columns = (
-        Column("operator", "name"),
-        Column("calls", "number", rank=2),
-        Column("host", "time", about="on the host, without the operators that it calls", rank=1),
-        Column("device", "time", about="its own kernels"),
-        Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
-        Column("where", "names", rank=3),
-        Column("host, with what it calls", "time", where="more"),
-        Column("device, with what it calls", "time", where="more"),
-        Column("shapes", "names", where="more"),
-    )
-    if rows:
-        sources = listed(sorted({one_line(one.source, 40) for one in cell.operators}))
-        yield Paragraph(f"Timed by {sources}.")
-        yield Table(columns, rows, filtered=True, most=MOST_OPERATORS)
+    if ordered:
+        yield Paragraph(f"Timed by {listed(sorted({one_line(one.source, 40) for one in ordered}))}.")
+    found = [(one, fraction(own(one), total)) for one in ordered]
+    yield from table(OPERATORS, cell, found, filtered=True, most=MOST_OPERATORS)
 
 
-def _modules(cell: ProfileCell) -> Iterator[Block]:
+MODULES: Fields[ProfileCell, ModuleTime] = (
+    (Column("module", "name"), lambda _, one: one.module or MODEL),
+    (Column("phase", rank=1), lambda cell, one: one.phase if len({one.phase for one in cell.modules}) > 1 else None),
+    (Column("type", rank=4), lambda _, one: one.type),
+    (Column("calls", "number", rank=3), lambda cell, one: each_step(cell, one.calls)),
+    (Column("self host", "time", rank=1), lambda cell, one: each_step(cell, one.self_host_ns)),
+    (Column("self device", "time"), lambda cell, one: each_step(cell, one.self_device_ns)),
+    (Column("with inner ones", "time", rank=2), lambda cell, one: each_step(cell, one.host_ns)),
+)
+
+
+def _modules(cell: ProfileCell) -> list[Block]:
     """The modules that take most; a page has them as a tree."""
-    phases = {one.phase for one in cell.modules}
     ordered = sorted(cell.modules, key=lambda one: (-(one.self_device_ns or one.self_host_ns), one.module))
-    rows = [
-        (
-            one.module or "(model)",
-            one.phase if len(phases) > 1 else None,
-            one.type,
-            each_step(cell, one.calls),
-            each_step(cell, one.self_host_ns),
-            each_step(cell, one.self_device_ns),
-            each_step(cell, one.host_ns),
-        )
-        for one in ordered
-    ]
-    columns = (
-        Column("module", "name"),
-        Column("phase", rank=1),
-        Column("type", rank=4),
-        Column("calls", "number", rank=3),
-        Column("self host", "time", rank=1),
-        Column("self device", "time"),
-        Column("with inner ones", "time", rank=2),
-    )
-    if rows:
-        yield Table(columns, rows, most=MOST_MODULES)
+    return table(MODULES, cell, ordered, most=MOST_MODULES)
 
 
-def _kernels(cell: ProfileCell) -> Iterator[Block]:
+KERNELS: Fields[int, KernelTime] = (
+    (Column("kernel", "name"), lambda _, one: one.name),
+    (Column("calls", "number"), lambda _, one: one.calls),
+    (Column("share", "part"), lambda total, one: fraction(one.total_ns, total)),
+    (Column("total", "time"), lambda _, one: one.total_ns),
+    (Column("mean", "time"), lambda _, one: min(one.total_ns, BEYOND) / one.calls),
+    (Column("shortest", "time", rank=3), lambda _, one: one.minimum_ns),
+    (Column("longest", "time", rank=3), lambda _, one: one.maximum_ns),
+)
+COPIES: Fields[None, CopyTime] = (
+    (Column("copy", "name"), lambda _, one: one.name),
+    (Column("calls", "number"), lambda _, one: one.calls),
+    (Column("total", "time"), lambda _, one: one.total_ns),
+    (Column("bytes", "bytes"), lambda _, one: one.bytes),
+)
+
+
+def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
     """Kernels and copies, from the events of the trace."""
-    found, moved = (kernels(cell.trace), copies(cell.trace)) if cell.trace is not None else ([], [])
-    total = sum(one.total_ns for one in found)
-    if found:
-        rows = [
-            (name, calls, fraction(spent, total), spent, min(spent, BEYOND) / calls, shortest, longest)
-            for name, calls, spent, shortest, longest in found
-        ]
-        amounts = (Column(title, "time") for title in ("total", "mean", "shortest", "longest"))
-        columns = (Column("kernel", "name"), Column("calls", "number"), Column("share", "part"), *amounts)
-        caption = f"{plural(len(found), 'kernel')}, {plural(sum(one.calls for one in found), 'run')}"
-        yield Table(columns, rows, caption, filtered=True)
-    if moved:
-        columns = (Column("copy", "name"), Column("calls", "number"), Column("total", "time"), Column("bytes", "bytes"))
-        yield Table(columns, list(moved), "Copies between memories, as the trace names them")
+    if cell.trace is not None:
+        found = kernels(cell.trace)
+        rows = table(KERNELS, sum(one.total_ns for one in found), found, filtered=True)
+        yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
+        moved = table(COPIES, None, copies(cell.trace))
+        yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
+
+
+STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
+    (Column("what"), lambda _, one: one[0]),
+    (Column("median", "time"), lambda _, one: one[1].median_ns),
+    (Column("95 % from", "time"), lambda _, one: one[1].low_ns),
+    (Column("to", "time"), lambda _, one: one[1].high_ns),
+    (Column("spread", "share", about=SPREAD), lambda _, one: one[1].spread),
+    (Column("mean", "time", rank=3), lambda _, one: one[1].mean_ns),
+    (Column("shortest", "time", rank=3), lambda _, one: one[1].minimum_ns),
+    (Column("longest", "time", rank=3), lambda _, one: one[1].maximum_ns),
+    (Column("steps", "number", rank=4), lambda _, one: one[1].count),
+    (Column("outliers", "number", about="kept in all figures", rank=4), lambda _, one: one[1].outliers),
+)
 
 
 def _statistics(cell: ProfileCell) -> Iterator[Block]:
     """The steps and their phases in figures."""
     found = [("step", cell.step)] if cell.step is not None else []
-    rows = [_row(what, one) for what, one in (*found, *cell.phases.items())]
-    times = (Column(title, "time") for title in ("median", "95 % from", "to"))
-    others = (Column(title, "time", rank=3) for title in ("mean", "shortest", "longest"))
-    counts = (Column("steps", "number", rank=4), Column("outliers", "number", about="kept in all figures", rank=4))
-    spread = Column("spread", "share", about="scaled median absolute deviation as a share of the median")
-    if rows:
-        yield Table((Column("what"), *times, spread, *others, *counts), rows)
-        yield from [Paragraph("Phases come from steps of their own, synchronised between them.")][: len(cell.phases)]
-
-
-def _row(what: str, one: DurationStatistics) -> tuple[Cell, ...]:
-    spent = (one.mean_ns, one.minimum_ns, one.maximum_ns)
-    return what, one.median_ns, one.low_ns, one.high_ns, one.spread, *spent, one.count, one.outliers
+    yield from table(STATISTICS, None, [*found, *cell.phases.items()])
+    if cell.phases:
+        yield Paragraph("Phases come from steps of their own, synchronised between them.")
 
 
 def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:

@@ -6,10 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.cells import cell_len
-from rich.padding import Padding
-from rich.table import Table as Drawn
 from rich.text import Text
 
 from mpsprobe_exporters import document as model
@@ -18,8 +15,6 @@ from mpsprobe_exporters.terminal.folding import fold_name
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from mpsprobe_exporters.document import Bar, Block, Column, Document
 
 GAP = 2
@@ -29,10 +24,9 @@ NARROWEST_BAR, WIDEST_BAR = 8, 40
 EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK = Text()
 TONES = {"bad": "bold red", "good": "green", "plain": "none"}
-RIGHT = frozenset(model.AMOUNTS)
 
 
-def blocks(document: Document, width: int, *, everything: bool) -> Iterator[RenderableType]:
+def blocks(document: Document, width: int, *, everything: bool) -> Iterator[Text]:
     """What to print on ``width`` columns, block by block.
 
     Args:
@@ -46,23 +40,21 @@ def blocks(document: Document, width: int, *, everything: bool) -> Iterator[Rend
     yield from (_text(line, width, TONES["bad"]) for line in document.alerts)
     yield _text(document.headline, width, "bold")
     yield from (_text(line, width) for line in document.lines)
-    yield from (Padding(_text(f"note: {note}", width - GAP), (0, 0, 0, GAP)) for note in document.notes)
+    yield from (_indented(_text(f"note: {note}", width - GAP), GAP) for note in document.notes)
     for section in document.at("first", "all") if everything else document.at("first"):
         yield BLANK
         if section.title:
             yield _text(document.heading(section), width, "bold")
         margin = GAP if section.title else 0
         for block in section.blocks:
-            yield from (Padding(one, (0, 0, 0, margin)) for one in drawn(block, width - margin))
+            yield from (_indented(one, margin) for one in drawn(block, width - margin))
 
 
-def drawn(block: Block, width: int) -> Iterator[RenderableType]:
+def drawn(block: Block, width: int) -> Iterator[Text]:
     """A block of a document on ``width`` columns."""
     match block:
         case model.Paragraph():
             return _paragraph(block, width)
-        case model.Code():
-            return _code(block, width)
         case model.Bullets():
             return _bullets(block, width)
         case model.Tiles():
@@ -75,53 +67,44 @@ def drawn(block: Block, width: int) -> Iterator[RenderableType]:
             return _grid(block, width)
 
 
-def _paragraph(block: model.Paragraph, width: int) -> Iterator[RenderableType]:
+def _paragraph(block: model.Paragraph, width: int) -> Iterator[Text]:
     yield _text(block.text, width, TONES[block.tone])
 
 
-def _code(block: model.Code, width: int) -> Iterator[RenderableType]:
-    yield from (Text(one_line(line, None)) for line in block.text.splitlines())
-
-
-def _bullets(block: model.Bullets, width: int) -> Iterator[RenderableType]:
+def _bullets(block: model.Bullets, width: int) -> Iterator[Text]:
     for line in block.lines:
         yield _text(f"{line.name}: {line.text}" if line.name else line.text, width)
 
 
-def _tiles(block: model.Tiles, width: int) -> Iterator[RenderableType]:
+def _tiles(block: model.Tiles, width: int) -> Iterator[Text]:
     found = [(one.title, f"{one.value} ({one.below})" if one.below else one.value) for one in block.tiles]
-    yield _labelled(found, width)
+    yield from _labelled(found, width)
 
 
-def _tables(block: model.Table, width: int) -> Iterator[RenderableType]:
-    yield from _entries(block, width) if block.entries else [_table(block, width)]
+def _tables(block: model.Table, width: int) -> Iterator[Text]:
+    yield from _entries(block, width) if block.entries else _table(block, width)
     if block.left():
         yield _text(block.left(), width)
 
 
-def _entries(table: model.Table, width: int) -> Iterator[RenderableType]:
+def _entries(table: model.Table, width: int) -> Iterator[Text]:
     """Each row as a heading of its first two cells, the rest below it with its titles."""
-    for number, row in enumerate(table.rows):
+    for number, row in enumerate(table.first()):
         if number:
             yield BLANK
         name, word = (model.written(cell, column.kind) for cell, column in zip(row, table.columns[:2], strict=False))
         yield Text.assemble(("\n".join(fold_name(name, width)), "bold"), "  ", (word, STYLES.get(word, "none")))
         facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
-        yield _labelled(facts, width)
+        yield from _labelled(facts, width)
 
 
-def _labelled(facts: Sequence[tuple[str, str]], width: int) -> RenderableType:
+def _labelled(facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:
     """Labels on the left, texts folded to the right of them."""
-    grid = Drawn.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
     room = width - max((cell_len(label) for label, _ in facts), default=0) - 2 * GAP
-    for label, text in facts:
-        grid.add_row(f"  {label}", _text(text, room))
-    return grid
+    return _beside([[[Text(f"  {label}")], _lines(text, room)] for label, text in facts])
 
 
-def _table(table: model.Table, width: int) -> RenderableType:
+def _table(table: model.Table, width: int) -> Iterator[Text]:
     """The columns for which there is room; the first one is folded, texts are wrapped."""
     columns = [table.columns[index] for index in table.used()]
     cells = [
@@ -155,21 +138,42 @@ def _least(column: Column, natural: int, place: int) -> int:
     return min(natural, WIDEST_TEXT) if column.kind in ("text", "advice", "name", "names", "places") else natural
 
 
-def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> RenderableType:
-    made = Drawn(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0), header_style="bold")
-    for column, wide in zip(columns, widths, strict=True):
-        title = "\n".join(part for line in column.title.split("\n") for part in fold_name(line, wide, 0))
-        made.add_column(title, justify="right" if column.kind in RIGHT else "left", overflow="fold")
-    for row in zip(*cells, strict=True):
-        lines = (
-            Text("\n".join(_wrapped(text, wide, code=column.kind == "name")), style=STYLES.get(text, "none"))
+def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Text]:
+    """The one style that all tables here have: a rule below the titles, no other lines."""
+    titles = [
+        [Text(part, "bold") for line in column.title.split("\n") for part in fold_name(line, wide, 0)]
+        for column, wide in zip(columns, widths, strict=True)
+    ]
+    rows = [
+        [
+            _lines(text, wide, STYLES.get(text, "none"), code=column.kind == "name")
             for text, wide, column in zip(row, widths, columns, strict=True)
-        )
-        made.add_row(*lines)
-    return made
+        ]
+        for row in zip(*cells, strict=True)
+    ]
+    right = [place for place, column in enumerate(columns) if column.kind in model.AMOUNTS]
+    return _beside([titles, *rows], right, len(titles))
 
 
-def _bars(block: model.Bars, width: int) -> Iterator[RenderableType]:
+def _beside(rows: Sequence[Sequence[Sequence[Text]]], right: Sequence[int] = (), ruled: int = 0) -> Iterator[Text]:
+    """Cells of lines next to each other, those numbered in ``right`` to the right; a rule below the first row."""
+    widths = (
+        [max(line.cell_len for row in rows for line in row[place]) for place in range(len(rows[0]))] if rows else []
+    )
+    for number, row in enumerate(rows):
+        for at in range(max(map(len, row))):
+            made = Text()
+            for place, (lines, wide) in enumerate(zip(row, widths, strict=True)):
+                line = lines[at] if at < len(lines) else BLANK
+                blank = " " * (wide - line.cell_len)
+                made.append(blank if place in right else "").append_text(line)
+                made.append("" if place in right else blank).append(" " * GAP if place < len(row) - 1 else "")
+            yield made
+        if ruled and not number:
+            yield Text("─" * (sum(widths) + GAP * (len(widths) - 1)))
+
+
+def _bars(block: model.Bars, width: int) -> Iterator[Text]:
     """A bar for each row; where a line has no room for all of it, the words go before the bar does."""
     shown = block.rows[:MOST_BARS]
     labels, said = [one_line(row.label) for row in shown], [one_line(row.said) for row in shown]
@@ -179,10 +183,13 @@ def _bars(block: model.Bars, width: int) -> Iterator[RenderableType]:
     taken = min(max(map(cell_len, said), default=0), width // 2) + 2 * GAP
     longest = max(NARROWEST, min(longest, width - taken - NARROWEST_BAR))
     columns = max(NARROWEST_BAR, min(width - taken - longest, WIDEST_BAR))
-    grid = Drawn.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-    for label, text, row in zip(labels, said, shown, strict=True):
-        grid.add_row(_text(label, longest), _bar(row, columns), _text(text, width - columns - longest - 2 * GAP))
-    yield grid
+    room = width - columns - longest - 2 * GAP
+    yield from _beside(
+        [
+            [_lines(label, longest), [_bar(row, columns)], _lines(text, room)]
+            for label, text, row in zip(labels, said, shown, strict=True)
+        ]
+    )
     if len(block.rows) > len(shown):
         yield Text(f"and {len(block.rows) - len(shown):,} more")
 
@@ -196,7 +203,7 @@ def _bar(row: Bar, width: int) -> Text:
     return made
 
 
-def _grid(block: model.Grid, width: int) -> Iterator[RenderableType]:
+def _grid(block: model.Grid, width: int) -> Iterator[Text]:
     """Releases side by side where the screen is wide enough, else the history of each name."""
     spans = model.folded(block)
     rows = [(name, *(words[at] for _, at in spans)) for name, words in (*block.heads, *block.rows)]
@@ -209,14 +216,16 @@ def _grid(block: model.Grid, width: int) -> Iterator[RenderableType]:
     widths = [max(map(cell_len, texts)) for texts in lines]
     widths[0] = min(widths[0], LONGEST_NAME)
     if sum(widths) + GAP * len(spans) <= width:
-        yield _filled(columns, cells, widths)
+        yield from _filled(columns, cells, widths)
     elif block.rows:
         listed = [
             [", ".join(f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)]
             for _, words in block.rows
         ]
         found = [(name, *text) for (name, _), text in zip(block.rows, listed, strict=True)]
-        yield _table(model.Table((model.Column("operator", "name"), model.Column("not native", "text")), found), width)
+        yield from _table(
+            model.Table((model.Column("operator", "name"), model.Column("not native", "text")), found), width
+        )
     if block.legend:
         yield _text("; ".join(block.legend), width)
 
@@ -227,5 +236,13 @@ def _wrapped(text: str, width: int, code: bool = False) -> list[str]:
     return [part for line in lines for part in fold_name(line, width)]
 
 
+def _indented(text: Text, margin: int) -> Text:
+    return Text("\n").join(Text(" " * margin).append_text(line) for line in text.split("\n")) if margin else text
+
+
+def _lines(text: str, width: int, style: str = "none", code: bool = False) -> list[Text]:
+    return [Text(line, style) for line in _wrapped(one_line(text, None), max(width, 1), code)]
+
+
 def _text(text: str, width: int, style: str = "none") -> Text:
-    return Text("\n".join(_wrapped(one_line(text, None), max(width, 1))), style=style)
+    return Text("\n").join(_lines(text, width, style))

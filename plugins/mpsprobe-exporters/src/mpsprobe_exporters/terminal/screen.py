@@ -56,7 +56,7 @@ class Screen:
 
 
 def on_terminal() -> Screen:
-    """The screen behind standard output, as the environment tells it (``NO_COLOR``, ``COLUMNS``, ``TERM``)."""
+    """The screen behind standard output, by the environment (``NO_COLOR``, ``COLUMNS``, ``TERM``)."""
     stream = sys.stdout
     terminal = stream is not None and not stream.closed and stream.isatty()
     encoding = getattr(stream, "encoding", None) or "utf-8"

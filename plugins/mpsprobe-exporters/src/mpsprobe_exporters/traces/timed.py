@@ -1,6 +1,6 @@
 """The timed steps of a cell as a time line: first call, warm-up and steps one after the other, outliers marked.
 
-They ran without a profiler, so only their lengths are known. The phases stand beside them as their medians.
+They ran without a profiler, so only their lengths are known. The phases follow as their medians.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ def read_config(folder: Path) -> Mapping[str, Any]:
         raise WorkloadError(f"the folder '{shown}' has no {CONFIG}", _what_it_is(folder))
     try:
         if path.stat().st_size > LARGEST_CONFIG:
-            raise WorkloadError(f"{CONFIG} in '{shown}' is larger than {LARGEST_CONFIG} bytes: it is no configuration")
+            raise WorkloadError(
+                f"{CONFIG} in '{shown}' is larger than {LARGEST_CONFIG} bytes: it is not a configuration"
+            )
         config = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"

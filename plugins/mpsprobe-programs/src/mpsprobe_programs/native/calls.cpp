@@ -6,13 +6,17 @@
 #include "device.h"
 
 #include <ATen/native/SparseTensorUtils.h>
+#include <ATen/record_function.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace mpsprobe {
@@ -23,9 +27,12 @@ using torch::jit::Stack;
 
 constexpr size_t kMostDistinct = 1 << 16; // then they are handed over, and forgotten
 
-// Judges the call that is shown, which is counted in `slot` from now on; 1: it raises. For slot -1: takes all counts.
-using Judge = int64_t (*)(int64_t operator_id, int64_t place, int64_t slot);
-using Place = int64_t (*)();
+// Functions of Python, which leave `answer` as it is where Ctrl-C came first: it is raised in them, before their first line.
+// Judges the call that is shown: the slot that calls like it are counted in, or -1. For operator -1: takes all counts.
+using Judge = void (*)(int64_t operator_id, int64_t place, int64_t* answer);
+using Place = void (*)(int64_t* answer);
+using Interrupt = void (*)();
+constexpr int64_t kInterrupted = -2;
 
 struct Key {
   uint64_t first, second;
@@ -37,17 +44,23 @@ struct KeyHash {
 
 std::atomic<Judge> judge{nullptr};
 std::atomic<Place> place{nullptr};
-std::atomic<int64_t> phase{0};
+std::atomic<Interrupt> interrupt{nullptr};
+std::atomic<int64_t> opened{0}, threads{0}; // how often something was to be recorded; of the program, since then
 std::atomic<bool> raising{false};
 std::mutex mutex;
-ska::flat_hash_map<Key, int64_t, KeyHash> known;
-std::vector<int64_t> counts;
+struct Count {
+  int64_t slot, calls;
+};
+std::vector<Count> counts;
+ska::flat_hash_map<Key, size_t, KeyHash> known; // → position in `counts`
 struct Refusal {
   std::string type, message;
 };
 std::unordered_map<int64_t, Refusal> refused; // slot → what a Mac raises
-uint64_t generation = 0; // of the slots
 thread_local bool muted = false;
+thread_local bool interrupted = false;
+thread_local int64_t counted_in = 0; // of `opened`: this thread is one of `threads`
+thread_local bool in_optimizer = false; // Python says so
 thread_local at::ArrayRef<IValue> shown_arguments, shown_results;
 thread_local const char* shown_message = nullptr;
 
@@ -149,6 +162,13 @@ IValue kept(const IValue& value) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(version, false));
 }
 
+int64_t judged(int64_t operator_id, int64_t place) {
+  auto answer = kInterrupted;
+  judge.load()(operator_id, place, &answer);
+  interrupted = interrupted || answer == kInterrupted;
+  return answer;
+}
+
 void raise(const Refusal& refusal) {
   TORCH_CHECK_TYPE(refusal.type != "TypeError", refusal.message);
   TORCH_CHECK_NOT_IMPLEMENTED(refusal.type != "NotImplementedError", refusal.message);
@@ -160,15 +180,22 @@ void raise(const Refusal& refusal) {
 int64_t place_of_now() {
   if (auto ask = place.load()) {
     Muted quiet;
-    return ask();
+    auto answer = kInterrupted;
+    ask(&answer);
+    interrupted = interrupted || answer == kInterrupted;
+    return std::max<int64_t>(answer, 0);
   }
-  return torch::autograd::get_current_node() ? 1 : phase.load();
+  return torch::autograd::get_current_node() ? 1 : in_optimizer ? 2 : 0; // without lines, the phases
 }
 
 Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t arguments, int64_t place)
     : operator_(operator_id), muted_before_(muted), varying_(varying) {
   if (muted || judge.load() == nullptr || copies_for_derivative()) {
     return;
+  }
+  if (counted_in != opened && !torch::autograd::get_current_node()) {
+    counted_in = opened;
+    ++threads;
   }
   place_ = place < 0 ? place_of_now() : place;
   Hash hash{first_, second_};
@@ -180,16 +207,17 @@ Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t
     std::lock_guard<std::mutex> lock(mutex);
     auto found = known.find(Key{first_, second_});
     if (found != known.end()) {
-      slot_ = found->second;
-      generation_ = generation;
-      auto refusal = refused.find(slot_);
+      // Before it runs: while it does, another thread may take all counts.
+      known_ = true;
+      auto& count = counts[found->second];
+      ++count.calls;
+      auto refusal = refused.find(count.slot);
       if (refusal != refused.end()) {
-        ++counts[slot_];
         raise(refusal->second);
       }
     }
   }
-  if (slot_ < 0) {
+  if (!known_) {
     arguments_.reserve(arguments);
     for (auto value = stack.end() - arguments; value != stack.end(); ++value) {
       arguments_.push_back(kept(*value));
@@ -199,11 +227,20 @@ Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t
 }
 
 bool Recorded::may_raise() const {
-  return raising && slot_ < 0 && muted && !muted_before_;
+  return raising && !known_ && muted && !muted_before_;
+}
+
+void pass_on_interrupt() {
+  if (std::exchange(interrupted, false)) {
+    interrupt.load()();
+  }
 }
 
 Recorded::~Recorded() {
   muted = muted_before_;
+  if (!muted) {
+    pass_on_interrupt();
+  }
 }
 
 void Recorded::returned(const Stack& stack, size_t results) {
@@ -219,13 +256,8 @@ void Recorded::raised(const char* message) {
 }
 
 void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
-  if (slot_ >= 0) {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (generation_ == generation) {
-      ++counts[slot_];
-      return;
-    }
-    return; // all were taken while it ran, and its arguments are gone: the next one like it is shown again
+  if (known_) {
+    return;
   }
   if (varying_) {
     Hash hash{first_, second_};
@@ -234,41 +266,39 @@ void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
     }
   }
   Key key{first_, second_};
-  size_t slot;
-  uint64_t of;
-  {
-    std::unique_lock<std::mutex> lock(mutex);
-    auto found = varying_ ? known.find(key) : known.end();
+  if (varying_) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = known.find(key);
     if (found != known.end()) {
-      ++counts[found->second];
+      ++counts[found->second].calls;
       return;
     }
-    if (counts.size() >= kMostDistinct) {
-      lock.unlock();
-      judge.load()(0, 0, -1);
-      lock.lock();
-    }
-    slot = counts.size();
-    of = generation;
-    counts.push_back(1);
   }
   shown_arguments = arguments_;
   shown_results = results;
   shown_message = message;
-  auto raises = judge.load()(operator_, place_, static_cast<int64_t>(slot));
+  auto slot = judged(operator_, place_);
   shown_arguments = shown_results = {};
-  Refusal refusal;
+  if (slot < 0) {
+    return;
+  }
+  std::optional<Refusal> refusal;
+  bool full;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (of == generation) {
-      known[key] = static_cast<int64_t>(slot);
-    }
-    if (raises != 0) {
-      refusal = refused[static_cast<int64_t>(slot)];
+    known[key] = counts.size();
+    counts.push_back({slot, 1});
+    full = counts.size() >= kMostDistinct;
+    auto found = refused.find(slot);
+    if (found != refused.end()) {
+      refusal = found->second;
     }
   }
-  if (raises != 0) {
-    raise(refusal);
+  if (full) {
+    judged(-1, 0);
+  }
+  if (refusal.has_value()) {
+    raise(*refusal);
   }
 }
 
@@ -292,10 +322,12 @@ void shown(const c10::OperatorHandle&, Stack* stack) {
 std::vector<int64_t> take_counts() {
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<int64_t> taken;
-  taken.swap(counts);
+  for (const auto& one : counts) {
+    taken.insert(taken.end(), {one.slot, one.calls});
+    refused.erase(one.slot);
+  }
+  counts.clear();
   known.clear();
-  refused.clear();
-  ++generation;
   return taken;
 }
 
@@ -304,8 +336,14 @@ std::vector<int64_t> take_counts() {
 
 TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   using namespace mpsprobe;
-  // Addresses of functions of C: what judges, and what says where the program is (0: nothing does).
-  m.def("record(int judge, int place) -> ()", [](int64_t judging, int64_t placing) {
+  // Addresses of functions of C: what judges, what says where the program is (0: nothing does), and what tells Python of
+  // Ctrl-C.
+  m.def("record(int judge, int place, int interrupt) -> ()", [](int64_t judging, int64_t placing, int64_t interrupting) {
+    if (judging != 0) {
+      ++opened;
+      threads = 0;
+    }
+    interrupt = reinterpret_cast<Interrupt>(interrupting);
     place = reinterpret_cast<Place>(placing);
     judge = reinterpret_cast<Judge>(judging);
   });
@@ -319,8 +357,16 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   // Whether nothing is recorded in this thread; what it was before.
   m.def("mute(bool muted) -> bool", [](bool now) { return std::exchange(muted, now); });
   m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
-  // How many calls there were in each slot since it was last asked; the slots are free again.
+  // Slots, each with the number of its calls; they are not used again.
   m.def("take_counts() -> int[]", &take_counts);
-  // What calls belong to where nothing says it: 0 forward, 2 optimizer. Those of an autograd node are 1, backward.
-  m.def("set_phase(int phase) -> ()", [](int64_t now) { phase = now; });
+  // Threads that called an operator since recording began, without those of autograd.
+  m.def("threads() -> int", []() { return threads.load(); });
+  // PyTorch's numbers of this thread, and of the one that made the autograd node that runs (0: none does).
+  m.def("thread_now() -> int", []() { return static_cast<int64_t>(at::RecordFunction::currentThreadId()); });
+  m.def("thread_of_node() -> int", []() {
+    auto node = torch::autograd::get_current_node();
+    return node ? static_cast<int64_t>(node->thread_id()) : 0;
+  });
+  // Whether this thread is in the step of an optimizer.
+  m.def("in_optimizer(bool now) -> ()", [](bool now) { in_optimizer = now; });
 }

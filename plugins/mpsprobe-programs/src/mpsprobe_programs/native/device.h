@@ -36,22 +36,24 @@ class Recorded {
   ~Recorded();
   // It is like none before, in a program that wants to raise as on a Mac.
   bool may_raise() const;
-  // Counts it. One like none before is shown to Python first.
+  // Counts one like none before, which Python judges; others are counted already.
   void returned(const torch::jit::Stack& stack, size_t results);
   void raised(const char* message);
 
  private:
   void count(at::ArrayRef<c10::IValue> results, const char* message);
 
-  int64_t operator_, place_ = 0, slot_ = -1;
-  uint64_t generation_ = 0;
-  bool muted_before_, varying_;
+  int64_t operator_, place_ = 0;
+  bool muted_before_, varying_, known_ = false;
   uint64_t first_ = 0, second_ = 0;
   std::vector<c10::IValue> arguments_;
 };
 
 // The place in the program that the calls of now are counted at.
 int64_t place_of_now();
+
+// Tells Python of a Ctrl-C that came while it was asked, now that it is asked no more.
+void pass_on_interrupt();
 
 // Whether the autograd node that runs copies gradients for a derivative that runs on the CPU.
 bool copies_for_derivative();

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.device.attribution import Attribution
@@ -16,6 +15,7 @@ from mpsprobe_programs.compiling import DEVICE
 from mpsprobe_programs.native.on_cpu import OnCpu, follow, seen
 from mpsprobe_programs.native.recording import Recording
 from mpsprobe_programs.native.registering import registered
+from mpsprobe_programs.phases import optimizers_followed
 from mpsprobe_programs.surface.opening import mps_surface
 
 
@@ -43,6 +43,8 @@ class NativeDevice:
         self._exits = ExitStack()
         self._recording: Recording | None = None
         DEVICE.load()
+        operators = torch.ops.mpsprobe
+        self.attribution.ask_for_threads(operators.thread_now.default, operators.thread_of_node.default)
         if not torch.ops.mpsprobe.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
@@ -66,14 +68,18 @@ class NativeDevice:
             if self._cpu:
                 exits.callback(follow, False)
                 follow(True)
-            enter = self._recording.enter
-            exits.callback(register_optimizer_step_pre_hook(lambda *_: enter("optimizer")).remove)
-            exits.callback(register_optimizer_step_post_hook(lambda *_: enter("forward")).remove)
+            exits.enter_context(optimizers_followed(torch.ops.mpsprobe.in_optimizer))
             self._exits = exits.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._exits.__exit__(*error)
+
+    @property
+    def threads(self) -> int:
+        """How many threads of the program called operators."""
+        number: int = torch.ops.mpsprobe.threads()
+        return number
 
     def on_cpu(self) -> OnCpu:
         """What was computed with tensors of the CPU alone."""
@@ -89,8 +95,3 @@ class NativeDevice:
         """What was called since this was last asked; it is not in ``recorder`` then."""
         assert self._recording is not None
         return self._recording.taken()
-
-    def enter(self, phase: str) -> None:
-        """Calls belong to ``phase`` from now on; an optimizer's own step says so by itself."""
-        assert self._recording is not None
-        self._recording.enter(phase)

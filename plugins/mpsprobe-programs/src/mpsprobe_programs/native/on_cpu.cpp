@@ -221,6 +221,7 @@ struct Outermost final : at::ObserverContext {
     for (const auto& tensor : made) {
       write(tensor, index);
     }
+    pass_on_interrupt();
   }
 };
 

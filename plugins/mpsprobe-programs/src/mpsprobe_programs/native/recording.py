@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from itertools import count
 from typing import Any, NamedTuple
 
 import torch
@@ -13,27 +15,17 @@ from mpsprobe_coverage.calls.keys import overload_named, sparse_key
 from mpsprobe_coverage.calls.spec import Specs, specs_in
 from mpsprobe_coverage.device.attribution import NOWHERE, Origin
 from mpsprobe_coverage.device.dispatch import Plan
-from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.recorder import CallRecord, Recorder
 from mpsprobe_coverage.device.watching import Watching
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_programs.native.refusing import refusal_of
 from mpsprobe_programs.native.registering import DERIVATIVE, Registered
+from mpsprobe_programs.phases import PHASES, phase_now
 
-_current_node = torch._C._current_autograd_node
-_PHASES = ("forward", "backward", "optimizer")
-_JUDGE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_PLACE = ctypes.CFUNCTYPE(ctypes.c_int64)
-
-
-class _Distinct(NamedTuple):
-    operator: str
-    judgement: Judgement
-    phase: str
-    origin: Origin
-    inputs: Specs
-    outputs: Specs
-    composed_by: str | None
-    advisories: tuple[str, ...]
+_ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
+_JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, _ANSWER)
+_NO_SLOT = -1
+_PLACE = ctypes.CFUNCTYPE(None, _ANSWER)
 
 
 class _Place(NamedTuple):
@@ -56,13 +48,14 @@ class Recording:
         self._operators, self._dispatch, self._compositions = registered
         self._attribution, self._keep_going = self._dispatch.attribution, keep_going
         self._watching = Watching(self._dispatch.table)
-        self._slots: dict[int, _Distinct] = {}
+        self._slots: dict[int, CallRecord] = {}
+        self._numbers = count()
+        self._lock = threading.Lock()
         self._places: dict[_Place, int] = {}
         self._of_place: list[_Place] = []
         self._error: BaseException | None = None
-        for phase in _PHASES if not lines else ():
+        for phase in PHASES if not lines else ():
             self._index(_Place(phase, NOWHERE, None))
-        self.phase = "forward"  # what calls belong to that no autograd node makes
         self._judge = _JUDGE(self._judged)
         self._place = _PLACE(self._placed)
         self._lines = lines
@@ -72,17 +65,18 @@ class Recording:
         asked = self._lines or self._compositions.differ
         address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
         torch.ops.mpsprobe.set_raising(not self._keep_going)
-        torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address)
+        interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
+        torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address, interrupt)
         self._dispatch.recording = self
 
-    def enter(self, phase: str) -> None:
-        """Calls belong to ``phase`` from now on (``forward``, ``optimizer``), but for those of autograd nodes."""
-        self.phase = phase
-        torch.ops.mpsprobe.set_phase(_PHASES.index(phase))
+    @property
+    def phase(self) -> str:
+        """What the calls of this thread belong to now."""
+        return phase_now()
 
     def stop(self) -> None:
         """Count no more; everything is in ``recorder`` then."""
-        torch.ops.mpsprobe.record(0, 0)
+        torch.ops.mpsprobe.record(0, 0, 0)
         self._dispatch.recording = None
         self.take()
         if self._error is not None:
@@ -90,37 +84,23 @@ class Recording:
 
     def take(self) -> None:
         """Bring what C++ has counted into ``recorder``."""
-        counts = torch.ops.mpsprobe.take_counts()
-        for slot, distinct in self._slots.items():
-            if slot < len(counts):
-                self._count(distinct, counts[slot])
-        self._slots.clear()
-
-    def _count(self, one: _Distinct, calls: int) -> None:
-        if not calls:
-            return
-        recorder, judgement = self.recorder, one.judgement
-        recorder.phase = one.phase
-        if judgement.verdict == "unknown":
-            recorder.unjudged(one.operator, judgement.reason or "", one.origin, calls)
-        for advisory in one.advisories:
-            recorder.advised(advisory, one.operator, one.origin, calls)
-        recorder.call(one.operator, judgement, one.origin, one.inputs, one.outputs, one.composed_by, calls)
-        recorder.phase = None
+        taken = torch.ops.mpsprobe.take_counts()
+        for slot, calls in zip(taken[::2], taken[1::2], strict=True):
+            self.recorder.add(self._slots.pop(slot), calls)
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
         """A call that C++ does not see."""
         judgement = plan.judges.judge(Call(plan.func, args, kwargs, inputs, outputs))
-        self._count(self._distinct(plan, judgement, self._of_place[self._placed()], inputs, outputs), 1)
+        self.recorder.add(self._like(plan, judgement, self._of_place[self._place_now()], inputs, outputs), 1)
 
-    def _distinct(
+    def _like(
         self, plan: Plan, judgement: Judgement, place: _Place, inputs: Specs, outputs: Specs, call: Call | None = None
-    ) -> _Distinct:
+    ) -> CallRecord:
         name, phase = plan.name, place.phase
         watched = self._watching.of(name) if judgement.verdict == "native" and call is not None else ()
         found = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
         mark = None if place.composed_by is None else self._compositions.mark(name)
-        return _Distinct(name, judgement, phase, place.origin, inputs, outputs, mark, found)
+        return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=found)
 
     def taken(self) -> Recorder:
         """What was called since this was last asked."""
@@ -132,15 +112,19 @@ class Recording:
         """Phase and origin of a place, by the number that C++ has."""
         return self._of_place[number][:2]
 
-    def _judged(self, operator: int, place: int, slot: int) -> int:
+    def _judged(self, operator: int, place: int, answer: Any) -> None:
         try:
-            if slot < 0:
+            slot = _NO_SLOT
+            if operator < 0:
                 self.take()
-                return 0
-            return self._judge_call(self._name(operator), place, slot)
+            else:
+                slot = self._judge_call(self._name(operator), place)
+            answer[0] = slot
+        except KeyboardInterrupt:
+            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
-            return 0
+            answer[0] = _NO_SLOT
 
     def _name(self, operator: int) -> str:
         if operator < len(self._operators):
@@ -149,40 +133,43 @@ class Recording:
         late: list[str] = torch.ops.mpsprobe.late_operators()
         return late[operator - len(self._operators)]
 
-    def _judge_call(self, name: str, place: int, slot: int) -> int:
+    def _judge_call(self, name: str, place: int) -> int:
+        """The slot of a new number in which calls like the one that is shown are counted."""
         arguments, results, raised = torch.ops.mpsprobe.shown()
         func = overload_named(name.removeprefix(DERIVATIVE))
         inputs, outputs = specs_in(arguments), specs_in(results)
         plan = self._dispatch.plan_of(func, sparse_key(arguments))
-        at = self._of_place[place]
+        at, slot = self._of_place[place], next(self._numbers)
         if name.startswith(DERIVATIVE):
-            self._slots[slot] = self._distinct(plan, plan.registered, at, inputs, outputs)
-            return 0
+            self._slots[slot] = self._like(plan, plan.registered, at, inputs, outputs)
+            return slot
         generators = [one.device.type == "mps" for one in arguments if isinstance(one, torch.Generator)]
         call = Call(func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None)
         judgement = plan.judges.judge(call)
-        self._slots[slot] = self._distinct(plan, judgement, at, inputs, outputs, call)
-        if self._keep_going:
-            return 0
-        refusal = refusal_of(name, judgement)
-        if refusal is None:
-            return 0
-        torch.ops.mpsprobe.refuse(slot, *refusal)
-        return 1
+        self._slots[slot] = self._like(plan, judgement, at, inputs, outputs, call)
+        refusal = None if self._keep_going else refusal_of(name, judgement)
+        if refusal is not None:
+            torch.ops.mpsprobe.refuse(slot, *refusal)
+        return slot
 
-    def _placed(self) -> int:
+    def _placed(self, answer: Any) -> None:
         try:
-            in_backward = _current_node() is not None
-            origin = self._attribution.current() if self._lines else NOWHERE
-            phase = "backward" if in_backward else self.phase
-            return self._index(_Place(phase, origin, self._compositions.current()))
+            answer[0] = self._place_now()
+        except KeyboardInterrupt:
+            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
-            return 0
+            answer[0] = 0
+
+    def _place_now(self) -> int:
+        origin = self._attribution.current() if self._lines else NOWHERE
+        return self._index(_Place(phase_now(), origin, self._compositions.current()))
 
     def _index(self, place: _Place) -> int:
         known = self._places.get(place)
         if known is None:
-            known = self._places[place] = len(self._of_place)
-            self._of_place.append(place)
+            with self._lock:
+                known = self._places.setdefault(place, len(self._of_place))
+                if known == len(self._of_place):
+                    self._of_place.append(place)
         return known

@@ -102,7 +102,8 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         in_cpp(MPS, chosen.leaves)
         in_cpp(LEAVES, [name for name in (*routes, *chosen.apart) if has_cpu_kernel(name)])
         for key in [*KEYS][1:]:
-            in_cpp(key, _sparse(chain, key))
+            if torch._C._parse_dispatch_key(key) is not None:  # 2.6 has no name for those of sparse tensors
+                in_cpp(key, _sparse(chain, key))
         torch.ops.mpsprobe.register_late(MPS, len(operators))
         yield Registered(operators, dispatch, compositions)
     finally:

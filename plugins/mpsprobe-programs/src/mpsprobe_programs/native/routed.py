@@ -24,8 +24,11 @@ LEAVES = "VE"
 class Records(Protocol):
     """What records the calls that C++ does not see."""
 
-    phase: str
     recorder: Recorder
+
+    @property
+    def phase(self) -> str:
+        """What the calls of this thread belong to now."""
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
         """Judge and count one."""

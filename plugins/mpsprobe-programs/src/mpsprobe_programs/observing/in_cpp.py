@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -13,11 +14,11 @@ import torch
 from mpsprobe_coverage.calls.spec import TensorSpec, interned
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_programs.compiling import OBSERVER
-from mpsprobe_programs.observing.kinds import PHASES, Counted, Happened, Kind
+from mpsprobe_programs.observing.kinds import Counted, Happened, Kind
+from mpsprobe_programs.phases import PHASES, optimizers_followed
 
 LEFT_OUT = -1
-_INTERRUPTED = -1
-_PLACE = ctypes.CFUNCTYPE(ctypes.c_int64)
+_PLACE = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int64))
 # In the order of c10/core/Layout.h.
 _LAYOUTS = (
     torch.strided, torch.sparse_coo, torch.sparse_csr, torch.strided, torch.sparse_csc, torch.sparse_bsr,
@@ -48,15 +49,18 @@ class ObserverInCpp:
         self._attribution: Attribution | None = None
         self._error: BaseException | None = None
         self._place = _PLACE(self._placed)
+        self._optimizers = ExitStack()
 
     def start(self, attribution: Attribution | None) -> None:
         """See every call of every thread; with ``attribution`` also where it is made."""
         self._attribution = attribution
         place = 0 if attribution is None else _address(self._place)
         torch.ops.mpsprobe_observer.start(place, _address(ctypes.pythonapi.PyErr_SetInterrupt))
+        self._optimizers.enter_context(optimizers_followed(torch.ops.mpsprobe_observer.in_optimizer))
 
     def stop(self) -> None:
         """See no more, and raise what went wrong while places were looked up."""
+        self._optimizers.close()
         torch.ops.mpsprobe_observer.stop()
         error, self._error = self._error, None
         if error is not None:
@@ -87,7 +91,7 @@ class ObserverInCpp:
         )
         return Counted(kind, calls, to_cpu, from_cpu)
 
-    def _placed(self) -> int:
+    def _placed(self, answer: Any) -> None:
         """The number of the place that this thread is at; called from C++."""
         try:
             assert self._attribution is not None
@@ -96,12 +100,12 @@ class ObserverInCpp:
             if known is None:
                 known = self._places[origin] = len(self._origins)
                 self._origins.append(origin)
-            return known
+            answer[0] = known
         except KeyboardInterrupt:
-            return _INTERRUPTED  # C++ has Python raise it after the call
+            pass  # C++ has Python raise it after the call
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C++
             self._error = self._error or error
-            return 0
+            answer[0] = 0
 
 
 @cache

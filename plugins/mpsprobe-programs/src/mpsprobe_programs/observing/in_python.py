@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mpsprobe_coverage.calls.keys import has_kernel, operator_name
@@ -16,13 +16,14 @@ from mpsprobe_coverage.calls.spec import leaves, specs_in, tensors_in
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution
 from mpsprobe_coverage.kernels.live import origin_of
 from mpsprobe_coverage.kernels.table import MPS, MPS_FALLBACK
-from mpsprobe_programs.observing.kinds import PHASES, Counted, Happened, Kind
+from mpsprobe_programs.observing.kinds import Counted, Happened, Kind
+from mpsprobe_programs.phases import BACKWARD, optimizers_followed, phase_now
 
 LIMITS = (
     "of other threads than the one that observes, only those of autograd are seen",
     "an operator that is made of others below autograd counts as one call",
     "gradients are added up with add, not add_, as under every dispatch mode",
-    "bytes of fallbacks are those of the tensors that were given and returned",
+    "bytes of fallbacks are those of the tensors passed and returned",
 )
 _COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 _KEYS = {"cpu": "CPU", "cuda": "CUDA", "mps": MPS, "xpu": "XPU", "meta": "Meta"}
@@ -40,24 +41,19 @@ class ObserverInPython:
         self._calls: Counter[Kind] = Counter()
         self._moved: dict[Kind, tuple[int, int]] = {}
         self._attribution: Attribution | None = None
-        self._optimizers = 0
-        self._hooks: list[Any] = []
+        self._optimizers = ExitStack()
         self._mode = _Mode(self)
 
     def start(self, attribution: Attribution | None) -> None:
         """See the calls of this thread, and where they are made."""
         self._attribution = attribution
-        self._hooks = [
-            register_optimizer_step_pre_hook(lambda *_: self._updating(1)),
-            register_optimizer_step_post_hook(lambda *_: self._updating(-1)),
-        ]
+        self._optimizers.enter_context(optimizers_followed())
         self._mode.__enter__()
 
     def stop(self) -> None:
         """See no more."""
         self._mode.__exit__(None, None, None)
-        for hook in self._hooks:
-            hook.remove()
+        self._optimizers.close()
 
     def take(self) -> list[Counted]:
         """What was seen since the last time."""
@@ -71,7 +67,7 @@ class ObserverInPython:
         given = tensors_in((args, kwargs))
         device = _device(given, leaves((args, kwargs)))
         origin = NOWHERE if self._attribution is None else self._attribution.current()
-        inputs, phase, happened = specs_in(given), self._phase(), _happened(name, device)
+        inputs, phase, happened = specs_in(given), _phase(), _happened(name, device)
         try:
             result = func(*args, **kwargs)
         except Exception:
@@ -85,14 +81,6 @@ class ObserverInPython:
             there += sum(spec.nbytes for spec in specs_in(here))
             self._moved[kind] = there, back + sum(spec.nbytes for spec in kind.outputs or ())
         return result
-
-    def _phase(self) -> str:
-        if torch._C._current_graph_task_id() != -1:
-            return PHASES[1]
-        return PHASES[2] if self._optimizers else PHASES[0]
-
-    def _updating(self, by: int) -> None:
-        self._optimizers += by
 
 
 class _Mode(TorchDispatchMode):
@@ -110,6 +98,10 @@ class _Mode(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         return self._observer.called(func, args, named)
+
+
+def _phase() -> str:
+    return BACKWARD if torch._C._current_graph_task_id() != -1 else phase_now()
 
 
 def _device(given: list[torch.Tensor], others: list[Any]) -> str:

@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 
-PHASES = ("forward", "backward", "optimizer")
-
 
 class Happened(IntFlag):
     """What was seen of a call; the numbers are those of ``observer.cpp``.

@@ -32,7 +32,7 @@ class ObservedCall:
 
     Attributes:
         kind: operator, device, phase, place and tensors.
-        judgement: what they say of their device; None where nothing is known, because they raised.
+        judgement: what they say about their device; None where nothing is known, because they raised.
         calls: how many.
         to_cpu_bytes: what they copied from the device to the CPU.
         from_cpu_bytes: what they copied from the CPU to the device.

@@ -37,7 +37,10 @@ const DispatchKeySet kCalledAgain(
      DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchBatchedDecomposition, DispatchKey::FuncTorchVmapMode,
      DispatchKey::FuncTorchGradWrapper, DispatchKey::Batched, DispatchKey::VmapMode});
 
-using Place = int64_t (*)(); // of the call that this thread makes; -1: a signal came meanwhile
+// Of the call that this thread makes. A function of Python, which leaves `answer` as it is where Ctrl-C came first: it is
+// raised in it, before its first line.
+using Place = void (*)(int64_t* answer);
+constexpr int64_t kInterrupted = -1;
 using Interrupt = void (*)();
 std::atomic<Place> place_of_call{nullptr};
 std::atomic<Interrupt> interrupt{nullptr};
@@ -51,7 +54,6 @@ struct Thread {
   bool quiet = false;      // our own questions
   Frame* kernel = nullptr; // the counted call that runs
   bool copying = false;    // inside a copy that is in the sum
-  int64_t optimizers = 0;
   uint64_t counted = 0;
   std::shared_ptr<Nodes> nodes;
   uint64_t nodes_known = 0;
@@ -65,6 +67,7 @@ struct Thread {
   }
 };
 thread_local Thread thread;
+thread_local bool in_optimizer = false; // Python says so
 
 // All below are guarded by `mutex`; they are never destroyed, since threads may outlive the end of `main`.
 auto& table = *new Table;
@@ -74,11 +77,6 @@ auto& nodes_of_threads = *new std::deque<std::pair<uint64_t, std::shared_ptr<Nod
 
 struct Frame : at::ObserverContext {
   virtual void end(const at::RecordFunction& call) = 0;
-};
-
-struct Update final : Frame { // a step of an optimizer
-  uint64_t generation = thread.generation;
-  void end(const at::RecordFunction&) override { thread.optimizers -= generation == thread.generation ? 1 : 0; }
 };
 
 struct Copied final : Frame {
@@ -236,13 +234,6 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
   if (thread.quiet || thread.copying) {
     return nullptr;
   }
-  if (fn.scope() == at::RecordScope::USER_SCOPE) {
-    if (std::strncmp(fn.name(), "Optimizer.step#", 15) != 0) {
-      return nullptr;
-    }
-    ++thread.optimizers;
-    return std::make_unique<Update>();
-  }
   auto* op = operator_of(fn);
   if (op == nullptr) {
     return nullptr;
@@ -305,13 +296,14 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
     call->phase = kBackward;
     call->place = place_of_node(*node);
   } else {
-    call->phase = thread.optimizers > 0 ? kOptimizer : kForward;
+    call->phase = in_optimizer ? kOptimizer : kForward;
     if (auto ask = place_of_call.load()) {
       thread.quiet = true;
-      auto answer = ask();
+      auto answer = kInterrupted;
+      ask(&answer);
       thread.quiet = false;
       call->place = std::max<int64_t>(answer, 0);
-      if (answer < 0) {
+      if (answer == kInterrupted) {
         interrupt.load()();
       }
     }
@@ -358,7 +350,7 @@ void start(int64_t place, int64_t interrupting) {
   callback = at::addGlobalCallback(at::RecordFunctionCallback(&begin, &finish)
                                        .needsInputs(true)
                                        .needsOutputs(true)
-                                       .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+                                       .scopes({at::RecordScope::FUNCTION}));
 }
 
 std::vector<int64_t> take() {
@@ -382,6 +374,7 @@ TORCH_LIBRARY(mpsprobe_observer, m) {
   using namespace mpsprobe::observing;
   m.def("start(int place, int interrupt) -> ()", &start);
   m.def("stop() -> ()", &stop);
+  m.def("in_optimizer(bool now) -> ()", [](bool now) { in_optimizer = now; });
   m.def("take() -> int[]", &take);
   m.def("operators() -> str[]", &names);
   m.def("device_name(int type) -> str", [](int64_t type) {

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 MPS = "mps"
 SOURCE = "the calls that were seen"
 NOT_MPS = (
-    "This was observed on {label}: native says that a call ran there, and nothing of MPS. What MPS does, "
+    "This was observed on {label}: native says that a call ran there, and nothing about MPS. What MPS does, "
     "mpsprobe coverage and mpsprobe run predict, and an observation on a Mac shows"
 )
-ELSEWHERE = "{calls} calls had tensors on {device} alone, and are not in this report"
+ELSEWHERE = "{calls} calls had tensors only on {device}, and are not in this report"
 MOVED = "{reason}; the calls copied {there} bytes to the CPU and {back} bytes back"
 
 

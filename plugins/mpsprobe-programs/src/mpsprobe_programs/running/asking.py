@@ -1,4 +1,4 @@
-"""Whether a program that asks for CUDA at a line asks for MPS beside it, and so has a way for a Mac."""
+"""Whether a program that asks for CUDA at a line asks for MPS there too, and so has a way for a Mac."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from mpsprobe_coverage.scanner.findings import site as call_site
 from mpsprobe_programs.native.on_cpu import OnCpu, Site
 
 LEAST_SHARE = 0.1
-"""Of what all operators read and wrote; less is bookkeeping beside what the device does."""
+"""Of what all operators read and wrote; less is bookkeeping, compared with what the device does."""
 LEAST_OF_A_LINE = 0.01
 
 

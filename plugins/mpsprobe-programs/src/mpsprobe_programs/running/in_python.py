@@ -9,7 +9,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_programs.running.phases import FORWARD, ProgramRecorder, optimizers_followed
+from mpsprobe_programs.phases import FORWARD, ProgramRecorder, optimizers_followed
 
 
 class DeviceInPython:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
 from mpsprobe.environment import collect_environment
-from mpsprobe.schemas import ComputedOnCpu, CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.schemas import CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage import device as virtual
 from mpsprobe_coverage.scanner.advisories import advisory_matches
@@ -28,10 +27,10 @@ from mpsprobe_coverage.scanner.macos import conditions
 from mpsprobe_programs.native.device import NativeDevice
 from mpsprobe_programs.observing.observe import Observation
 from mpsprobe_programs.observing.reporting import report
+from mpsprobe_programs.phases import phase_now
 from mpsprobe_programs.running.cpu_work import computed
 from mpsprobe_programs.running.cuda import CudaHints
 from mpsprobe_programs.running.opening import chain_for, open_program_device
-from mpsprobe_programs.running.phases import phase_now
 from mpsprobe_programs.running.roots import Roots
 from mpsprobe_programs.running.settings import Settings
 from mpsprobe_programs.running.tracebacks import without_our_frames
@@ -115,20 +114,19 @@ class Session:
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
         stayed = self._roots.stayed()
-        computed_on_cpu = self._computed_on_cpu(one.module for one in stayed)
+        native = self._device if isinstance(self._device, NativeDevice) else None
+        computed_on_cpu = computed(native.on_cpu(), (one.module for one in stayed)) if native is not None else []
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             seconds=round(seconds, 3),
+            threads=native.threads if native is not None else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
             notes=self._notes,
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
-
-    def _computed_on_cpu(self, stayed: Iterable[str]) -> list[ComputedOnCpu]:
-        return computed(self._device.on_cpu(), stayed) if isinstance(self._device, NativeDevice) else []
 
     def _failure(self) -> RunFailure | None:
         """The exception that Python printed last: it ended the program, if that did not end with 0."""

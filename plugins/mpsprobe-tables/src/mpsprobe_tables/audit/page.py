@@ -78,8 +78,8 @@ def _compared(audit: Audit, one: ReleaseAudit) -> Iterator[str]:
             "- **refused**: a call of some sample is judged `missing` or `unsupported`. This is what a verdict "
             "speaks of.",
             "- **reference raises**: the same sample raises on the CPU, or its gradient does, so that the comparison "
-            "cannot pass wherever it runs. From 2.11.0 on the test computes a reference of 16 bits or truth values in "
-            "float32 where the CPU has no kernel for them; then that is no reason, unless the result is no tensor. "
+            "cannot pass wherever it runs. From 2.11.0 on the test computes a reference of 16 bits or booleans in "
+            "float32 where the CPU has no kernel for them; then that is no reason, unless the result is not a tensor. "
             "From 2.15.0 on the samples of entries that support no gradients ask for none (pull request 195395), so "
             "that no gradient is missing there; before, some 50 tests of the lists failed for that alone.",
             "- **random**: the gradient depends on random numbers of the forward pass, so that no two devices agree.",
@@ -134,8 +134,8 @@ def _left_to_numbers(one: ReleaseAudit) -> Iterator[str]:
     if found:
         yield "## Left to numbers"
         yield (
-            "Where the CPU has no kernel for truth values, the test compares MPS with a reference in float32. Whether "
-            "0.69 and a truth value agree is a matter of numbers, so such tests are left out of the figures. This rule "
+            "Where the CPU has no kernel for booleans, the test compares MPS with a reference in float32. Whether "
+            "0.69 and a boolean agree is a matter of numbers, so such tests are left out of the figures. This rule "
             "was made after the disagreements were seen; what other rules would give stands here, by mechanism alone."
         )
         yield "\n".join(

@@ -41,7 +41,7 @@ class Modifier:
 
 
 def read_lists(module: ast.Module) -> dict[str, Modifier]:
-    """Name of each function of the file → what it does; the ``else`` branch for builds without MPS is no part of it.
+    """Name of each function of the file → what it does; the ``else`` branch for builds without MPS is not part of it.
 
     Raises:
         TableError: a form is not known.

@@ -45,7 +45,7 @@ ALL = sum(1 << number for number in SCALAR_TYPES)
 
 
 class Known(Enum):
-    """What is known of a value that is no number.
+    """What is known of a value that is not a number.
 
     ``TENSOR`` is the address of a ``TensorImpl`` on MPS whose dtype is followed, ``HOST`` one on the CPU, ``FLOAT`` one
     of float32 on MPS, ``OTHER`` one of another tensor, ``TABLE`` a table of virtual functions of these, ``CUSTOM`` one

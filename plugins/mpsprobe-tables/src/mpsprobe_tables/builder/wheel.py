@@ -42,7 +42,7 @@ class Wheel:
         requires_torch: the torch releases that its metadata asks for (``==2.13.0``); empty for torch itself.
 
     Raises:
-        TableError: the file is no wheel, is broken, or is another one than a macOS arm64 wheel of these two.
+        TableError: the file is not a wheel, is broken, or is another one than a macOS arm64 wheel of these two.
     """
 
     def __init__(self, path: Path) -> None:

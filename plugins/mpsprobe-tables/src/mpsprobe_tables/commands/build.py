@@ -1,4 +1,4 @@
-"""``mpsprobe kernels build VERSION…``: makes the tables anew from the wheels that Mac users install."""
+"""``mpsprobe kernels build VERSION…``: makes the tables again from the wheels that Mac users install."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DIFFERENT = 1
 
 
-@click.command(short_help="Read the tables anew from the macOS wheels.")
+@click.command(short_help="Read the tables again from the macOS wheels.")
 @click.argument("versions", nargs=-1, metavar="[VERSION]…")
 @click.option(
     "--library", type=Named("library", ("torch", "torchvision")), default="torch", show_default=True, help="Of which."

@@ -1,4 +1,4 @@
-"""``mpsprobe kernels learn``: what the lists of PyTorch's own tests say that MPS refuses, found anew."""
+"""``mpsprobe kernels learn``: what the lists of PyTorch's own tests say that MPS refuses, computed again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIFFERENT = 1
 MOST_JOBS = 8
 
 
-@click.command(short_help="Find anew what the lists of PyTorch's tests say that kernels refuse.")
+@click.command(short_help="Find out again what the lists of PyTorch's tests say that kernels refuse.")
 @click.option("-o", "--output", metavar="FILE", help="Write the data file here.")
 @click.option("--check", is_flag=True, help="Compare with the file of this package; exit with 1 on a difference.")
 @click.option(

@@ -83,7 +83,7 @@ def _wrong(declaration: Any, kind: str, hook: HookFunction, *, open_names: bool 
     fields = list(_wrong_fields(declaration, what, hook))
     yield from fields
     if isinstance(name, str) and not open_names and not is_name(name):
-        yield finding("bad-name", f"'{name}' is no name that {an(kind)} can have", hook.where)
+        yield finding("bad-name", f"'{name}' is not a name that {an(kind)} can have", hook.where)
     if isinstance(declaration.summary, str):
         yield from _wrong_summary(declaration.summary, what, hook)
     target = declaration.target
@@ -140,7 +140,7 @@ def _wrong_values(declaration: Any, what: str, hook: HookFunction) -> Iterator[F
             yield finding("bad-field", message, hook.where)
     for requirement in getattr(declaration, "requires", ()):
         if _is_no_requirement(requirement):
-            message = f"{what} requires '{requirement}', which is no requirement like 'torchvision>=0.20'"
+            message = f"{what} requires '{requirement}', which is not a requirement like 'torchvision>=0.20'"
             yield finding("bad-field", message, hook.where)
 
 

@@ -43,7 +43,7 @@ def refuse_malformed(path: str, content: str | bytes, what: str) -> None:
         raise Broken(f"{what}, rendered: {broken}") from broken.__cause__
     except (ValueError, OSError, EOFError, csv.Error, ElementTree.ParseError) as error:
         suffix = PurePosixPath(name).suffix
-        raise Broken(f"{what}, rendered, is no valid {suffix[1:].upper()}: {described(error)}") from error
+        raise Broken(f"{what}, rendered, is not valid {suffix[1:].upper()}: {described(error)}") from error
 
 
 def refuse_control_characters(text: str, what: str, *, returns: bool = True, shown: str = "rendered") -> None:
@@ -110,7 +110,7 @@ def _refuse_path(path: str, what: str, problem: str) -> NoReturn:
 
 def _json(text: str) -> None:
     def refuse(constant: str) -> NoReturn:
-        raise Broken(f"{constant} is no JSON: write null, or leave the key out")
+        raise Broken(f"{constant} is not JSON: write null, or leave the key out")
 
     json.loads(text, parse_constant=refuse)
 

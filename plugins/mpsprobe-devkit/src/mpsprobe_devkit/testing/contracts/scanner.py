@@ -179,7 +179,7 @@ def passes_errors_on(subject: ScannerSubject) -> None:
 
 @SCANNER.clause(when=_torch)
 def reports_a_model_that_raises(subject: ScannerSubject) -> None:
-    """A model that raises while it runs is no error: the report has what was called before, and ``failure``."""
+    """A model that raises while it runs is not an error: the report has what was called before, and ``failure``."""
     with doing("scanning a model that raises in its forward pass"):
         report = subject.scan(TinyWorkload(raises=ValueError("it broke")))
     if isinstance(report, CoverageReport):

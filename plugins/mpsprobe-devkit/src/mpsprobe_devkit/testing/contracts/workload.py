@@ -193,7 +193,7 @@ def _refuse_run(run: Any, phase: str) -> None:
     refuse_unless(run.model.training == training, f"built for {phase}, its model is in {modes}")
     refuse_unless(isinstance(run.args, tuple), f"args is {an(type(run.args).__name__)}, not a tuple")
     named = isinstance(run.kwargs, Mapping) and all(isinstance(name, str) for name in run.kwargs)
-    refuse_unless(named, "kwargs is no mapping of names")
+    refuse_unless(named, "kwargs is not a mapping of names")
     for name in ("batch_size", "seq_len"):
         size = getattr(run, name)
         whole = size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 1)

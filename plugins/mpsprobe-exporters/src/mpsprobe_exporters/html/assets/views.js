@@ -21,7 +21,7 @@ function show(name) {
 // Makes what is seen sortable, foldable and so on, once: what nobody looks at costs no time.
 function enliven(view) {
   const kinds = [["table.data:not(.tree)", arranging], ["table.rows", opening], ["table.tree", folding],
-    ["svg[data-tips]", tipping], [".timeline", timeline], [".scroll", fitting]];
+    ["svg[data-tips]", tipping], [".timeline", timeline], [".scroll, .fit", fitting]];
   for (const [selector, act] of kinds) {
     for (const found of view.querySelectorAll(selector)) {
       if (made.has(found) || found.closest("[data-cell][hidden]")) continue;
@@ -82,6 +82,7 @@ function dress(name) {
   else root.dataset.theme = known;
   theme.textContent = "\u25d0 " + known;
   theme.setAttribute("aria-label", "Colours: " + known);
+  theme.title = "Colours: " + known;
   document.dispatchEvent(new Event("theme"));
 }
 theme.hidden = false;

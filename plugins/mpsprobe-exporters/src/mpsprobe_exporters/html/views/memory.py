@@ -10,8 +10,7 @@ from mpsprobe_exporters.html.figures import Line, Tip
 from mpsprobe_exporters.html.markup import Markup, joined
 from mpsprobe_exporters.html.scales import Axis, bounded
 from mpsprobe_exporters.plain_text import listed
-from mpsprobe_exporters.reports.profile import device_of
-from mpsprobe_exporters.reports.profile_details import spoken
+from mpsprobe_exporters.reports.profile_details import device_memory, spoken
 from mpsprobe_exporters.units import byte_size, duration
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ COLORS = {"allocated": 1, "reserved": 2, "process": 4}
 
 def memory(report: ProfileReport, cell: ProfileCell) -> Markup | None:
     """Curves of a cell, and the byte counters of its trace."""
-    info = device_of(report, cell)
-    limit = info.memory_bytes if info is not None else None
+    limit = device_memory(report, cell)
     found = [_curve(cell.memory, names, limit) for names in CURVES] if cell.memory is not None else []
     counters = cell.trace.counters if cell.trace is not None else []
     found += [_counter(one) for one in counters[:8] if one.name.endswith("bytes")]

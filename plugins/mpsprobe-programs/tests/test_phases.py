@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
 import torch
 from torch.optim.optimizer import _global_optimizer_pre_hooks
 
-from mpsprobe_programs.running.phases import ProgramRecorder, optimizers_followed, phase_now
+from mpsprobe_programs.phases import ProgramRecorder, optimizers_followed, phase_now
 
 
 class Asking(torch.autograd.Function):
@@ -48,6 +49,30 @@ def test_phases_are_those_of_the_thread() -> None:
     assert Asking.seen == ["backward"]
     assert optimizer.seen == ["optimizer", "forward"]
     assert not _global_optimizer_pre_hooks
+
+
+def test_a_closure_is_no_part_of_the_step() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    seen: list[str | bool] = []
+
+    def closure() -> Any:
+        seen.append(phase_now())
+        loss = weight.sum()
+        loss.backward()
+        return loss.detach()
+
+    def broken() -> Any:
+        raise KeyError
+
+    with optimizers_followed(seen.append), optimizers_followed():
+        for optimizer in (torch.optim.SGD([weight], lr=0.1), torch.optim.LBFGS([weight], max_iter=2)):
+            seen.clear()
+            optimizer.step(closure=closure)
+            calls = seen.count("forward")
+            assert calls and seen == [True, *[False, "forward", True] * calls, False]
+        with pytest.raises(KeyError):
+            optimizer.step(broken)
+        assert phase_now() == "forward"
 
 
 def test_a_recorder_is_muted_for_one_thread() -> None:
