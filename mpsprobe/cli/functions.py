@@ -28,7 +28,7 @@ class ProfileOptions(TypedDict, total=False):
         grad_accum: backward passes for each update.
         compile: run the model through ``torch.compile``.
         runner: whose training loop.
-        probe: what is measured beside time.
+        probe: what is measured in addition to time.
         clock: ``host`` or ``device``.
         preset: a well-known comparison, which names the workloads itself.
         no_fallbacks: do not predict which operators fall back on MPS.

@@ -325,7 +325,7 @@ def _of_kind(answer: Any, kind: type) -> Any:
     """``answer`` itself, which is ``None`` or of ``kind``."""
     if answer is None or isinstance(answer, kind):
         return answer
-    raise loading.HookFailed(f"it answered with a {type(answer).__name__}, not a {kind.__name__}")
+    raise loading.HookFailed(f"it answered with {an(type(answer).__name__)}, not a {kind.__name__}")
 
 
 def _switch_off() -> str:

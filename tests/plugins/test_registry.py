@@ -306,10 +306,10 @@ def test_an_object_that_nobody_or_several_take(plugin_folder: Path, messages: Me
 def test_what_is_no_workload_is_told_and_an_error_on_purpose_reaches_the_user(
     plugin_folder: Path, messages: Messages
 ) -> None:
-    _plugin(plugin_folder, "wrong", OBJECTS + "return model")
+    _plugin(plugin_folder, "wrong", OBJECTS + "return 7")
     with pytest.raises(UsageError, match="nobody here runs"):
         _registry(messages).workload_of({}, 1)
-    assert "it answered with a dict, not a Workload" in messages[0]
+    assert "it answered with an int, not a Workload" in messages[0]
     _plugin(plugin_folder, "refuses", OBJECTS + "raise WorkloadError('not this one')")
     with pytest.raises(WorkloadError, match="not this one"):
         _registry(messages).workload_of({}, 1)
