@@ -233,7 +233,7 @@ class RunFailure(Record):
 
 
 class CoverageReport(Exportable):
-    """What one torch release does with one workload. Iterating gives its operators, the worst verdicts first."""
+    """What one torch release does with one workload."""
 
     kind: Literal["coverage"] = "coverage"
     schema_version: Literal[1] = 1
@@ -270,6 +270,7 @@ class CoverageReport(Exportable):
         return [one for one in self.operators if one.verdict != "native"]
 
     def __iter__(self) -> Iterator[OperatorFinding]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its operators, the worst verdicts first."""
         return iter(self.operators)
 
 
@@ -291,7 +292,7 @@ class MatrixCell(Record):
 
 
 class MatrixReport(Exportable):
-    """One workload on many releases. Iterating gives them, the oldest first.
+    """One workload on many releases.
 
     Attributes:
         method: how the verdicts were found.
@@ -323,4 +324,5 @@ class MatrixReport(Exportable):
         return [one for one in self.operators if one.verdict != "native"]
 
     def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its releases, the oldest first."""
         return iter(self.releases)

@@ -347,7 +347,7 @@ class ProfileCell(Record):
 
 
 class ProfileReport(Exportable):
-    """Workloads on one or more devices, in one or more configurations. Iterating gives these, the cells.
+    """Workloads on one or more devices, in one or more configurations.
 
     Attributes:
         workloads: each once for each phase; sizes that differ between cells are in the cells alone.
@@ -372,6 +372,7 @@ class ProfileReport(Exportable):
     notes: list[str] = []
 
     def __iter__(self) -> Iterator[ProfileCell]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its configurations, on each device."""
         return iter(self.cells)
 
     def workload_of(self, cell: ProfileCell) -> WorkloadInfo:
