@@ -12,7 +12,7 @@ _MODULES = 1_100  # what torch and a scanner add to `sys.modules`: 1,077 with to
 
 
 class SilentProgress:
-    """Progress that nobody sees: standard error is a file or a pipe. A context manager, as ``TerminalProgress``."""
+    """Progress that is not shown: standard error is a file or a pipe. A context manager, as ``TerminalProgress``."""
 
     def start(self, total: int | None, what: str) -> None:
         """Begin ``total`` steps (``None``: not known) of ``what``."""
@@ -69,7 +69,7 @@ class TerminalProgress(SilentProgress):
         self._modules = len(sys.modules)
 
     def advance(self, what: str | None = None) -> None:
-        """One step further; nothing where nothing was started."""
+        """One step further; does nothing before ``start``."""
         if self._drawn is None or self._task is None:
             return
         self._spent, self._modules = self._drawn.tasks[0].elapsed or 0.0, None
@@ -86,7 +86,7 @@ class TerminalProgress(SilentProgress):
         return "" if left < 1 else f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
     def stop(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._drawn is not None:
             self._drawn.stop()
             self._drawn = self._task = self._modules = None

@@ -108,7 +108,7 @@ class Workload(Protocol):
 
 
 class Progress(Protocol):
-    """How long work tells where it is; the CLI draws it on a terminal, and nothing elsewhere."""
+    """How long work reports its progress; the CLI draws it on a terminal, and nothing elsewhere."""
 
     def start(self, total: int | None, what: str) -> None:
         """Begin ``total`` steps (``None``: not known) of ``what``."""
@@ -273,7 +273,7 @@ class Steps(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds, on the device too. May be called more than once."""
+        """Release what it holds, on the device too. May be called more than once."""
         ...
 
 
@@ -281,11 +281,11 @@ class Stopwatch(Protocol):
     """Times by the clock of a device."""
 
     def start(self) -> None:
-        """Begin, behind everything that the device has been asked to do."""
+        """Begin, after everything that the device has been asked to do."""
         ...
 
     def stop(self) -> float:
-        """Wait for what was asked of it since ``start``: ns. What is negative or no number is not believed."""
+        """Wait for what was asked of it since ``start``: ns. A value that is negative or not a number is not used."""
         ...
 
 
@@ -377,7 +377,7 @@ class Runner(Protocol):
         ...
 
     def open(self, workload: Workload, options: RunOptions, device: Device, *, compiled: bool = False) -> Steps:
-        """Build ``workload`` and hand it to the library, which moves it to ``device``.
+        """Build ``workload`` and pass it to the library, which moves it to ``device``.
 
         Raises:
             MpsprobeError: it cannot be built, or not with these options.

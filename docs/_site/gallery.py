@@ -13,6 +13,7 @@ from mpsprobe import exporting
 from mpsprobe.output import write_atomically
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Report, read_report
+from mpsprobe_exporters.table import TableExporter
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,7 +30,9 @@ def names() -> list[str]:
 
 
 def rendered(name: str, exporter: str) -> str:
-    """A report as an exporter that writes text gives it."""
+    """A report as an exporter that writes text gives it; a table as on a terminal."""
+    if exporter == "table":  # a file would have every operator
+        return TableExporter(everything=False).render(_report(name))
     made = exporting.render(Registry(strict=True), exporter, _report(name))
     if not isinstance(made, str):
         raise TypeError(f"the exporter {exporter} writes bytes")

@@ -240,7 +240,7 @@ class Registry:
         return self._object("command", name)
 
     def listens(self, hook: str) -> bool:
-        """Whether any plugin has ``hook``: its arguments need not be made for nobody."""
+        """Whether any plugin has ``hook``: without one, its arguments need not be made."""
         return any(hook in plugin.hooks for plugin in self.plugins())
 
     def lacking(self, distribution: str) -> str | None:

@@ -57,7 +57,7 @@ class ComparisonMethod(Record):
     """How a difference is separated from noise.
 
     Attributes:
-        level: the chance that a comparison of two equal programs tells any difference at all, over all ``tests``.
+        level: the chance that a comparison of two equal programs reports any difference at all, over all ``tests``.
         threshold: the least share by which a quantity has to differ to count: 0.02 for 2 %.
         tests: how many quantities were tested together.
         words: the method in full.
@@ -167,7 +167,7 @@ class ComparedFallback(Record):
 
 
 class ConfigurationKey(Record):
-    """What tells the configurations of a profile apart.
+    """What distinguishes the configurations of a profile.
 
     Attributes:
         workload: its name.

@@ -94,7 +94,7 @@ AnyTarget = Annotated[
 
 
 class CoverageSummary(Record):
-    """Counts. Composite operators are not in them: what they are made of is."""
+    """Counts. They do not include composite operators, but the operators that these are made of."""
 
     calls: int = Field(ge=0, description="Of all operators.")
     operators: int = Field(ge=0, description="Distinct ones.")
@@ -133,12 +133,12 @@ class OperatorFinding(Record):
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
-    judges: list[str] = Field(default=[], description="Who was asked for the verdict, in order; the last one answered.")
+    judges: list[str] = Field(default=[], description="The judges that were asked, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     advice: str | None = Field(default=None, description="What the user can do about it.")
     composed_by: dict[str, int] = Field(
         default={},
-        description="Composite operators and derivatives that the release is not known to compose so → their calls.",
+        description="Composite operators and derivatives not known to be composed so in the release → their calls.",
     )
 
 

@@ -25,7 +25,7 @@ class DeviceInfo(Record):
         name: the maker's name of it.
         memory_bytes: how much it has; on MPS what Metal recommends to use at most.
         capabilities: what else is known of it, by name.
-        caveats: what to think of before its figures are quoted.
+        caveats: what to consider before its figures are quoted.
     """
 
     type: str
@@ -192,7 +192,7 @@ class ProbeReading(Record):
     Attributes:
         probe: its name.
         values: by name, with the unit at the end of the name.
-        caveats: what to think of before they are quoted.
+        caveats: what to consider before they are quoted.
         process: which one, counted from 0.
     """
 
@@ -288,7 +288,7 @@ class FallbackCost(Record):
 
 
 class ProfileCell(Record):
-    """One configuration on one device: everything that was measured of it.
+    """One configuration on one device: everything that was measured.
 
     ``phases`` come from steps of their own, synchronised between the phases, so that the timed steps are not disturbed;
     so do ``operators``, ``modules`` and ``trace``.

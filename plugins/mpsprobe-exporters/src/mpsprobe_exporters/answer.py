@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Environment,
         MatrixReport,
         OperatorFinding,
+        RefusedTensor,
         RunFailure,
         Unjudged,
         WorkloadInfo,
@@ -85,9 +86,6 @@ def judged_release(report: AnyReport) -> str:
     return report.releases[-1].target.torch if report.releases else ""
 
 
-# -- the short answer ----------------------------------------------------------------------------
-
-
 def headline(report: AnyReport) -> str:
     """The first of the short answer as it begins a page."""
     return sentence(short_answer(report)[0])
@@ -109,8 +107,8 @@ def short_answer(report: AnyReport) -> list[str]:
         parts[0] += f"; {_advised(report)}"
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
-    clean = report.kind == "coverage" and report.operators and not (report.failure or findings(report))
-    clean = clean and not report.advisories and len(parts) == 1
+    clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
+    clean = clean and not (findings(report) or report.advisories) and len(parts) == 1
     return [f"{parts[0]}: nothing needs doing"] if clean else parts
 
 
@@ -213,18 +211,16 @@ def advice(one: OperatorFinding) -> str:
     return one_line(one.advice or "", 1000)
 
 
-# -- around it -----------------------------------------------------------------------------------
-
-
 def failure_sentence(failure: RunFailure) -> str:
     """Where the run stopped, and why."""
-    places = [one_line(failure.module)] if failure.module else []
-    places += [call_site(failure.call_site)] if failure.call_site else []
-    where = f" at {' · '.join(places)}" if places else ""
-    error = one_line(failure.error)
-    if failure.message.strip():
-        error += f": {one_line(failure.message)}"
+    where = f" at {_place(failure)}" if _place(failure) else ""
+    error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
     return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
+
+
+def _place(one: RunFailure | RefusedTensor) -> str:
+    """``encoder.layer.3 · modeling_bert.py:201``; empty where neither is known."""
+    return " · ".join(filter(None, (one_line(one.module or ""), call_site(one.call_site or ""))))
 
 
 def failures(report: AnyReport) -> list[str]:
@@ -243,9 +239,7 @@ def first_refused(report: AnyReport) -> str | None:
     first = report.first_refused_tensor if report.kind == "coverage" else None
     if first is None:
         return None
-    places = [one_line(first.module)] if first.module else []
-    places += [call_site(first.call_site)] if first.call_site else []
-    where = " · ".join(places) or ("the model's inputs" if first.phase == "move" else "an unknown place")
+    where = _place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
     judged = backends.target(report)
     label = backends.label(judged)
     how = f"moved to {label}" if first.phase == "move" else f"made by {one_line(first.operator)}"
@@ -268,14 +262,20 @@ def macos_notes(report: AnyReport) -> list[str]:
 
 def workload_line(report: AnyReport) -> str:
     """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
-    workload = report.workload
+    program = program_answer.of(report)
     calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
+    calls += program_answer.run(program) if program is not None else []
+    counted = program is None or bool(report.workload.architecture)
+    return ", ".join([*setting(_named(report), _sizes(report.workload), counted=counted), *calls])
+
+
+def _named(report: AnyReport) -> WorkloadInfo:
+    """The workload, a program with its arguments."""
     program = program_answer.of(report)
     if program is None:
-        return ", ".join([*setting(workload, _sizes(workload)), *calls])
-    whole = workload.model_copy(update={"name": one_line(workload.name, LONGEST) + program_answer.command(program)})
-    counted = bool(workload.architecture)
-    return ", ".join([*setting(whole, counted=counted), *calls, *program_answer.run(program)])
+        return report.workload
+    name = one_line(report.workload.name, LONGEST) + program_answer.command(program)
+    return report.workload.model_copy(update={"name": name})
 
 
 def _sizes(workload: WorkloadInfo) -> list[str]:
@@ -285,7 +285,7 @@ def _sizes(workload: WorkloadInfo) -> list[str]:
 
 def setting(
     workload: WorkloadInfo, sizes: Sequence[str] = (), compiled: Sequence[str] = (), counted: bool = True
-) -> Iterator[str]:
+) -> list[str]:
     """What was run and how: ``bert-base (BertModel, 109.5 M parameters)``, ``training``, ``float32``, ….
 
     Args:
@@ -295,31 +295,26 @@ def setting(
     """
     made = [one_line(workload.architecture)] if workload.architecture else []
     made += [f"{quantity(workload.parameters)} parameters"] if counted else []
-    yield one_line(workload.name, LONGEST) + (f" ({', '.join(made)})" if made else "")
-    yield workload.phase
-    if workload.dtype:
-        yield one_line(workload.dtype)
-    if workload.autocast:
-        yield f"autocast {one_line(workload.autocast)}"
-    yield from sizes
-    if workload.grad_accum != 1:
-        yield f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step"
-    if workload.optimizer:
-        yield one_line(workload.optimizer)
-    yield from compiled
-    if workload.weights:
-        yield "real weights"
+    passes = f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step"
+    parts = [
+        one_line(workload.name, 2 * LONGEST) + (f" ({', '.join(made)})" if made else ""),
+        workload.phase,
+        one_line(workload.dtype or ""),
+        f"autocast {one_line(workload.autocast)}" if workload.autocast else "",
+        *sizes,
+        passes if workload.grad_accum != 1 else "",
+        one_line(workload.optimizer or ""),
+        *compiled,
+        "real weights" if workload.weights else "",
+    ]
+    return [part for part in parts if part]
 
 
 def in_short(report: CoverageReport) -> str:
     """What was run and how it is known, in about a line."""
-    program = program_answer.of(report)
-    arguments = program_answer.command(program) if program is not None else ""
-    named = report.workload.model_copy(update={"name": report.workload.name + arguments, "architecture": None})
-    how = "observed" if report.method == "observed" else "predicted"
-    return (
-        f"{', '.join(setting(named, _sizes(report.workload), counted=False))}; {how} with {_torch(report.environment)}"
-    )
+    named = _named(report).model_copy(update={"architecture": None})
+    run = ", ".join(setting(named, _sizes(report.workload), counted=False))
+    return f"{run}; {'observed' if report.method == 'observed' else 'predicted'} with {_torch(report.environment)}"
 
 
 def method_line(report: AnyReport) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from mpsprobe_exporters.profile_rows import KEY
 from mpsprobe_exporters.reports.comparison import failure_lines
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, ConfigurationKey
 
-KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
 MEASURED = ("name", "unit", "old", "new", "ratio", "low", "high", "test", "samples", "old_count", "new_count")
 QUANTITY = (*MEASURED, "p_value", "adjusted_p_value", "difference", "regression", "note")
 COLUMNS = (*KEY, "release", "kind", *QUANTITY)

@@ -7,9 +7,9 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.errors import MissingPackage, ReportError
+from mpsprobe.errors import MissingPackage
 from mpsprobe_exporters import profile_rows
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.supported import profile_of
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileReport
@@ -40,11 +40,7 @@ class ParquetExporter:
         Raises:
             ReportError: it is no profile.
         """
-        from mpsprobe.schemas import ProfileReport
-
-        if not isinstance(report, ProfileReport):
-            raise ReportError(f"the exporter 'parquet' reads profiles, not '{one_line(report.kind, 100)}'")
-        return _file(report)
+        return _file(profile_of(report, "parquet"))
 
 
 def _file(report: ProfileReport) -> bytes:

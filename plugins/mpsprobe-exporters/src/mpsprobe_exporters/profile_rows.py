@@ -10,13 +10,8 @@ if TYPE_CHECKING:
 
 MEMORY = ("allocated", "reserved", "peak_allocated", "peak_reserved", "peak_process")
 CURVES = ("allocated", "reserved", "process")
-STATISTICS = {
-    "median": "median_ns",
-    "low": "low_ns",
-    "high": "high_ns",
-    "minimum": "minimum_ns",
-    "maximum": "maximum_ns",
-}
+STATISTICS = ("median", "low", "high", "minimum", "maximum")
+KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")  # what makes a configuration
 
 
 class MeasuredRow(NamedTuple):
@@ -63,9 +58,9 @@ COLUMNS = MeasuredRow._fields
 def rows(report: ProfileReport) -> Iterator[MeasuredRow]:
     """Every row, configuration by configuration in the order of measurement. Events of a trace are not in it."""
     for cell in report.cells:
-        key = (cell.workload, cell.phase, cell.device, cell.batch_size, cell.seq_len, cell.dtype, cell.autocast)
+        key = {name: getattr(cell, name) for name in KEY}
         for kind, fields in _measured(cell):
-            yield MeasuredRow(*key, kind=kind, **fields)
+            yield MeasuredRow(**key, kind=kind, **fields)
 
 
 def _measured(cell: ProfileCell) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -84,8 +79,9 @@ def _measured(cell: ProfileCell) -> Iterator[tuple[str, dict[str, Any]]]:
         for index, spent in enumerate(samples):
             yield "phase", {**duration, "name": name, "sample": index, "value": spent}
     for name, found in (("step", cell.step), *cell.phases.items()):
-        for statistic, field in STATISTICS.items() if found is not None else ():
-            yield "statistic", {"name": name, "measure": statistic, "value": getattr(found, field), "unit": "ns"}
+        for statistic in STATISTICS if found is not None else ():
+            value = getattr(found, f"{statistic}_ns")
+            yield "statistic", {"name": name, "measure": statistic, "value": value, "unit": "ns"}
     for rate in cell.throughput:
         for statistic in ("per_second", "low", "high"):
             value = getattr(rate, statistic)

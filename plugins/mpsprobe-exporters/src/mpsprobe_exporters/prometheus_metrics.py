@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters import backends
-from mpsprobe_exporters.profile_rows import MEMORY, STATISTICS
+from mpsprobe_exporters.profile_rows import KEY, MEMORY, STATISTICS
 from mpsprobe_exporters.units import split_unit
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.environment import Environment
     from mpsprobe_exporters.supported import SupportedReport
 
-KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")
 MOST = 1e300  # what a float surely holds; a report may hold any whole number
 # The unit in the name of a reading: base unit, and how many of it one is.
 UNITS = {
@@ -121,9 +120,9 @@ def _cell(metrics: Metrics, cell: ProfileCell, labels: dict[str, str]) -> None:
 
     add("failed", "1 if the configuration failed.", "", cell.failure is not None)
     if cell.step is not None:
-        for statistic, field in STATISTICS.items():
+        for statistic in STATISTICS:
             words = "Time of one step; low and high are the interval of the median."
-            add("step", words, "seconds", getattr(cell.step, field), 1e-9, statistic=statistic)
+            add("step", words, "seconds", getattr(cell.step, f"{statistic}_ns"), 1e-9, statistic=statistic)
         words = "Scaled median absolute deviation of the steps as a share of their median."
         add("step_spread", words, "ratio", cell.step.spread)
         add("steps", "Timed steps.", "", cell.step.count)

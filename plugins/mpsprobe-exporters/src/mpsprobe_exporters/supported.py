@@ -11,33 +11,29 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport
     from mpsprobe.schemas.report import Report
 
-    RunReport = CoverageReport | MatrixReport | ProfileReport
-    SupportedReport = RunReport | ComparisonReport
+    SupportedReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport
 
 
-def run_report(report: Report, exporter: str) -> RunReport:
-    """``report``, when it is of a run and its schema is known here.
+def supported_report(report: Report, exporter: str) -> SupportedReport:
+    """``report``, when its schema is known here.
 
     Raises:
         ReportError: it is of another kind, or of a newer version.
     """
-    from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
+    from mpsprobe.schemas import UnknownReport
 
-    if isinstance(report, (CoverageReport, MatrixReport, ProfileReport)):
-        return report
-    raise _refused(report, exporter)
-
-
-def supported_report(report: Report, exporter: str) -> SupportedReport:
-    """The same for what also reads comparisons. Raises as ``run_report``."""
-    from mpsprobe.schemas import ComparisonReport
-
-    return report if isinstance(report, ComparisonReport) else run_report(report, exporter)
+    if isinstance(report, UnknownReport):
+        raise ReportError(
+            f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
+            f"version {report.schema_version}",
+            "Upgrade mpsprobe and its plugins, or write it as json, which keeps it as it is.",
+        )
+    return report
 
 
-def _refused(report: Report, exporter: str) -> ReportError:
-    return ReportError(
-        f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
-        f"version {report.schema_version}",
-        "Upgrade mpsprobe and its plugins, or write it as json, which keeps it as it is.",
-    )
+def profile_of(report: Report, exporter: str) -> ProfileReport:
+    """``report`` as a profile. Raises as ``supported_report``, and if it is none."""
+    read = supported_report(report, exporter)
+    if read.kind != "profile":
+        raise ReportError(f"the exporter '{exporter}' reads profiles, not '{read.kind}'", "Make one: mpsprobe profile")
+    return read

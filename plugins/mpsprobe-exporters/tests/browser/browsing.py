@@ -71,7 +71,7 @@ def wide_matrix(releases: int = 40, operators: int = 100) -> MatrixReport:
             "environment": ENVIRONMENT,
             "native_since": None,
             "releases": cells,
-            "operators": [finding(name) for name in names],
+            "operators": [finding(name, left.get(name, "native")) for name in names],
         }
     )
 

@@ -163,8 +163,10 @@ def test_views_tables_trees_and_charts_are_used_by_keyboard(browser: Browser, pa
         page.locator("#operators input").press_sequentially("linalg")
         assert page.locator("#operators tbody tr:visible").count() == 2
         page.locator("#operators input").fill("")
-        page.locator("#operators summary").first.press("Enter")
-        assert page.locator("#operators details[open]").count() == 1
+        page.locator("#operators .open").first.press("Enter")
+        assert page.locator("#operators tr.more:visible").count() == 1
+        page.locator("#operators select").first.press_sequentially("missing")
+        assert page.locator("#operators tbody > tr:not(.more):visible").count() == 2
 
 
 def test_forty_releases_and_a_hundred_operators_fit_into_a_window_and_on_paper(

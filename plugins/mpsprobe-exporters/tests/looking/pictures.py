@@ -64,7 +64,7 @@ def terminals(browser: Browser, reports: dict[str, Report], out: Path) -> None:
     page = browser.new_page()
     for name, report in reports.items():
         for columns in COLUMNS:
-            text = TableExporter(columns, color=True).render(report)
+            text = TableExporter(columns, color=True, everything=False).render(report)
             console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
             console.print(Text.from_ansi(text), soft_wrap=True)
             page.set_content(console.export_svg(title=f"{name}, {columns} columns"))

@@ -8,7 +8,7 @@ import pytest
 
 from mpsprobe.schemas import DurationStatistics, MemoryUse, ProfileCell, ProfileReport, Trace
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_trace
-from mpsprobe_exporters.reports.profile_advice import MOST_PLACES, Advice, recommendations
+from mpsprobe_exporters.reports.profile_advice import Advice, recommendations
 
 US = 1_000
 
@@ -170,15 +170,17 @@ def test_precision_is_asked_for_where_nobody_tried_it() -> None:
     assert advised(cell(dtype="float32", device="cpu")) == []
 
 
-def test_what_costs_most_comes_first_and_what_is_alike_is_folded() -> None:
-    costs = sample_profile_report().cells[0].fallbacks[:1]
+def test_what_costs_most_comes_first_and_what_several_need_is_there_once() -> None:
+    costs = sample_profile_report().cells[0].fallbacks
+    costs[1:] = [costs[1].model_copy(update={"duration_ns": 250 * US})]
     cells = [
-        cell(batch_size=index, fallbacks=[costs[0].model_copy(update={"duration_ns": index * 100 * US})])
-        for index in range(1, 7)
+        cell(batch_size=index, fallbacks=[costs[0].model_copy(update={"duration_ns": index * 100 * US}), costs[1]])
+        for index in range(1, 4)
     ]
-    found = [one for one in advised(*cells) if one.kind == "fallback"]
-    assert [one.share for one in found] == sorted((one.share or 0 for one in found), reverse=True)
-    assert [one.more for one in found] == [0, 0, 3] and len(found) == MOST_PLACES
+    first, second = (one for one in advised(*cells) if one.kind == "fallback")
+    assert first.share == pytest.approx(0.3) and first.where == "mps, batch 3, sequence 128"
+    assert first.also == ("mps, batch 2, sequence 128", "mps, batch 1, sequence 128")
+    assert second.share == pytest.approx(0.25) and len(second.also) == 2
 
 
 def test_the_sample_report_is_advised() -> None:

@@ -68,8 +68,8 @@ def test_every_view_of_the_sample_has_content(tmp_path: Path) -> None:
 def test_workers_are_counted_so_that_the_first_comes_first(tmp_path: Path) -> None:
     names = [path.name for path in written(sample_profile_report(), tmp_path)]
     assert names == [
-        "1-mps-batch-2-length-128-float32.pt.trace.json.gz",
-        "2-cpu-batch-2-length-128-float32.pt.trace.json.gz",
+        "1-mps-batch-2-sequence-128-float32.pt.trace.json.gz",
+        "2-cpu-batch-2-sequence-128-float32.pt.trace.json.gz",
     ]
     assert (tmp_path / "sample-training").is_dir()
 

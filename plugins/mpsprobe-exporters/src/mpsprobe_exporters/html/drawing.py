@@ -156,7 +156,7 @@ def _table(table: model.Table) -> Markup:
     head = (
         element(
             "th",
-            column.title.capitalize(),
+            column.title.capitalize() if len(column.title) > 1 else column.title,
             scope="col",
             class_=_class(column),
             title=column.about or None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.answer import failure_sentence
 from mpsprobe_exporters.document import Amount, Bar, Bars, Column, Document, Paragraph, Part, Section, bullets, table
 from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
+from mpsprobe_exporters.reports import configurations
 from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
 
 if TYPE_CHECKING:
@@ -191,11 +192,7 @@ def condition_lines(report: ComparisonReport) -> list[str]:
 def configuration(key: ConfigurationKey | ProfileCell) -> str:
     """``bert-base training on mps, batch 8, sequence 128, float32``."""
     parts = [f"{one_line(key.workload, 60)} {one_line(key.phase, 20)} on {one_line(key.device, 20)}"]
-    parts += [f"batch {number(key.batch_size)}"] if key.batch_size is not None else []
-    parts += [f"sequence {number(key.seq_len)}"] if key.seq_len is not None else []
-    parts += [one_line(key.dtype, 20)] if key.dtype else []
-    parts += [f"autocast {one_line(key.autocast, 20)}"] if key.autocast else []
-    return ", ".join(parts)
+    return ", ".join(filter(None, [*parts, *configurations.sizes(key), configurations.dtype(key)]))
 
 
 def parted(report: ComparisonReport) -> tuple[list[ComparedCell], list[ComparedCell]]:

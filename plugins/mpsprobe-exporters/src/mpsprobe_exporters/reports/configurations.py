@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.plain_text import distinct, one_line
 from mpsprobe_exporters.units import BEYOND, number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ProfileCell, ProfileReport
+    from mpsprobe.schemas import ConfigurationKey, ProfileCell, ProfileReport
 
 
 def name(report: ProfileReport, cell: ProfileCell) -> str:
     """``cuda, batch 8, sequence 128``; with workload, phase and dtype where there are several."""
     parts = [f"{one_line(cell.workload)} {cell.phase}"] if len(report.workloads) > 1 else []
-    parts.append(one_line(cell.device, 20))
-    parts += [f"batch {number(cell.batch_size)}"] if cell.batch_size is not None else []
-    parts += [f"sequence {number(cell.seq_len)}"] if cell.seq_len is not None else []
+    parts += [one_line(cell.device, 20), *sizes(cell)]
     if len({(one.dtype, one.autocast) for one in report.cells}) > 1:
         parts += filter(None, [dtype(cell)])
     return ", ".join(parts)
 
 
-def dtype(cell: ProfileCell) -> str:
+def sizes(cell: ConfigurationKey | ProfileCell) -> Iterator[str]:
+    """``batch 8``, ``sequence 128``: those that are not the workload's own."""
+    for what, count in (("batch", cell.batch_size), ("sequence", cell.seq_len)):
+        if count is not None:
+            yield f"{what} {number(count)}"
+
+
+def dtype(cell: ConfigurationKey | ProfileCell) -> str:
     """``float32``, ``float32 autocast bfloat16``."""
     parts = [one_line(cell.dtype, 40) if cell.dtype else "", f"autocast {cell.autocast}" if cell.autocast else ""]
     return one_line(" ".join(parts), 80)

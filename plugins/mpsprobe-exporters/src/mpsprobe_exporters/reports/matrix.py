@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NOT_REACHED = "?"
 LEGENDS = {NOTHING: f"{NOTHING} native, or not called there", NOT_REACHED: "? not met before the run stopped"}
+COUNTS = "counts differ where a release makes an operator of others"
 TO_DO = "Use torch {} or newer: from there on every operator is native."
 
 
@@ -75,7 +76,9 @@ def _grid(report: MatrixReport) -> Iterator[Block]:
     signs = {word for _, words in rows for word in words}
     if cells:
         releases = [cell.target.torch for cell in cells]
-        yield Grid(releases, heads, rows, [said for sign, said in LEGENDS.items() if sign in signs])
+        legend = [said for sign, said in LEGENDS.items() if sign in signs]
+        several = len({cell.summary.operators for cell in cells}) > 1
+        yield Grid(releases, heads, rows, [*legend, *([COUNTS] if several else [])])
 
 
 def operators(report: MatrixReport) -> list[str]:

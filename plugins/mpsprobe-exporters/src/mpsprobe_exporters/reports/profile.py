@@ -23,8 +23,9 @@ INTERRUPTED = "Interrupted: what was measured before is here"
 FAILED = "failed"
 NOTHING_TO_DO = "Nothing in this report asks for a change."
 MOST_ALERTS, MOST_LINES, MOST_REMARKS = 3, 5, 200
-MOST_ALIKE = 2  # configurations up to which a remark is repeated for each
+MOST_ALIKE = 2  # configurations up to which a remark is repeated for each, and which are named
 MOST_ROWS = 40
+MOST_ADVICE = 8
 NAMED = ("workload", "phase", "device", "batch", "seq", "dtype")  # what makes a configuration
 # What a table shows of each configuration; the highest rank goes first where there is no room.
 FIELDS: Fields[ProfileReport, ProfileCell] = (
@@ -79,7 +80,9 @@ def document(report: ProfileReport) -> Document:
         chosen=first_of(report),
         sections=[
             Section("", list(_tiles(report)), depth="page"),
-            Section("What to do", table(TO_DO, None, advice, entries=True) or [Paragraph(NOTHING_TO_DO)]),
+            Section(
+                "What to do", table(TO_DO, None, advice, entries=True, most=MOST_ADVICE) or [Paragraph(NOTHING_TO_DO)]
+            ),
             Section("Configurations", table(FIELDS, report, report.cells, filtered=len(report.cells) > 8)),
             Section(charts.title(report), [faster] if faster else [], view=compared),
             Section("Where a step goes", parts, depth="page"),
@@ -110,7 +113,7 @@ def short_answer(report: ProfileReport) -> str:
 
 
 def _what(workload: WorkloadInfo) -> str:
-    return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name)}"
+    return f"{'training step' if workload.phase == 'training' else 'step'} of {one_line(workload.name, 60)}"
 
 
 def _device(report: ProfileReport, cell: ProfileCell) -> str:
@@ -223,7 +226,7 @@ TO_DO: Fields[None, Advice] = (
     (Column("do"), lambda _, one: one.remedy),
     (Column("why"), lambda _, one: one.found),
     (Column("where"), lambda _, one: one.where),
-    (Column("also"), lambda _, one: plural(one.more, "more configuration") if one.more else None),
+    (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
 )
 
 

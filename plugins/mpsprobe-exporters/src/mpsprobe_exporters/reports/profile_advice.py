@@ -6,7 +6,6 @@ decides whether it is worth a reader's time.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,7 +42,6 @@ WIDE = 0.1
 GROWTH = 0.05
 # One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
 OUTLIERS = 0.05
-MOST_PLACES = 3
 STOPPED = "out of memory"
 HALF = ("float16", "bfloat16")
 
@@ -53,7 +51,7 @@ class Advice(NamedTuple):
 
     ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``remedy`` is what to
     do, ``found`` what was seen with its figures, both as sentences with a full stop. ``share`` of a step is what it is
-    about, where that is known. ``more`` configurations with advice of this kind are left out after it.
+    about, where that is known. ``also`` are the other configurations that need the same.
     """
 
     kind: str
@@ -61,13 +59,13 @@ class Advice(NamedTuple):
     found: str
     remedy: str
     share: float | None = None
-    more: int = 0
+    also: tuple[str, ...] = ()
 
 
 def recommendations(report: ProfileReport, divisions: Sequence[Division | None] | None = None) -> list[Advice]:
     """What follows from the report: first what did not run, then what costs most; what cannot be weighed last.
 
-    Of each kind there are at most ``MOST_PLACES``.
+    What several configurations need is there once, with the figures of the one that it matters to most.
 
     ``divisions`` is ``divided(report)`` where the caller has it already: of a long trace it takes seconds.
     """
@@ -77,7 +75,10 @@ def recommendations(report: ProfileReport, divisions: Sequence[Division | None] 
     found += _sweeps(report)
     several = len(report.cells) > 1
     found = [one if several else one._replace(where="") for one in found]
-    return _folded(sorted(found, key=_severity))
+    alike: dict[tuple[str, str], list[Advice]] = {}
+    for one in sorted(found, key=_severity):
+        alike.setdefault((one.kind, one.remedy), []).append(one)
+    return [several[0]._replace(also=tuple(one.where for one in several[1:])) for several in alike.values()]
 
 
 def _severity(one: Advice) -> float:
@@ -87,18 +88,6 @@ def _severity(one: Advice) -> float:
 def divided(report: ProfileReport) -> list[Division | None]:
     """How the profiled steps of each configuration divide; ``None`` where it has no trace."""
     return [None if cell.trace is None else divide(cell.trace) for cell in report.cells]
-
-
-def _folded(found: list[Advice]) -> list[Advice]:
-    """The first of each kind; the last of them says how many more there are."""
-    of_kind, seen = Counter(one.kind for one in found), Counter[str]()
-    kept = []
-    for one in found:
-        seen[one.kind] += 1
-        if seen[one.kind] <= MOST_PLACES:
-            more = of_kind[one.kind] - MOST_PLACES if seen[one.kind] == MOST_PLACES else 0
-            kept.append(one._replace(more=max(0, more)))
-    return kept
 
 
 def is_slow_mode(cell: ProfileCell) -> bool:

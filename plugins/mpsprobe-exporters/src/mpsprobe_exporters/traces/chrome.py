@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mpsprobe.errors import ReportError
-from mpsprobe_exporters.supported import run_report
+from mpsprobe_exporters.profile_rows import KEY
+from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import chrome
@@ -21,8 +22,6 @@ from mpsprobe_exporters.traces.slices import Slices
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
     from mpsprobe.schemas.report import Report
-
-_CELL_KEYS = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast", "profiled_steps")
 
 
 class CellFacts(NamedTuple):
@@ -34,7 +33,7 @@ class CellFacts(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """As ``mpsprobe import`` reads it back."""
-        facts = {key: getattr(self.cell, key) for key in _CELL_KEYS}
+        facts = {key: getattr(self.cell, key) for key in (*KEY, "profiled_steps")}
         return {**facts, "processes": self.processes, "timed_process": self.timed_process}
 
 
@@ -112,20 +111,6 @@ class _Cell:
         yield from slices.lines(layout)
         curves = (Curve(one.name, one.times_ns, one.values) for one in trace.counters)
         yield from pieces(counters.lines(curves, next(iter(self._processes.values())), slices.base_ns), layout)
-
-
-def profile_of(report: Report, exporter: str) -> ProfileReport:
-    """``report`` as a profile.
-
-    Raises:
-        ReportError: it is none.
-    """
-    from mpsprobe.schemas import ProfileReport
-
-    measured = run_report(report, exporter)
-    if not isinstance(measured, ProfileReport):
-        raise ReportError(f"the exporter '{exporter}' draws profiles, not coverage", "Make one: mpsprobe profile")
-    return measured
 
 
 def worth_drawing(report: ProfileReport) -> list[ProfileCell]:

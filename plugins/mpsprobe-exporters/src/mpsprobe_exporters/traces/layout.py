@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters.reports.configurations import dtype, sizes
 from mpsprobe_exporters.traces.encoding import text
 from mpsprobe_exporters.traces.lanes import Row
 
@@ -24,17 +25,12 @@ def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
 
 
 def where(cell: ProfileCell) -> str:
-    """``mps, batch 8, length 128, float32``: on what, and with which sizes."""
-    words = [cell.device]
-    words += [f"batch {cell.batch_size}"] if cell.batch_size is not None else []
-    words += [f"length {cell.seq_len}"] if cell.seq_len is not None else []
-    words += [cell.dtype] if cell.dtype is not None else []
-    words += [f"autocast {cell.autocast}"] if cell.autocast is not None else []
-    return ", ".join(words)
+    """``mps, batch 8, sequence 128, float32``: on what, and with which sizes."""
+    return ", ".join(filter(None, [cell.device, *sizes(cell), dtype(cell)]))
 
 
 def title(cell: ProfileCell) -> str:
-    """``bert-base training, mps, batch 8, length 128, float32``: what a viewer shows of a cell."""
+    """``bert-base training, mps, batch 8, sequence 128, float32``: what a viewer shows of a cell."""
     return f"{cell.workload} {cell.phase}, {where(cell)}"
 
 

@@ -13,8 +13,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
-from mpsprobe_exporters.traces.chrome import CellFacts, header, profile_of, worth_drawing
+from mpsprobe_exporters.traces.chrome import CellFacts, header, worth_drawing
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import STEP_PREFIX, TIMED_STEP, tensorboard
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks

@@ -39,7 +39,7 @@ def trace(cell: ProfileCell, most: int) -> Markup | None:
     if cell.trace.truncated:
         left.append(f"{plural(cell.trace.truncated, 'event')} had been left out when the trace was taken")
     if len(inside) < len(cell.trace.start_ns):
-        left.append("the other steps are in the report: export it as chrome for all of it")
+        left.append("the other steps are in the report; the format chrome draws them all")
     return joined(
         [
             element("p", f"{said}. {'; '.join(left).capitalize()}." if left else f"{said}."),
