@@ -63,6 +63,31 @@ def test_a_script_is_run_and_judged(script: Path) -> None:
         assert report.program.arguments == [str(code)]
 
 
+MARKED = """
+import pytest
+import torch
+
+@pytest.mark.mps
+def test_body():
+    torch.linalg.eigvals(torch.eye(2, device="mps"))
+
+def test_fixture(mps_coverage):
+    with pytest.raises(pytest.fail.Exception, match="is open in this process already"):
+        mps_coverage(torch.nn.Linear(4, 2), torch.ones(1, 4))
+"""
+
+
+@pytest.mark.slow
+def test_a_marked_test_runs_on_the_device_of_the_program(tmp_path: Path) -> None:
+    """``mpsprobe run`` judges it: two devices would not know of each other."""
+    (tmp_path / "test_mine.py").write_text(MARKED, encoding="utf-8")
+    arguments = ["-q", "-p", "no:cacheprovider", "-c", str(tmp_path / "pytest.ini"), str(tmp_path)]
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    report = mpsprobe.run_script("pytest", arguments, module=True, torch="2.13.0")
+    assert report.program is not None and report.program.exit_code == 0
+    assert [one.operator for one in report.findings] == ["aten::_linalg_eigvals"]
+
+
 def test_what_cannot_be_run_is_told(script: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no script 'main\.py'"):
         mpsprobe.run_script("main.py")

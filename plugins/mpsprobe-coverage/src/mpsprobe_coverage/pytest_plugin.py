@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.scanner.watched import Watched
 
 MARKER, FIXTURE, RELEASE = "mps", "mps_coverage", "mps_torch_release"
+PROGRAM = "MPSPROBE_PROGRAM"
+"""The variable that ``mpsprobe run`` sets for the programs that it runs."""
 KEYS = ("torch", "allow", "fail_on", "macos")
 """What the marker takes, and the table ``[tool.mpsprobe.check]`` of ``pyproject.toml``."""
 NOTHING = f"""nothing in it ran on "mps"
@@ -121,8 +124,11 @@ def mps_coverage(request: pytest.FixtureRequest) -> MpsCoverage:
 
 
 def _runs_on_device(item: Any, fixtures: Sequence[str]) -> bool:
-    """Whether the body of ``item`` does: it has the marker, and does not call the fixture instead."""
-    marked = item.config.stash[_is_ours] and item.get_closest_marker(MARKER) is not None
+    """Whether the body of ``item`` does: it has the marker, and does not call the fixture instead.
+
+    Under ``mpsprobe run`` it has a device already, and that command judges what it does.
+    """
+    marked = PROGRAM not in os.environ and item.config.stash[_is_ours] and item.get_closest_marker(MARKER) is not None
     return marked and FIXTURE not in fixtures
 
 
