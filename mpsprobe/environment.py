@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from mpsprobe import __version__
 from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
+from mpsprobe.version import __version__
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.environment import Environment

@@ -5,6 +5,7 @@ MpsprobeError                    exit code 2; everything below is one
 │   └── UnknownName              a name that nothing answers to; carries the nearest ones
 ├── MissingPackage               a feature lives in a distribution that is not installed
 ├── PluginError                  a plugin broke a rule of its hook
+├── CheckFailed                  an operator has a verdict that it must not have; exit code 1
 ├── WorkloadError                a workload could not be found, built or run
 │   └── RunFailed                it raised while it ran, and its report says so
 ├── TableError                   a kernel table, or the wheel it should come from, cannot be read
@@ -101,6 +102,20 @@ class MissingPackage(MpsprobeError):
 
 class PluginError(MpsprobeError):
     """A plugin broke a rule of its hook; the message names its distribution."""
+
+
+class CheckFailed(MpsprobeError):
+    """What was judged has what ``mpsprobe.check`` lets nothing pass with.
+
+    Attributes:
+        report: all that was found.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, report: object) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class WorkloadError(MpsprobeError):

@@ -12,6 +12,7 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.containment import contained
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
@@ -112,6 +113,19 @@ def render(registry: Registry, name: str, report: Report) -> str | bytes:
             return exporter.render(report)
 
     return _whole(registry, name, quietly)
+
+
+def exported(report: Report, name: str) -> str | bytes:
+    """``report`` as the exporter called ``name`` writes it to a file: ``report.to(name)``. Raises as ``write``."""
+    registry = get_registry()
+    _check_kind(registry, name, report.kind)
+    return render(registry, name, report)
+
+
+def saved(report: Report, path: str | PurePath, name: str | None = None) -> str:
+    """Write ``report`` to ``path``, which says how if ``name`` does not: ``report.save(path)``. Raises as ``write``."""
+    registry = get_registry()
+    return write(registry, choose(registry, name, str(path), report.kind), report, str(path)) or str(path)
 
 
 def default_path(registry: Registry, name: str, stem: str) -> str:

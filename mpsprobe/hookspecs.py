@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mpsprobe import declarations as declared
+    from mpsprobe import protocols
 
 F = TypeVar("F", bound=Callable[..., Any])
 PROJECT = "mpsprobe"
@@ -50,6 +51,17 @@ def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
     Called once for each name that no plugin declared, with the name as the user typed it. Return
     ``None`` for a name that is not yours; raise ``WorkloadError`` for one that is yours and wrong:
     that error reaches the user. The first answer wins only if it is the only one.
+    """
+
+
+@hookspec
+def mpsprobe_workload_of(model: object, inputs: object) -> protocols.Workload | None:
+    """What runs an object that a program hands over: a model of some framework, a function, a pipeline.
+
+    Called once for each ``mpsprobe.coverage(model, inputs)`` and its like; ``inputs`` is ``None`` where there are none.
+    Return ``None`` for an object that is not yours, a ``Workload`` and no declaration for one that is; raise
+    ``UsageError`` where it cannot be run so. One with an attribute ``model``, a ``torch.nn.Module``, may run that very
+    object: it is put back as it was. The first answer wins only if it is the only one.
     """
 
 

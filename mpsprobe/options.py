@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.flags import flag_name
 
 LARGEST = 2**31 - 1
 """The largest whole number that an option takes."""
@@ -110,6 +111,29 @@ class Percent(click.ParamType):
         if not 0 <= number <= MOST_PERCENT:
             raise UsageError(f"{_flag(param)} takes a percentage from 0 on, not '{str(value)[:40]}'")
         return number / 100
+
+
+def converted(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a function was given by keywords, as ``command`` has it: checked as its flags are, by its parameters' names.
+
+    Args:
+        given: by keywords that are called as the flags (``batch_size`` for ``--batch-size``); ``None``: not given.
+
+    Raises:
+        UsageError: there is no such flag, or it does not take the value.
+    """
+    flags = {flag_name(option): option for option in command.params if isinstance(option, click.Option)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in flags:
+            raise UnknownName("option", name, flags)
+        if value is not None:
+            option = flags[name]
+            try:
+                found[str(option.name)] = option.type.convert(value, option, None)
+            except click.BadParameter as error:
+                raise UsageError(f"{_flag(option)}: {error.message}") from error
+    return found
 
 
 def _flag(param: click.Parameter | None) -> str:

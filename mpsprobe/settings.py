@@ -1,4 +1,4 @@
-"""Settings from ``[tool.mpsprobe]`` in the nearest ``pyproject.toml``, the last but one in precedence.
+"""Settings from ``[tool.mpsprobe]`` in the nearest ``pyproject.toml``, the last but one in precedence. Public.
 
 Flags come first, then ``MPSPROBE_*`` variables (``MPSPROBE_COVERAGE_DTYPE`` for ``coverage --dtype``),
 then this file, then defaults. A table named like a command holds that command's flags::
@@ -21,7 +21,9 @@ from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 
 FILE_NAME = "pyproject.toml"
+"""Where settings stand."""
 NOT_FROM_A_FILE = {"plugins_dir"}
+"""Settings that the table must not have: they would decide which code runs."""
 
 
 def nearest_pyproject(start: str | os.PathLike[str]) -> str | None:

@@ -95,11 +95,7 @@ class UserWorkload:
                 shows the lines of the user's own code.
         """
         with self._own_errors(), _importable(self.path):
-            module = execute(self.path)
-            make = self._function(module)
-            arguments = self._arguments(make, options)
-            made = make(**arguments)
-        return self._run(made, options, arguments)
+            return self._built(self._function(execute(self.path)), options)
 
     def describe(self) -> Mapping[str, Any]:
         """Where the function is and which options it takes, found without running the file."""
@@ -166,8 +162,10 @@ class UserWorkload:
                 raise WorkloadError(missing, f"{self._line()}\n{hint}")
         return arguments
 
-    def _run(self, made: Any, options: RunOptions, arguments: Mapping[str, Any]) -> TorchRun:
+    def _built(self, make: Callable[..., Any], options: RunOptions) -> TorchRun:
         """What the function returned as a ``TorchRun``; one that it made itself is left as it is."""
+        arguments = self._arguments(make, options)
+        made = make(**arguments)
         if isinstance(made, TorchRun):
             return made
         if not (isinstance(made, tuple) and len(made) == 2 and _is_module(made[0])):
@@ -202,6 +200,19 @@ class UserWorkload:
             if isinstance(error, SystemExit):
                 hint += f"\n{PROGRAM.format(self.path)}"
             raise WorkloadError(f"'{printable(self.name)}' raised {in_short(error)}", hint) from error
+
+
+class MadeWorkload(UserWorkload):
+    """A function that a program hands over: it makes a model and its inputs."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        super().__init__(make.__qualname__, Path(inspect.getfile(make)), make.__name__)
+        self._make = make
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """Call the function. Raises as ``UserWorkload.build``."""
+        with self._own_errors():
+            return self._built(self._make, options)
 
 
 def execute(path: Path) -> ModuleType:

@@ -58,8 +58,8 @@ class Name(NamedTuple):
 
 
 def _definer(package: ModuleType, name: str) -> ModuleType:
-    """The module that a package imports ``name`` from."""
-    for node in _parsed(package).body:
+    """The module that a package imports ``name`` from, if only for type checkers."""
+    for node in ast.walk(_parsed(package)):
         if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
             return importlib.import_module(str(node.module))
     raise LookupError(f"{package.__name__} lists {name} and does not import it")

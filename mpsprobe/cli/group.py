@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from mpsprobe import __version__
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import EVERYTHING, UsageError
 from mpsprobe.flags import unknown_setting
@@ -15,6 +14,7 @@ from mpsprobe.plugins.collection import blocked_by_environment
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.plugins.registry import Registry, get_registry, use_registry
 from mpsprobe.suggestions import printable
+from mpsprobe.version import __version__
 
 BLOCKED, STRICT, FOLDERS, REGISTRY = (f"mpsprobe.{name}" for name in ("blocked", "strict", "folders", "registry"))
 F = TypeVar("F", bound=Callable[..., Any])

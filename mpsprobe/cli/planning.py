@@ -15,13 +15,16 @@ from mpsprobe.plugins.registry import ALL, AUTO, NONE, PLAIN
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
     from mpsprobe.presets import Preset
-    from mpsprobe.protocols import Device, Probe, Runner
+    from mpsprobe.protocols import Device, Probe, Runner, Workload
 
 BOTH = "both"
 
 
-def make_plan(registry: Registry, request: ProfileRequest) -> Plan:
+def make_plan(registry: Registry, request: ProfileRequest, given: Workload | None = None) -> Plan:
     """Everything that ``request`` names, found and ready. Sizes grow within a device, phase and workload.
+
+    Args:
+        given: the workload that the one name in the request stands for, where the registry does not know it.
 
     Raises:
         UsageError: names or flags that do not go together.
@@ -43,7 +46,7 @@ def make_plan(registry: Registry, request: ProfileRequest) -> Plan:
         notes.append(f"there is no device to compare with the baseline {baseline}: it was measured alone")
     runner = choose_runner(registry, request.runner, phases, devices)
     probes = choose_probes(registry, request.probes)
-    workloads = {one.name: registry.workload(one.name) for one in preset.workloads}
+    workloads = {one.name: given or registry.workload(one.name) for one in preset.workloads}
     runs = []
     for one in preset.workloads:
         seq_lens, batch_sizes = request.seq_lens or (one.seq_len,), request.batch_sizes or (one.batch_size,)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from mpsprobe import hookimpl
+from typing import TYPE_CHECKING
+
 from mpsprobe.declarations import CommandDeclaration, WorkloadDeclaration
+from mpsprobe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
 
 COMMANDS = {
     "diff:diff": "What became slower or worse from one report to another, and whether by more than noise.",
@@ -33,3 +38,15 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
     from mpsprobe.userfile import declare
 
     return declare(name)
+
+
+@hookimpl
+def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
+    """A function without inputs: it makes a model and its inputs, as ``path/to/file.py:function`` does."""
+    from types import FunctionType
+
+    if inputs is not None or not isinstance(model, FunctionType):
+        return None
+    from mpsprobe.userfile import MadeWorkload
+
+    return MadeWorkload(model)

@@ -11,12 +11,12 @@ from click.core import ParameterSource
 from mpsprobe import exporting
 from mpsprobe.cli.planning import BOTH, make_plan
 from mpsprobe.declarations import DTYPES, PHASES
-from mpsprobe.engine.request import Plan, ProfileRequest
+from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import RunFailed
 from mpsprobe.options import Named, Names, Positive, Several
 from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import RunOptions, Workload
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -63,7 +63,6 @@ def profile(
     exports: tuple[str, ...],
     format_name: str | None,
     output: str | None,
-    no_fallbacks: bool,
     **flags: Any,
 ) -> None:
     """How long a step of a workload takes on MPS, CUDA or the CPU, with honest statistics.
@@ -79,20 +78,13 @@ def profile(
     """
     if names and ctx.get_parameter_source("workloads") is not ParameterSource.COMMANDLINE:
         workloads = ()  # of a variable or a file: what is typed goes before
-    options = RunOptions(**{name: flags.pop(name) for name in OF_ALL_RUNS})
-    request = ProfileRequest((*names, *workloads), options=options, fallbacks=not no_fallbacks, **flags)
+    request = asked((*names, *workloads), flags)
     registry = get_registry()
     name = exporting.choose(registry, format_name, output, "profile")
     targets = [_target(registry, text, request) for text in exports]
     with make_progress() as progress:
         progress.start_loading(2)
-        plan = make_plan(registry, request)  # also before other processes measure: wrong use is an error once, here
-        named = ",".join(dict.fromkeys(run.workload.name for run in plan.runs))
-        phase = ",".join(dict.fromkeys(run.options.phase for run in plan.runs))
-        registry.announce("mpsprobe_before_run", workload=named, phase=phase)
-        report = _measured(registry, plan, progress)
-    if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
-        registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
+        report = measured(registry, request, progress)
     try:
         for one, path in targets:
             click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
@@ -103,19 +95,41 @@ def profile(
         raise RunFailed(failures[0], shown=name == "table" and output in (None, "-"))
 
 
-def _measured(registry: Registry, plan: Plan, progress: SilentProgress) -> ProfileReport:
+def asked(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequest:
+    """The request for ``workloads`` with ``flags``, by the parameters' names; what is not in it is as usual."""
+    options = RunOptions(**{name: flags.pop(name) for name in OF_ALL_RUNS if name in flags})
+    return ProfileRequest(workloads, options=options, fallbacks=not flags.pop("no_fallbacks", False), **flags)
+
+
+def measured(
+    registry: Registry, request: ProfileRequest, progress: SilentProgress, given: Workload | None = None
+) -> ProfileReport:
+    """What was measured of ``request``, in this process or in those that it asks for, with predicted fallbacks.
+
+    Args:
+        given: the workload that the one name in the request stands for, where the registry does not know it.
+
+    Raises:
+        MpsprobeError: nothing could be measured, or not so.
+    """
     from mpsprobe.cli import processes
     from mpsprobe.engine.predicting import predict
     from mpsprobe.engine.profiling import profile as measure
 
-    if plan.request.processes > 1:
+    plan = make_plan(registry, request, given)  # also before other processes measure: wrong use is an error once, here
+    named = ",".join(dict.fromkeys(run.workload.name for run in plan.runs))
+    phase = ",".join(dict.fromkeys(run.options.phase for run in plan.runs))
+    registry.announce("mpsprobe_before_run", workload=named, phase=phase)
+    if request.processes > 1:
         progress.stop()  # each process has its own
-        report = processes.measure(registry, plan.request)
+        report = processes.measure(registry, request)
     else:
         report = measure(plan, progress)
-    if not plan.request.fallbacks or not report.complete:
-        return report
-    return predict(report, plan.runs, registry.scanner_for, progress)
+    if request.fallbacks and report.complete:
+        report = predict(report, plan.runs, registry.scanner_for, progress)
+    if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
+        registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
+    return report
 
 
 def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str, str]:

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mpsprobe import __version__
 from mpsprobe.plugins.requirements import specifier_of_ours
+from mpsprobe.version import __version__
 
 GROUP = "mpsprobe"
 METADATA_FILES = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}

@@ -30,6 +30,11 @@ OPEN_NAMES = (
     "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
 )
 """What an error about a workload's name says about the names that there are."""
+OBJECTS = (
+    "Hand over a torch.nn.Module, a function or a pipeline with its inputs, or the name of a workload. What runs "
+    "something else can be written as a function: lambda x: thing.run(x)"
+)
+"""What an error about an object says about those that can be handed over."""
 FIRST_PARTY = {
     "workload": "mpsprobe-hf",
     "exporter": "mpsprobe-exporters",
@@ -164,6 +169,29 @@ class Registry:
             raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
         return answers[0]
 
+    def workload_of(self, model: object, inputs: object = None) -> Workload:
+        """What runs ``model`` with ``inputs``: a workload itself, a name, or what a plugin takes for its own.
+
+        Raises:
+            UsageError: no plugin does; or it is one's own and cannot be run so.
+            MpsprobeError: as ``workload``.
+        """
+        from mpsprobe.protocols import Workload
+
+        if isinstance(model, (str, Workload)):
+            if inputs is not None:
+                raise UsageError("a workload brings its own inputs", "Leave them out, or hand over the model itself.")
+            return self.workload(model) if isinstance(model, str) else model
+        judge = partial(_of_kind, kind=Workload)
+        found = self._collection.answers("mpsprobe_workload_of", judge, lets_out=True, model=model, inputs=inputs)
+        answers = [(answer, plugin.owner) for plugin, answer in found if answer is not None]
+        if len(answers) == 1:
+            return cast("Workload", answers[0][0])
+        shown = printable(f"{type(model).__module__}.{type(model).__qualname__}")
+        if answers:
+            raise PluginError(f"a {shown} is claimed by {' and '.join(owner for _, owner in answers)}", _switch_off())
+        raise UsageError(f"nobody here runs a {shown}", self.lacking(EVERYTHING) or OBJECTS)
+
     def scanner(self, name: str) -> Scanner:
         """The scanner called ``name``. Raises as ``workload``."""
         return cast("Scanner", self._object("scanner", name))
@@ -291,6 +319,13 @@ def _instance(found: Any) -> Any:
 def _resolution(answer: Any, hook: str) -> WorkloadDeclaration | None:
     """The answer of a plugin with an open name space: a workload, or ``None`` where the name is not its own."""
     return None if answer is None else checked([answer], hook, WorkloadDeclaration, open_names=True)[0]
+
+
+def _of_kind(answer: Any, kind: type) -> Any:
+    """``answer`` itself, which is ``None`` or of ``kind``."""
+    if answer is None or isinstance(answer, kind):
+        return answer
+    raise loading.HookFailed(f"it answered with {an(type(answer).__name__)}, not a {kind.__name__}")
 
 
 def _switch_off() -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from itertools import zip_longest
 
-from mpsprobe import __version__
+from mpsprobe.version import __version__
 
 CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")
 COMPARED = {

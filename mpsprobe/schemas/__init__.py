@@ -1,7 +1,5 @@
 """The data that leaves mpsprobe, as pydantic models. Units are in field names (``_bytes``, ``_ns``)."""
 
-# ruff: noqa: F401
-
 from mpsprobe.schemas.comparison import (
     ChangedCondition,
     ComparedAdvisory,
@@ -61,4 +59,14 @@ from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo
 
-__all__ = ["read_report", *(name for name in dir() if name[0].isupper())]  # what stands above, once
+__all__ = [
+    "SEVERITY", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
+    "ComparedAdvisory", "ComparedCell", "ComparedFailure", "ComparedFallback", "ComparedOperator", "ComparedQuantity",
+    "ComparedSide", "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey",
+    "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DurationStatistics",
+    "Environment", "FallbackCost", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryUse",
+    "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime", "ProbeReading", "ProfileCell", "ProfilePlan",
+    "ProfileReport", "ProgramInfo", "RefusedTensor", "Report", "RunFailure", "Source", "StepSample", "TableProvenance",
+    "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell",
+    "Verdict", "Warmup", "WorkloadInfo", "read_report",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from pydantic import Field
 from mpsprobe.schemas.coverage import RunFailure, Verdict
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import DeviceInfo
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Exportable, Record
 
 QuantityKind = Literal["step", "first_call", "phase", "throughput", "memory"]
 """What a profile measures that can be compared."""
@@ -272,7 +272,7 @@ class ComparedFailure(Record):
     regression: bool = False
 
 
-class ComparisonReport(Record):
+class ComparisonReport(Exportable):
     """Two reports of one kind, compared.
 
     Attributes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.program import ProgramInfo
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.workload import WorkloadInfo
 
 Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
@@ -231,7 +232,7 @@ class RunFailure(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
-class CoverageReport(Record):
+class CoverageReport(Exportable):
     """What one torch release does with one workload."""
 
     kind: Literal["coverage"] = "coverage"
@@ -263,6 +264,15 @@ class CoverageReport(Record):
         default=None, description="Of a whole program, what the report has in addition to its operators."
     )
 
+    @property
+    def findings(self) -> list[OperatorFinding]:
+        """The operators that are not native."""
+        return [one for one in self.operators if one.verdict != "native"]
+
+    def __iter__(self) -> Iterator[OperatorFinding]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its operators, the worst verdicts first."""
+        return iter(self.operators)
+
 
 class MatrixCell(Record):
     """One release in a matrix: counts, and the verdict of each operator that is not native.
@@ -281,7 +291,7 @@ class MatrixCell(Record):
     failure: RunFailure | None = None
 
 
-class MatrixReport(Record):
+class MatrixReport(Exportable):
     """One workload on many releases.
 
     Attributes:
@@ -307,3 +317,12 @@ class MatrixReport(Record):
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
     advisories: list[AdvisoryMatch] = []
+
+    @property
+    def findings(self) -> list[OperatorFinding]:
+        """The operators that are not native on the newest of the releases; each of ``releases`` has its own."""
+        return [one for one in self.operators if one.verdict != "native"]
+
+    def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its releases, the oldest first."""
+        return iter(self.releases)

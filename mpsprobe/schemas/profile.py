@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
 from mpsprobe.schemas.coverage import RunFailure, TableProvenance
 from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.trace import Trace
 from mpsprobe.schemas.workload import WorkloadInfo
 
@@ -345,7 +346,7 @@ class ProfileCell(Record):
     failure: RunFailure | None = None
 
 
-class ProfileReport(Record):
+class ProfileReport(Exportable):
     """Workloads on one or more devices, in one or more configurations.
 
     Attributes:
@@ -369,6 +370,10 @@ class ProfileReport(Record):
     predicted_with: TableProvenance | None = None
     complete: bool = True
     notes: list[str] = []
+
+    def __iter__(self) -> Iterator[ProfileCell]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its configurations, on each device."""
+        return iter(self.cells)
 
     def workload_of(self, cell: ProfileCell) -> WorkloadInfo:
         """What ``cell`` ran; the first workload where the report does not say (a damaged one)."""

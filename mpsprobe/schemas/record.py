@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict
+
+from mpsprobe.declarations import resolve
 
 
 class Record(BaseModel):
     """Keys that this version does not know are kept verbatim, so that a newer report survives a round trip."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+
+class Exportable(Record):
+    """A report, which exporters read. They are found by their names: no schema knows one."""
+
+    def to(self, name: str) -> str | bytes:
+        """The report as the exporter called ``name`` writes it to a file: ``html``, ``markdown``, ``json``, …
+
+        Raises:
+            UsageError: there is no such exporter, it writes a folder, or it does not read this kind of report.
+        """
+        made: str | bytes = resolve("mpsprobe.exporting:exported")(self, name)
+        return made
+
+    def save(self, path: str | Path, name: str | None = None) -> str:
+        """Write the report to ``path`` by the exporter called ``name``, and return where it went.
+
+        Without a name the extension of ``path`` says which; ``.json`` is what ``mpsprobe.load_report`` reads.
+
+        Raises:
+            UsageError: as ``to``, but for folders.
+            OutputError: it cannot be written.
+        """
+        written: str = resolve("mpsprobe.exporting:saved")(self, path, name)
+        return written

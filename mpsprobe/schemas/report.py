@@ -13,11 +13,11 @@ from mpsprobe.errors import ReportError
 from mpsprobe.schemas.comparison import ComparisonReport
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
 from mpsprobe.schemas.profile import ProfileReport
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Exportable
 from mpsprobe.suggestions import printable
 
 
-class UnknownReport(Record):
+class UnknownReport(Exportable):
     """A report of a kind that no schema here describes (a newer version's, a plugin's): kept verbatim.
 
     Attributes:

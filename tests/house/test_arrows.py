@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import mpsprobe
 from mpsprobe_devkit.checking.public import is_public
-from tests.house.tree import PLUGINS, ROOT, imported, python_files, shown
+from tests.house.tree import PLUGINS, ROOT, imported, parsed, python_files, shown
 
 # Module (or package) of mpsprobe -> the others that it may import. Itself is always allowed.
 MAY_IMPORT = {
-    "": {"hookspecs"},
+    "": {"cli", "errors", "hookspecs", "version"},
+    "version": set(),
     "errors": {"suggestions"},
     "suggestions": set(),
-    "schemas": {"errors", "suggestions"},
+    "schemas": {"declarations", "errors", "suggestions"},
     "declarations": {"errors"},
     "protocols": {"schemas"},
-    "hookspecs": {"declarations"},
+    "hookspecs": {"declarations", "protocols"},
     "streams": {"errors"},
     "output": {"errors", "streams", "suggestions"},
     "progress": set(),
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
-    "environment": {"", "errors", "schemas"},
-    "options": {"errors", "suggestions"},
+    "environment": {"version", "errors", "schemas"},
+    "options": {"errors", "flags", "suggestions"},
     "presets": {"errors", "suggestions"},
     "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
     "importing": {"engine", "errors", "schemas", "suggestions"},
-    "plugins": {"", "declarations", "errors", "hookspecs", "protocols", "schemas", "suggestions"},
+    "plugins": {"version", "declarations", "errors", "hookspecs", "protocols", "schemas", "suggestions"},
     "flags": {"errors", "suggestions"},
     "commands": {"declarations", "errors", "flags", "plugins", "suggestions"},
     "exporting": {"errors", "output", "plugins", "schemas", "suggestions"},
     "cli": {
-        "", "commands", "declarations", "engine", "environment", "errors", "exporting", "flags", "importing", "options",
-        "output", "plugins", "presets", "progress", "protocols", "schemas", "settings", "streams", "suggestions",
-        "userfile",
+        "commands", "declarations", "engine", "environment", "errors", "exporting", "flags", "importing", "options",
+        "hookspecs", "output", "plugins", "presets", "progress", "protocols", "schemas", "settings", "streams",
+        "suggestions", "userfile", "version",
     },
 }  # fmt: skip
 
@@ -59,6 +62,23 @@ def test_arrows_of_the_core() -> None:
         allowed = {part, *MAY_IMPORT[part]}
         wrong |= {f"{shown(path)}: {one}" for one in imported(path, "mpsprobe") if _part(one) not in allowed}
     assert not wrong
+
+
+def test_the_core_names_plugins_for_their_functions_alone() -> None:
+    """``mpsprobe/__init__.py`` says where ``mpsprobe.coverage`` and its like are, for type checkers and for itself."""
+    package = parsed(ROOT / "mpsprobe" / "__init__.py")
+    typed = {
+        alias.name: node.module
+        for block in package.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == mpsprobe._HOMES and sorted(typed) == mpsprobe.__all__
+    others = [path for path in python_files(ROOT / "mpsprobe") if path.parent.name != "mpsprobe" or path.stem[0] != "_"]
+    names = [plugin.name.replace("-", "_") for plugin in PLUGINS]
+    assert not [shown(path) for path in others for name in names if any(imported(path, name))]
 
 
 def test_there_is_no_circle() -> None:

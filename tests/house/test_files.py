@@ -49,8 +49,12 @@ def test_a_source_file_says_what_it_is_for() -> None:
 
 
 def test_annotations_are_not_evaluated() -> None:
-    """Each file has ``from __future__ import annotations``, but for those that only name things."""
-    assert not [shown(path) for path in python_files() if not _needs_no_future(parsed(path).body)]
+    """Each file has ``from __future__ import annotations``, but for those that only name things.
+
+    ``mpsprobe/__init__.py`` imports nothing at all.
+    """
+    files = [path for path in python_files() if path != ROOT / "mpsprobe" / "__init__.py"]
+    assert not [shown(path) for path in files if not _needs_no_future(parsed(path).body)]
 
 
 def _needs_no_future(body: list[ast.stmt]) -> bool:
@@ -94,7 +98,7 @@ def _public_without_docstring(path: Path) -> list[str]:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or node.name.startswith("_"):
             continue
         decorators = {ast.unparse(one).split("(")[0].rsplit(".", 1)[-1] for one in node.decorator_list}
-        if "hookimpl" not in decorators and not ast.get_docstring(node):
+        if not {"hookimpl", "overload"} & decorators and not ast.get_docstring(node):
             found.append(f"{shown(path)}:{node.lineno} {node.name}")
     return found
 

@@ -10,7 +10,7 @@ import sys
 from tests.house.tree import PLUGINS, ROOT
 
 WORKFLOW = (ROOT / ".github" / "workflows" / "mac.yml").read_text(encoding="utf-8")
-COLLECT = [sys.executable, "-m", "pytest", "tests/mac", "-m", "mps", "--collect-only", "-q", "-p", "no:cacheprovider"]
+COLLECT = [sys.executable, "-m", "pytest", "tests/mac", "-m", "mac", "--collect-only", "-q", "-p", "no:cacheprovider"]
 
 
 def test_on_a_mac_every_test_is_collected_and_marked() -> None:
@@ -31,5 +31,5 @@ def test_on_a_mac_every_test_is_collected_and_marked() -> None:
 def test_the_workflow_installs_the_checkout_with_plain_pip_and_runs_the_suite() -> None:
     installed = set(re.findall(r'-e "?([\w./-]+)', WORKFLOW))
     assert installed == {".", *(f"plugins/{plugin.name}" for plugin in PLUGINS)}
-    assert "python -m pytest tests/mac -m mps" in WORKFLOW
+    assert "python -m pytest tests/mac -m mac" in WORKFLOW
     assert "index-url" not in WORKFLOW and "secrets." not in WORKFLOW

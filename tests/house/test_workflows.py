@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mpsprobe.plugins.registry import get_registry
 from tests.house.tree import ROOT, files, shown
 
 OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -130,3 +132,17 @@ def test_pre_commit_runs_the_tools_of_the_environment() -> None:
         command = hook["entry"].removesuffix(" --force-exclude")
         assert f"\n{command}" in script
         assert f"\n{command.split()[2]}==" in pinned
+
+
+def test_the_hook_for_others_is_a_command_that_is_there() -> None:
+    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert set(hook) == {"id", "name", "description", "entry", "language", "types", "pass_filenames"}
+    page = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
+    [shown_hook] = [yaml.safe_load(text) for text in re.findall(r"```yaml file=\S+\n(.+?)```", page, flags=re.DOTALL)]
+    [used] = shown_hook["repos"][0]["hooks"]
+    assert used["id"] == hook["id"]
+    program, name, *flags = [*shlex.split(hook["entry"]), *map(str, used["args"])]
+    assert program == "mpsprobe"
+    command = get_registry().command(name)
+    parsed = command.make_context(name, flags).params
+    assert parsed["fail_on"] == ("missing", "unsupported", "fallback") and parsed["allow"] == ("embedding_*",)

@@ -15,7 +15,7 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devkit.testing.fakes import FakeProgress
 
-pytestmark = pytest.mark.mps
+pytestmark = pytest.mark.mac
 
 
 class _Products:

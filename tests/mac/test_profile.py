@@ -10,7 +10,7 @@ import pytest
 
 from mpsprobe_devkit.testing import run_cli
 
-pytestmark = pytest.mark.mps
+pytestmark = pytest.mark.mac
 
 WITH_FALLBACK = {"PYTORCH_ENABLE_MPS_FALLBACK": "1"}
 

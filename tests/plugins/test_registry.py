@@ -276,3 +276,40 @@ def test_a_backend_that_two_plugins_bring_belongs_to_neither(plugin_folder: Path
         _plugin(plugin_folder, name, TABLES + f"TABLES = [('chip', '{name}_plugin:Tables')]")
     with pytest.raises(PluginError, match=r"the backend 'chip' is declared by one 1\.0 and two 1\.0"):
         _registry(messages).kernel_tables("chip")
+
+
+OBJECTS = "@hookimpl\ndef mpsprobe_workload_of(model, inputs): "
+TAKES = OBJECTS + "\n    import mpsprobe_devkit.testing\n    return mpsprobe_devkit.testing.FakeWorkload()"
+
+
+def test_an_object_has_the_workload_of_the_plugin_that_takes_it(plugin_folder: Path, messages: Messages) -> None:
+    _plugin(plugin_folder, "other", OBJECTS + "return None")
+    _plugin(plugin_folder, "taker", TAKES)
+    registry, workload = _registry(messages), FakeWorkload()
+    assert isinstance(registry.workload_of({}, 1), FakeWorkload)
+    assert registry.workload_of(workload) is workload
+    for model in (workload, "net-a"):
+        with pytest.raises(UsageError, match="a workload brings its own inputs"):
+            registry.workload_of(model, 1)
+    assert messages == []
+
+
+def test_an_object_that_nobody_or_several_take(plugin_folder: Path, messages: Messages) -> None:
+    with pytest.raises(UsageError, match=r"nobody here runs a builtins\.dict"):
+        _registry(messages).workload_of({}, 1)
+    for name in ("one", "two"):
+        _plugin(plugin_folder, name, TAKES)
+    with pytest.raises(PluginError, match=r"a builtins\.dict is claimed by one 1\.0 and two 1\.0"):
+        _registry(messages).workload_of({}, 1)
+
+
+def test_what_is_no_workload_is_told_and_an_error_on_purpose_reaches_the_user(
+    plugin_folder: Path, messages: Messages
+) -> None:
+    _plugin(plugin_folder, "wrong", OBJECTS + "return 7")
+    with pytest.raises(UsageError, match="nobody here runs"):
+        _registry(messages).workload_of({}, 1)
+    assert "it answered with an int, not a Workload" in messages[0]
+    _plugin(plugin_folder, "refuses", OBJECTS + "raise WorkloadError('not this one')")
+    with pytest.raises(WorkloadError, match="not this one"):
+        _registry(messages).workload_of({}, 1)

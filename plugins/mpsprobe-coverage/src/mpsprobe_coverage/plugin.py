@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe import hookimpl
 from mpsprobe.declarations import CommandDeclaration, DoctorFinding, KernelTablesDeclaration, ScannerDeclaration
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
 
 
 @hookimpl
@@ -18,6 +21,18 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
             summary="Judges each operator call against the kernel table of a torch release.",
         )
     ]
+
+
+@hookimpl
+def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
+    """Modules, functions with inputs, and what is made of them; whoever has one has imported torch."""
+    import sys
+
+    if "torch" not in sys.modules:
+        return None
+    from mpsprobe_coverage.given import given
+
+    return given(model, inputs)
 
 
 @hookimpl

@@ -128,10 +128,10 @@ def test_the_fixtures_in_a_project_of_a_stranger(tmp_path: Path) -> None:
 
 
 def test_the_fixtures_are_asked_for_and_not_brought() -> None:
-    """A suite that has mpsprobe installed for another reason has no fixtures of it, and does not import it."""
+    """A suite that has the kit installed for another reason has no fixtures of it, and does not import it."""
     from importlib.metadata import entry_points
 
-    assert not [one for one in entry_points(group="pytest11") if "mpsprobe" in one.value]
+    assert not [one for one in entry_points(group="pytest11") if "mpsprobe_devkit" in one.value]
 
 
 @pytest.mark.parametrize("absent", ["pytest", "hypothesis", "torch", "rich", "_pytest"])

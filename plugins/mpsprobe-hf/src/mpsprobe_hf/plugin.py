@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mpsprobe import hookimpl
 from mpsprobe.declarations import RunnerDeclaration, WorkloadDeclaration
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
 
 
 @hookimpl
@@ -32,6 +37,17 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
     from mpsprobe_hf.auto_models.names import declare
 
     return declare(name)
+
+
+@hookimpl
+def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
+    """Pipelines; whoever has one has imported them."""
+    pipelines = sys.modules.get("transformers.pipelines.base")
+    if pipelines is None or not isinstance(model, pipelines.Pipeline):
+        return None
+    from mpsprobe_hf.pipelines import PipelineWorkload
+
+    return PipelineWorkload(model, inputs)
 
 
 @hookimpl

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import click
@@ -11,11 +13,11 @@ from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES
 from mpsprobe.environment import check_version
 from mpsprobe.errors import RunFailed, UsageError
-from mpsprobe.options import Named, Positive
+from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import CoverageReport
+from mpsprobe.protocols import Progress, RunOptions, Workload
+from mpsprobe.schemas import CoverageReport, MatrixCell, MatrixReport, Report
 from mpsprobe_coverage.commands.options import (
     ADVISORY,
     ALL,
@@ -73,6 +75,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
 )
+@click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
 def coverage(
     workload: str | None,
     torch_release: str,
@@ -82,6 +85,7 @@ def coverage(
     format_name: str | None,
     output: str | None,
     fail_on: tuple[str, ...] | None,
+    allow: tuple[str, ...] | None,
     **run_options: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
@@ -99,6 +103,29 @@ def coverage(
     """
     if workload is None:
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
+    registry = get_registry()
+    options, targets = asked(torch_release, method, explain, run_options)
+    kind = "coverage" if len(targets) == 1 else "coverage-matrix"
+    name = exporting.choose(registry, format_name, output, kind)
+    with make_progress() as progress:
+        progress.start_loading(STEPS)
+        report = judged(workload, options, targets, explain, progress)
+    exporting.write(registry, name, report, output, everything)
+    shown = name == "table" and output in (None, "-")
+    sys.exit(exit_code(report, fail_on or (), allow or (), shown=shown))
+
+
+def asked(
+    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any]
+) -> tuple[RunOptions, list[str]]:
+    """What the flags ask for, and the releases to judge.
+
+    Args:
+        run_options: by the parameters' names; what is not in it is as usual.
+
+    Raises:
+        UsageError: flags that do not go together, or there is no such release.
+    """
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
@@ -112,39 +139,81 @@ def coverage(
     for field in OF_GENERATE if options.phase != GENERATE else ():
         if getattr(options, field) != getattr(RunOptions(), field):
             raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")
-    registry = get_registry()
 
     from mpsprobe_coverage.kernels.backends import family_named
 
-    targets = releases(torch_release, family_named(options.backend, registry))
-    kind = "coverage" if len(targets) == 1 else "coverage-matrix"
-    name = exporting.choose(registry, format_name, output, kind)
+    return options, releases(torch_release, family_named(options.backend, get_registry()))
 
+
+def judged(
+    workload: str | Workload, options: RunOptions, targets: Sequence[str], explain: bool, progress: Progress
+) -> Report:
+    """The report on ``workload``, or the workload of that name.
+
+    Raises:
+        MpsprobeError: the workload cannot be built, or a table cannot be read.
+    """
+    registry = get_registry()
     check_version("torch", "mpsprobe-coverage", "coverage")
-    chosen = registry.workload(workload)
-    registry.announce("mpsprobe_before_run", workload=workload, phase=options.phase)
-    with make_progress() as progress:
-        progress.start_loading(STEPS)
-        report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
-    document = report.model_dump(mode="json")
-    registry.announce("mpsprobe_after_run", workload=workload, phase=options.phase, report=document)
+    chosen = registry.workload(workload) if isinstance(workload, str) else workload
+    registry.announce("mpsprobe_before_run", workload=chosen.name, phase=options.phase)
+    report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
+    if registry.listens("mpsprobe_after_run"):
+        document = report.model_dump(mode="json")
+        registry.announce("mpsprobe_after_run", workload=chosen.name, phase=options.phase, report=document)
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
-    exporting.write(registry, name, report, output, everything)
-    sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
+    return report
 
 
-def exit_code(report: object, fail_on: tuple[str, ...], *, shown: bool) -> int:
+def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, shown: bool) -> int:
     """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end.
 
     Args:
         shown: the report, which has the cause of a failure, is what the user sees.
     """
-    cells = getattr(report, "releases", None) or [report]
+    return 1 if broken(report, fail_on, allow, shown=shown) else 0
+
+
+def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, shown: bool = False) -> list[str]:
+    """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory.
+
+    Args:
+        allow: operators, as reports write them or without overload or namespace; ``*`` stands for anything.
+
+    Raises:
+        RunFailed: the workload did not run to its end.
+    """
+    cells: list[CoverageReport | MatrixCell] = []
+    if isinstance(report, MatrixReport):
+        cells += report.releases
+    elif isinstance(report, CoverageReport):
+        cells.append(report)
+    found: dict[str, None] = {}
     for cell in cells:
         if cell.failure is not None:
             raise RunFailed(cell.failure, shown)
-    seen = {verdict for cell in cells for verdict in cell.summary.operators_by_verdict}
-    if any(cell.advisories for cell in cells):
-        seen.add(ADVISORY)
-    return 1 if seen.intersection(fail_on) else 0
+        found |= dict.fromkeys(_operators(cell, fail_on, allow))
+        advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
+        found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
+    return list(found)
+
+
+def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
+    release = f"torch {cell.target.torch}"
+    if isinstance(cell, MatrixCell):
+        for operator, verdict in cell.findings.items():
+            if verdict in fail_on and not is_allowed(operator, allow):
+                yield f"{operator} is {verdict} on {release}"
+        return
+    for one in cell.operators:
+        if one.verdict in fail_on and not is_allowed(one.operator, allow):
+            where = f" ({one.call_sites[0]})" if one.call_sites else ""
+            yield f"{one.operator} is {one.verdict} on {release}{where}" + (f": {one.advice}" if one.advice else "")
+
+
+def is_allowed(operator: str, allow: Collection[str]) -> bool:
+    """Whether ``allow`` names ``operator``: ``aten::linalg_qr.out``, ``linalg_qr.out``, ``linalg_qr``, ``linalg_*``."""
+    whole = operator.partition(".")[0]
+    names = (operator, whole, operator.partition("::")[2], whole.partition("::")[2])
+    return any(fnmatchcase(name, pattern) for pattern in allow for name in names)

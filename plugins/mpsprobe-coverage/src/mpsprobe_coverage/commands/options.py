@@ -77,9 +77,8 @@ class VerdictList(click.ParamType):
     name = "verdicts"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
+        names = tuple(part.strip() for part in parts if part.strip())
         for name in names:
             if name not in FAILING:
                 raise UnknownName("verdict", name, FAILING, "There are: " + ", ".join(FAILING) + ".")

@@ -8,13 +8,14 @@ before it knows it (tried with torch's AdamW: plain, foreach and fused).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
 
 from mpsprobe_coverage.calls.spec import interned
+from mpsprobe_coverage.device.putting_back import as_before
 from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for, undispatched, virtual_parameter, virtual_tensor
 
 
@@ -47,23 +48,13 @@ def initialised(tensors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
     return (tensor for tensor in tensors if not is_lazy(tensor))
 
 
-@contextmanager
-def uninitialised_afterwards(model: torch.nn.Module) -> Iterator[None]:
+def uninitialised_afterwards(model: torch.nn.Module) -> AbstractContextManager[None]:
     """What the first forward pass inside makes of lazy modules is undone, so that the next one is a first one too."""
-    states = []
-    for module in model.modules():
-        tensors = (*module._parameters.values(), *module._buffers.values())
-        if any(tensor is not None and is_lazy(tensor) for tensor in tensors):
-            attributes = vars(module).copy()
-            contents = [(held, held.copy()) for held in attributes.values() if isinstance(held, dict)]
-            states.append((module, type(module), attributes, contents))
-    try:
-        yield
-    finally:
-        for module, kind, attributes, contents in states:
-            module.__class__ = kind
-            vars(module).clear()
-            vars(module).update(attributes)
-            for held, before in contents:  # handles of hooks point to these very dictionaries
-                held.clear()
-                held.update(before)
+    return as_before(
+        module
+        for module in model.modules()
+        if any(
+            tensor is not None and is_lazy(tensor)
+            for tensor in (*module._parameters.values(), *module._buffers.values())
+        )
+    )

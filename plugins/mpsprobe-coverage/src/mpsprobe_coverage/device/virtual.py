@@ -30,6 +30,7 @@ from mpsprobe_coverage.device.threads import followed_into_threads
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.kernels.live import has_mps_build
 from mpsprobe_coverage.kernels.table import KernelTable
 
 SHADOW_LIMIT = 2**20
@@ -41,6 +42,7 @@ _SHADOW_LIMITS = {
 }
 MOVE = "move"  # the phase of what is put on the device before anything runs
 _open: list[VirtualDevice] = []
+_MADE_BY = "aten::empty.memory_format"  # where another MPS device is open (that of ``mpsprobe run``), it has a kernel
 
 
 class VirtualDevice:
@@ -104,7 +106,8 @@ class VirtualDevice:
         return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
 
     def __enter__(self) -> VirtualDevice:
-        if _open:
+        in_cpp = not has_mps_build() and torch._C._dispatch_has_kernel_for_dispatch_key(_MADE_BY, "MPS")
+        if _open or in_cpp:
             raise UsageError("a virtual MPS device is open in this process already", "Close it first.")
         device = device_of(self.table)
         with ExitStack() as exits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -111,6 +112,7 @@ class Wrapper:
         if isinstance(value, Mapping):
             return {key: self.nested(item) for key, item in value.items()}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = copy.copy(value)  # that of the caller stays where it is
             for field in dataclasses.fields(value):
                 object.__setattr__(value, field.name, self.nested(getattr(value, field.name)))
         return value
@@ -128,6 +130,7 @@ def _rebuilt(original: Any, items: dict[Any, Any]) -> Any:
     try:
         return type(original)(items)
     except TypeError:
+        original = copy.copy(original)
         for key, item in items.items():
             original[key] = item
         return original

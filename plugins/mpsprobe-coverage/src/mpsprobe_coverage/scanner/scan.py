@@ -51,7 +51,12 @@ from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import LARGE, NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
 
+CHAINS_KEPT = 128
 REFUSALS = 16  # how many messages of a model are passed over: each is one more run
+
+
+# What a chain has found out of an operator holds for every workload. It keeps its tables, so no other gets their ids.
+_chains: dict[tuple[str | int | None, ...], Chain] = {}
 
 
 @dataclass(slots=True)
@@ -122,7 +127,7 @@ class CoverageScanner:
         info = info.model_copy(update={"parameters": traces[0].parameters})  # of lazy modules only a run shows them
         if long:
             return _matrix(info, options, traces)
-        return _single(info, options, traces[0], since)
+        return single(info, options, traces[0], since)
 
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
         """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
@@ -163,7 +168,7 @@ def _trace(
     passed_over: frozenset[str],
     only_native: bool,
 ) -> Trace:
-    chain = _chain(table, options)
+    chain = chain_for(table, options)
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     device.recorder.only_native = only_native
     failure, without_gradient = None, ""
@@ -204,9 +209,16 @@ def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo
     )
 
 
-def _chain(table: KernelTable, options: RunOptions) -> Chain:
-    macos = None if options.macos is None else Version(options.macos)
-    return Chain(table, table.family.loaded_libraries(table.release), macos=macos)
+def chain_for(table: KernelTable, options: RunOptions) -> Chain:
+    """The judges of the release, with the libraries that are loaded, for the macOS of ``options``."""
+    libraries = table.family.loaded_libraries(table.release)
+    key = (options.macos, *map(id, (table, *libraries.values())))
+    if key not in _chains:
+        if len(_chains) >= CHAINS_KEPT:  # tables of plugins may be new ones each time
+            _chains.clear()
+        macos = None if options.macos is None else Version(options.macos)
+        _chains[key] = Chain(table, libraries, macos=macos)
+    return _chains[key]
 
 
 def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes, first: Trace) -> str | None:
@@ -222,7 +234,7 @@ def _first_native_release(run: TorchRun, options: RunOptions, outcomes: Outcomes
             return None
 
     def applies(native: NativeRun, release: str) -> bool:
-        return applies_to(native, _chain(family.load(release), options))
+        return applies_to(native, chain_for(family.load(release), options))
 
     return native_since(family.releases, again, applies, (first.table.release, _native_run(first, options)))
 
@@ -235,10 +247,11 @@ def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
         large = large or any(spec.numel >= LARGE for spec in (*record.inputs, *record.outputs))
     if trace.failure is not None:
         return None
-    return NativeRun(_chain(trace.table, options), trace.calls, bool(options.autocast), large)
+    return NativeRun(chain_for(trace.table, options), trace.calls, bool(options.autocast), large)
 
 
-def _single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
+def single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None) -> CoverageReport:
+    """The report on one release; ``since`` is the one from which on all of the workload is native."""
     table, recorder = trace.table, trace.recorder
     operators = findings(recorder, table, since)
     advised = advisory_matches(recorder, table, options.macos)

@@ -91,8 +91,15 @@ class ReleaseStep(TorchStep):
 
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:
-    """AdamW in the form that the target release's Trainer and torch choose on the backend."""
+    """AdamW in the form that the target release's Trainer and torch choose on the backend.
+
+    Raises:
+        WorkloadError: no parameter requires a gradient.
+    """
+    groups = parameter_groups(model)
+    if not groups:
+        raise WorkloadError("no parameter of the model requires a gradient", "Leave out --phase training.")
     forms = table.family.optimizer_forms(table)
     fused = table.at_least(FUSED_BY_DEFAULT_SINCE) and "fused" in forms
     form: dict[str, Any] = {"fused": True} if fused else {"foreach": "foreach" in forms}
-    return torch.optim.AdamW(parameter_groups(model), **ADAMW, **form)
+    return torch.optim.AdamW(groups, **ADAMW, **form)

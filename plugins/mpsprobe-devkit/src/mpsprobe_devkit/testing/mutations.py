@@ -87,7 +87,7 @@ def with_unknown_keys(report: Report) -> Report:
 
     def grown(value: Any) -> Any:
         if isinstance(value, BaseModel):
-            return {**{name: grown(inner) for name, inner in value}, **added}
+            return {**{name: grown(inner) for name, inner in BaseModel.__iter__(value)}, **added}
         if isinstance(value, dict):
             return {key: grown(inner) for key, inner in value.items()}
         return [grown(inner) for inner in value] if isinstance(value, list) else value
@@ -137,7 +137,8 @@ def _inner(annotation: Any, container: type) -> tuple[Any, ...]:
 def _walked(value: Any, leaf: Leaf, annotation: Any = Any, metadata: Any = ()) -> Any:
     """``value`` as plain data, with ``leaf`` applied to whatever is neither a record nor a list nor a dictionary."""
     if isinstance(value, BaseModel):
-        return {name: _walked(inner, leaf, *_declared(value, name)) for name, inner in value}
+        fields = BaseModel.__iter__(value)  # iterating a report gives what it is about
+        return {name: _walked(inner, leaf, *_declared(value, name)) for name, inner in fields}
     if isinstance(value, list):
         return [_walked(inner, leaf, _inner(annotation, list)[0]) for inner in value]
     if isinstance(value, dict):
@@ -169,7 +170,8 @@ def _emptied(value: Any, annotation: Any = Any, metadata: Any = ()) -> Any:
     if type(None) in _arms(annotation):
         return None
     if isinstance(value, BaseModel):
-        known = {name: inner for name, inner in value if name in type(value).model_fields}
+        fields = BaseModel.__iter__(value)
+        known = {name: inner for name, inner in fields if name in type(value).model_fields}
         return {name: _emptied(inner, *_declared(value, name)) for name, inner in known.items()}
     if isinstance(value, list):
         least = next((one.min_length for one in metadata if getattr(one, "min_length", None)), 0)

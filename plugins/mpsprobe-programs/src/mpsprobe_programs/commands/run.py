@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mpsprobe import exporting
 from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named
+from mpsprobe.options import Named, Names
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.coverage import exit_code
 from mpsprobe_coverage.commands.options import MacosVersion, VerdictList, releases
 
+if TYPE_CHECKING:
+    from mpsprobe_programs.running.parent import Ended
+
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
+USUAL = {"device": "virtual", "values": "real", "macos": None, "keep_going": True}
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -58,19 +63,18 @@ VALUES = ("real", "none")
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
 )
+@click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]…")
 def run(
     program: tuple[str, ...],
     as_module: bool,
     build: bool,
-    torch_release: str,
     format_name: str | None,
     output: str | None,
-    explain: bool,
     everything: bool,
     fail_on: tuple[str, ...] | None,
-    no_lines: bool,
+    allow: tuple[str, ...] | None,
     **settings: Any,
 ) -> None:
     """Run the program SCRIPT, unchanged, and report what MPS does with each operator that it calls.
@@ -84,35 +88,63 @@ def run(
     mpsprobe run --torch 2.6.0 -o report.html train.py
     mpsprobe run --fail-on missing,unsupported train.py
     """
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-    from mpsprobe_programs.running import parent
-
     check_version("torch", "mpsprobe-programs", "run")
-    registry = get_registry()
     if build:
         _build()
         if not program:
             return
+    registry = get_registry()
+    check_program(program, as_module)
+    name = exporting.choose(registry, format_name, output, "coverage")
+    ended = ran(program, as_module, **settings)
+    if ended.report is None:
+        click.echo(f"mpsprobe: no report: {ended.why}", err=True)
+        ended.leave()
+    with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
+        exporting.write(registry, name, ended.report, output, everything)
+    if ended.code == 0:
+        shown = name == "table" and output in (None, "-")
+        sys.exit(exit_code(ended.report, fail_on or (), allow or (), shown=shown))
+    ended.leave()
+
+
+def ran(
+    program: tuple[str, ...],
+    as_module: bool,
+    *,
+    torch_release: str = "installed",
+    no_lines: bool = False,
+    explain: bool = False,
+    **settings: Any,
+) -> Ended:
+    """How ``program`` ended, with its report.
+
+    Args:
+        settings: the other flags, by their parameters' names; what is not in it is as usual.
+
+    Raises:
+        UsageError: there is no such program, or flags that do not go together.
+        MpsprobeError: the device cannot be opened.
+    """
+    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_programs.running import parent
+
+    chosen = {**USUAL, **settings}
     check_program(program, as_module)
     targets = releases(torch_release, MPS_FAMILY)
     if len(targets) != 1:
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
-    if settings["device"] == "mps" and (targets != ["installed"] or settings["macos"]):
+    if chosen["device"] == "mps" and (targets != ["installed"] or chosen["macos"]):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
-    name = exporting.choose(registry, format_name, output, "coverage")
+    registry = get_registry()
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")
-    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **settings)
+    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **chosen)
     if ended.report is None:
-        click.echo(f"mpsprobe: no report: {ended.why}", err=True)
-        ended.leave()
+        return ended
     report = ended.report.model_copy(update={"explained": explain})
     registry.announce("mpsprobe_after_run", workload=shown, phase="program", report=report.model_dump(mode="json"))
-    with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        exporting.write(registry, name, report, output, everything)
-    if ended.code == 0:
-        sys.exit(exit_code(report, fail_on or (), shown=name == "table" and output in (None, "-")))
-    ended.leave()
+    return replace(ended, report=report)
 
 
 def check_program(program: tuple[str, ...], as_module: bool) -> None:

@@ -114,7 +114,7 @@ def is_the_same_twice(subject: ScannerSubject) -> None:
     for framework in subject.declaration.frameworks:
         with doing(f"scanning a workload of {framework} twice"):
             first, second = (subject.scan(subject.workload(framework)) for _ in range(2))
-        changed = [name for name, value in first if getattr(second, name, None) != value]
+        changed = [name for name, value in Record.__iter__(first) if getattr(second, name, None) != value]
         refuse_unless(first == second, f"scanned twice, a workload has another {listed(changed)}")
 
 

@@ -1,0 +1,148 @@
+"""What the core's commands do, as functions of ``mpsprobe``: ``profile``, ``compare`` and ``load_report``."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from mpsprobe.errors import MpsprobeError, ReportError, UsageError, WorkloadError
+from mpsprobe.suggestions import in_short, printable
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import RunOptions, Workload
+    from mpsprobe.schemas.comparison import ComparisonReport
+    from mpsprobe.schemas.profile import ProfileReport
+    from mpsprobe.schemas.report import KnownReport, Report
+
+
+class ProfileOptions(TypedDict, total=False):
+    """The flags of ``mpsprobe profile``, whose help says more of each.
+
+    Attributes:
+        device, baseline: where it runs, and what that is compared with (``mps``, ``cuda``, ``cpu``).
+        phase: ``inference``, ``training`` or ``both``.
+        dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of the parameters, and of autocast.
+        batch_size, seq_len: what a workload with a name is run with: one number or several.
+        steps, warmup, processes: how many timed steps, steps before them, and fresh processes.
+        grad_accum: backward passes for each update.
+        compile: run the model through ``torch.compile``.
+        runner: whose training loop.
+        probe: what is measured in addition to time.
+        clock: ``host`` or ``device``.
+        preset: a well-known comparison, which names the workloads itself.
+        no_fallbacks: do not predict which operators fall back on MPS.
+        weights, trust_remote_code: load real weights; let a checkpoint run Python code of its own.
+    """
+
+    device: str
+    baseline: str | None
+    phase: str | None
+    dtype: str
+    autocast: str | None
+    batch_size: int | list[int] | None
+    seq_len: int | list[int] | None
+    steps: int
+    warmup: int | None
+    processes: int
+    grad_accum: int
+    compile: bool
+    runner: str
+    probe: str | list[str] | None
+    clock: Literal["host", "device"]
+    preset: str | None
+    no_fallbacks: bool
+    weights: bool
+    trust_remote_code: bool
+
+
+def profile(model: object = None, inputs: object = None, **options: Unpack[ProfileOptions]) -> ProfileReport:
+    """How long a step of ``model`` takes on this machine, as ``mpsprobe profile`` measures it; durations are in ns.
+
+    Args:
+        model: a ``torch.nn.Module``, a function or a pipeline, of which a copy is run; or the name of a workload.
+        inputs: what it is called with: a tensor, a tuple of positional or a dict of keyword arguments.
+        options: called as the flags are.
+
+    Raises:
+        UsageError: options that do not go together, or a model that cannot be run so.
+        MpsprobeError: nothing could be measured. A step that raises is no error here: its cell has ``failure``.
+    """
+    from mpsprobe.cli.profile import asked, measured
+    from mpsprobe.cli.profile import profile as command
+    from mpsprobe.options import converted
+    from mpsprobe.plugins.registry import get_registry
+    from mpsprobe.progress import SilentProgress
+
+    registry, flags = get_registry(), converted(command, options)
+    if model is None or isinstance(model, str):
+        return measured(registry, asked(() if model is None else (model,), flags), SilentProgress())
+    given = _Copied(registry.workload_of(model, inputs))
+    if flags.get("processes", 1) > 1:
+        raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
+    return measured(registry, asked((given.name,), flags), SilentProgress(), given)
+
+
+class _Copied:
+    """A workload of a program's own model, of which a copy is run: devices move it, and training changes it."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.name, self.framework, self.describe = workload.name, workload.framework, workload.describe
+        self._workload = workload
+
+    def build(self, options: RunOptions) -> Any:
+        try:
+            copied = copy.deepcopy(self._workload)
+        except MpsprobeError:
+            raise
+        except Exception as error:  # whatever a model is made of
+            why = f"'{printable(self.name)}' cannot be copied: {in_short(error)}"
+            raise WorkloadError(why, "Hand over a function without inputs, which makes the model.") from error
+        return copied.build(options)
+
+
+def load_report(path: str | Path) -> KnownReport:
+    """The report in the file ``path``, which ``report.save`` or ``-o`` wrote; needs no torch.
+
+    Raises:
+        ReportError: it cannot be read, is none, or is one that a newer mpsprobe or a plugin wrote.
+    """
+    from mpsprobe.schemas.report import UnknownReport, read_report
+
+    report = read_report(path)
+    if isinstance(report, UnknownReport):
+        what = f"is a '{printable(report.kind)}' of version {report.schema_version}"
+        raise ReportError(f"{printable(str(path))} {what}, which this mpsprobe does not know", "Upgrade mpsprobe.")
+    return report
+
+
+def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: float = 0.02) -> ComparisonReport:
+    """What became slower, larger or worse from one report to another, as ``mpsprobe diff`` says it.
+
+    Args:
+        old, new: two reports of one kind, or their files.
+        threshold: a smaller difference is none: a share of 1.
+
+    Raises:
+        ReportError: they are of kinds that differ or that cannot be compared, or have nothing in common.
+    """
+    from mpsprobe.engine.comparing import compare_profiles
+    from mpsprobe.engine.comparing_coverage import compare_coverage, compare_matrices
+    from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
+    from mpsprobe.schemas.profile import ProfileReport
+    from mpsprobe.schemas.report import read_report
+
+    named = [str(one) if isinstance(one, (str, Path)) else word for one, word in ((old, "old"), (new, "new"))]
+    sources = (named[0], named[1])
+    old, new = (read_report(one) if isinstance(one, (str, Path)) else one for one in (old, new))
+    if isinstance(old, ProfileReport) and isinstance(new, ProfileReport):
+        return compare_profiles(old, new, sources, threshold)
+    if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
+        return compare_coverage(old, new, sources)
+    if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
+        return compare_matrices(old, new, sources)
+    first, second, one, other = map(printable, (old.kind, new.kind, *sources))
+    if first == second:
+        raise ReportError(f"reports of the kind '{first}' cannot be compared", "Upgrade mpsprobe and its plugins.")
+    problem = f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'"
+    raise ReportError(problem, "Compare two profiles, two coverage reports or two matrices (coverage --torch all).")

@@ -1,0 +1,3 @@
+"""The version of mpsprobe, and of every distribution in this repository."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,169 @@
+"""What ``mpsprobe coverage`` does, as functions of ``mpsprobe``: ``coverage`` and ``check``."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, TypedDict, Unpack, overload
+
+from mpsprobe.errors import CheckFailed, UsageError
+from mpsprobe.options import converted
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import Workload
+from mpsprobe.schemas import CoverageReport, MatrixReport
+from mpsprobe_coverage.commands.coverage import asked, broken, judged
+from mpsprobe_coverage.commands.coverage import coverage as command
+
+FAIL_ON = ("missing", "fallback", "unsupported")
+"""The verdicts that ``check`` lets nothing pass with."""
+Releases = str | Sequence[str]
+_judging = threading.Lock()
+
+
+class CoverageOptions(TypedDict, total=False):
+    """The flags of ``mpsprobe coverage``, whose help says more of each.
+
+    Attributes:
+        backend: whose kernels; others than those of MPS come with plugins.
+        phase: ``inference``, ``training`` or ``generate``.
+        dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of a workload's parameters, and of autocast. A model
+            that is handed over has its own dtype.
+        batch_size, seq_len: what a workload with a name is run with.
+        grad_accum, clip_norm: of a training step: backward passes for each update; the gradients' largest norm.
+        weights: compute with the real values of the parameters instead of predicting from shapes.
+        trust_remote_code: let a checkpoint run Python code of its own.
+        new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
+        macos: the version to judge for.
+        explain: exporters show for each operator what its verdict rests on.
+    """
+
+    backend: str
+    phase: str
+    dtype: str
+    autocast: str | None
+    batch_size: int | None
+    seq_len: int | None
+    grad_accum: int
+    clip_norm: float
+    weights: bool
+    trust_remote_code: bool
+    new_tokens: int
+    decoding: str
+    cache: str
+    word_timestamps: bool
+    macos: str | None
+    explain: bool
+
+
+@overload
+def coverage(  # type: ignore[overload-overlap]  # "all" is a str, and means something else
+    model: object, inputs: object = None, *, torch: Literal["all"], **options: Unpack[CoverageOptions]
+) -> MatrixReport: ...
+
+
+@overload
+def coverage(
+    model: object, inputs: object = None, *, torch: str = "installed", **options: Unpack[CoverageOptions]
+) -> CoverageReport: ...
+
+
+@overload
+def coverage(
+    model: object, inputs: object = None, *, torch: Sequence[str], **options: Unpack[CoverageOptions]
+) -> CoverageReport | MatrixReport: ...
+
+
+def coverage(
+    model: object, inputs: object = None, *, torch: Releases = "installed", **options: Unpack[CoverageOptions]
+) -> CoverageReport | MatrixReport:
+    """Which operators of ``model`` have no MPS kernel, where they are called, and which release fixes them.
+
+    The model is run once, on a virtual device, without data and without a Mac; afterwards it is as it was before.
+
+    Args:
+        model: a ``torch.nn.Module``; a function, whose modules are found in its closure; a pipeline of transformers;
+            the name of a workload; a function without inputs that returns a model and its inputs.
+        inputs: what it is called with: a tensor, a tuple of positional or a dict of keyword arguments, of any shapes.
+        torch: the release to judge: ``2.13.0``, ``2.13``, ``installed``, ``latest``. Several, in a list or with commas,
+            or ``all`` of them give a ``MatrixReport``.
+        options: called as the flags are.
+
+    Raises:
+        UsageError: options that do not go together, or a model that cannot be run so.
+        MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises while it runs is no
+            error here: the report has the operators before it, and ``failure``.
+    """
+    flags = converted(command, {**options, "torch": torch if isinstance(torch, str) else ",".join(torch)})
+    release, explain = flags.pop("torch_release"), flags.pop("explain", False)
+    workload = get_registry().workload_of(model, inputs)
+    own = {"dtype": workload.dtype} if hasattr(workload, "dtype") else {}
+    run_options, targets = asked(release, "predicted", explain, {**own, **flags})
+    with _put_back(workload):
+        report = judged(workload, run_options, targets, explain, SilentProgress())
+    assert isinstance(report, (CoverageReport, MatrixReport))
+    return report
+
+
+def check(
+    model: object,
+    inputs: object = None,
+    *,
+    torch: Releases = "installed",
+    allow: Sequence[str] = (),
+    fail_on: Sequence[str] = FAIL_ON,
+    **options: Unpack[CoverageOptions],
+) -> CoverageReport | MatrixReport:
+    """``coverage``, where nothing may have a verdict of ``fail_on``; returns the report.
+
+    Args:
+        model, inputs, torch, options: as ``coverage`` takes them.
+        allow: operators that may: ``aten::linalg_qr.out``, ``linalg_qr``, ``fft_*``.
+        fail_on: verdicts, and ``advisory`` for results that are known to be wrong.
+
+    Raises:
+        CheckFailed: an operator has; the message names each, with its line.
+        MpsprobeError: as ``coverage``; the model raised.
+    """
+    wanted = converted(command, {"fail_on": fail_on, "allow": allow or None})
+    report = coverage(model, inputs, torch=torch, **options)
+    refuse(report, wanted["fail_on"], wanted.get("allow", ()))
+    return report
+
+
+def refuse(report: CoverageReport | MatrixReport, fail_on: Sequence[str], allow: Sequence[str]) -> None:
+    """Raise if ``report`` has what ``fail_on`` names and ``allow`` does not.
+
+    Raises:
+        CheckFailed: it has; the message names each operator, with its line.
+    """
+    lines = broken(report, fail_on, allow)
+    if lines:
+        count = f"{len(lines)} finding{'' if len(lines) == 1 else 's'}"
+        raise CheckFailed("\n  ".join([f"{report.workload.name}: {count} for MPS", *lines]), report)
+
+
+@contextmanager
+def _put_back(workload: Workload) -> Iterator[None]:
+    """The program's own model, and what else a run may change of the program, is afterwards as it was."""
+    model = getattr(workload, "model", None)
+    if model is None:
+        yield
+        return
+    from mpsprobe_coverage.device.putting_back import as_before
+
+    if not _judging.acquire(blocking=False):
+        raise UsageError("another thread of this process has a model on the virtual device", "Wait for it.")
+    numpy: Any = sys.modules.get("numpy")
+    drawn, drawn_by_numpy = random.getstate(), numpy and numpy.random.get_state()
+    try:
+        with as_before(model.modules()):
+            yield
+    finally:
+        random.setstate(drawn)
+        if numpy:
+            numpy.random.set_state(drawn_by_numpy)
+        _judging.release()

@@ -1,0 +1,198 @@
+"""For pytest: the marker ``mps`` and the fixture ``mps_coverage``. Imports nothing until a test asks for one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+import pytest
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, MatrixReport
+    from mpsprobe_coverage.commands.functions import CoverageOptions
+    from mpsprobe_coverage.scanner.watched import Watched
+
+MARKER, FIXTURE, RELEASE = "mps", "mps_coverage", "mps_torch_release"
+PROGRAM = "MPSPROBE_PROGRAM"
+"""The variable that ``mpsprobe run`` sets for the programs that it runs."""
+KEYS = ("torch", "allow", "fail_on", "macos")
+"""What the marker takes, and the table ``[tool.mpsprobe.check]`` of ``pyproject.toml``."""
+NOTHING = f"""nothing in it ran on "mps"
+Make models and tensors with device="mps" in the body of the test, or call the fixture {FIXTURE}(model, inputs)."""
+REGISTERED = f"""\
+{MARKER}(torch="2.13,2.15", allow=["linalg_*"]): run the test on a virtual MPS device of these torch releases; \
+what is on "mps" in it must have kernels there"""
+_is_ours = pytest.StashKey[bool]()
+_settings = pytest.StashKey[dict[str, Any]]()
+
+
+class MpsCoverage(Protocol):
+    """What the fixture ``mps_coverage`` gives."""
+
+    def __call__(
+        self,
+        model: object,
+        inputs: object = None,
+        *,
+        torch: str | Sequence[str] | None = None,
+        allow: Sequence[str] = (),
+        **options: Unpack[CoverageOptions],
+    ) -> CoverageReport | MatrixReport:
+        """``mpsprobe.check`` with what the test's marker and ``pyproject.toml`` say."""
+        ...
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Say what the marker is, unless the project has one of that name."""
+    names = [line.partition(":")[0].partition("(")[0].strip() for line in config.getini("markers")]
+    config.stash[_is_ours] = MARKER not in names
+    if config.stash[_is_ours]:
+        config.addinivalue_line("markers", REGISTERED)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A marked test runs once for each release; where the fixture is asked for, it has all of them."""
+    if not _runs_on_device(metafunc.definition, metafunc.fixturenames):
+        return
+    from mpsprobe.errors import MpsprobeError
+
+    try:
+        releases = _releases(_asked(metafunc.definition))
+    except MpsprobeError:  # the test itself says it; here it would end the whole run
+        return
+    if len(releases) > 1:
+        metafunc.fixturenames.append(RELEASE)
+        metafunc.parametrize(RELEASE, releases)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Run the body of a marked test on the device."""
+    if not _runs_on_device(item, getattr(item, "fixturenames", ())):
+        return (yield)
+    with _told():
+        asked = _asked(item)
+        releases = _releases(asked)
+        release = item.callspec.params[RELEASE] if len(releases) > 1 and hasattr(item, "callspec") else releases[0]
+        watched = _watched(release, asked.get("macos"))
+    with watched:
+        result = yield
+    with _told():
+        report = watched.report(item.name)
+        if not report.operators and not report.not_judged:
+            pytest.fail(NOTHING, pytrace=False)
+        _refuse(report, asked)
+    return result
+
+
+@pytest.fixture
+def mps_coverage(request: pytest.FixtureRequest) -> MpsCoverage:
+    """``mps_coverage(model, inputs)`` fails the test where an operator is missing or falls back; returns the report."""
+    with _told():
+        asked = _asked(request.node)
+
+    def judge(
+        model: object,
+        inputs: object = None,
+        *,
+        torch: str | Sequence[str] | None = None,
+        allow: Sequence[str] = (),
+        **options: Unpack[CoverageOptions],
+    ) -> CoverageReport | MatrixReport:
+        import mpsprobe
+        from mpsprobe.errors import MpsprobeError
+        from mpsprobe_coverage.commands.functions import FAIL_ON
+
+        __tracebackhide__ = True
+        options.setdefault("macos", asked.get("macos"))
+        try:
+            return mpsprobe.check(
+                model,
+                inputs,
+                torch=torch or asked.get("torch", "installed"),
+                allow=[*asked["allow"], *([allow] if isinstance(allow, str) else allow)],
+                fail_on=asked.get("fail_on", FAIL_ON),
+                **options,
+            )
+        except MpsprobeError as error:  # shown with the line that calls the fixture, and with none of mpsprobe's
+            raise pytest.fail.Exception(str(error)) from None
+
+    return judge
+
+
+def _runs_on_device(item: Any, fixtures: Sequence[str]) -> bool:
+    """Whether the body of ``item`` does: it has the marker, and does not call the fixture instead.
+
+    Under ``mpsprobe run`` it has a device already, and that command judges what it does.
+    """
+    marked = PROGRAM not in os.environ and item.config.stash[_is_ours] and item.get_closest_marker(MARKER) is not None
+    return marked and FIXTURE not in fixtures
+
+
+def _asked(item: Any) -> dict[str, Any]:
+    """What the marker asks for, else the project; both of their allow-lists count.
+
+    Raises:
+        UsageError: a marker or a table with something else in it.
+    """
+    from mpsprobe.errors import UsageError
+    from mpsprobe.settings import read_settings
+
+    stash = item.config.stash
+    if _settings not in stash:
+        stash[_settings] = _checked(read_settings(item.config.rootpath).get("check", {}))
+    marker = item.get_closest_marker(MARKER) if item.config.stash[_is_ours] else None
+    own = {} if marker is None else _checked(marker.kwargs)
+    if marker is not None and marker.args:
+        raise UsageError(f"the marker {MARKER} takes keywords only", f'@pytest.mark.{MARKER}(torch="2.13", allow=[…])')
+    return {**stash[_settings], **own, "allow": [*stash[_settings].get("allow", ()), *own.get("allow", ())]}
+
+
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """``given`` with a list for each of ``allow`` and ``fail_on``, and one text for ``torch``."""
+    from mpsprobe.errors import UnknownName
+
+    found = dict(given)
+    for name, value in given.items():
+        if name not in KEYS:
+            raise UnknownName("setting", name, KEYS, "The marker and [tool.mpsprobe.check] take: " + ", ".join(KEYS))
+        texts = value.split(",") if isinstance(value, str) else [str(one) for one in value]
+        found[name] = ",".join(texts) if name in ("torch", "macos") else [one.strip() for one in texts]
+    return found
+
+
+def _releases(asked: Mapping[str, Any]) -> list[str]:
+    """The releases to judge, as they were written."""
+    text = asked.get("torch", "installed")
+    if text == "all":
+        from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+
+        return list(MPS_FAMILY.releases)
+    return [one.strip() for one in text.split(",")]
+
+
+def _watched(release: str, macos: str | None) -> Watched:
+    from mpsprobe_coverage.scanner.watched import Watched
+
+    return Watched(release, macos)
+
+
+def _refuse(report: CoverageReport, asked: Mapping[str, Any]) -> None:
+    from mpsprobe_coverage.commands.functions import FAIL_ON, refuse
+
+    refuse(report, asked.get("fail_on", FAIL_ON), asked["allow"])
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """An error of mpsprobe fails the test by its message: frames of mpsprobe are none of the test's."""
+    from mpsprobe.errors import MpsprobeError
+
+    __tracebackhide__ = True
+    try:
+        yield
+    except MpsprobeError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -1,0 +1,107 @@
+"""``mpsprobe.observe`` and ``mpsprobe.run_script``."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpsprobe
+from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe_programs.commands.run import run as command
+from mpsprobe_programs.functions import ScriptOptions
+
+SCRIPT = """
+import sys
+import torch
+x = torch.ones(3, 3, device="mps")
+torch.linalg.eigvals(x)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(SCRIPT, encoding="utf-8")
+    return path
+
+
+def test_what_runs_inside_is_seen_and_computed_as_ever() -> None:
+    model, x = torch.nn.Linear(4, 2), torch.rand(3, 4)
+    wanted = model(x)
+    with mpsprobe.observe("cpu") as run:
+        found = model(x)
+        halfway = run.report()
+        with mpsprobe.observe("cpu") as inner:
+            thread = threading.Thread(target=model, args=(x,))
+            thread.start()
+            thread.join()
+    assert torch.equal(found, wanted)
+    report = run.report("two calls")
+    assert (report.method, report.workload.name, report.target.backend) == ("observed", "two calls", "cpu")
+    calls = {name: sum(one.calls for one in found) for name, found in (("half", halfway), ("inner", inner.report()))}
+    assert 0 < calls["half"] == calls["inner"] and sum(one.calls for one in report) == 2 * calls["half"]
+    with run:
+        model(x)
+    assert sum(one.calls for one in run.report()) == 3 * calls["half"]
+
+
+def test_a_device_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no device 'gpu'"):
+        mpsprobe.observe("gpu")
+
+
+@pytest.mark.slow
+def test_a_script_is_run_and_judged(script: Path) -> None:
+    for code in (0, 3):
+        report = mpsprobe.run_script(script, [str(code)], torch="2.13.0", explain=True)
+        assert [one.operator for one in report.findings] == ["aten::_linalg_eigvals"] and report.explained
+        assert report.program is not None and report.program.exit_code == code
+        assert report.program.arguments == [str(code)]
+
+
+MARKED = """
+import pytest
+import torch
+
+@pytest.mark.mps
+def test_body():
+    torch.linalg.eigvals(torch.eye(2, device="mps"))
+
+def test_fixture(mps_coverage):
+    with pytest.raises(pytest.fail.Exception, match="is open in this process already"):
+        mps_coverage(torch.nn.Linear(4, 2), torch.ones(1, 4))
+"""
+
+
+@pytest.mark.slow
+def test_a_marked_test_runs_on_the_device_of_the_program(tmp_path: Path) -> None:
+    """``mpsprobe run`` judges it: two devices would not know of each other."""
+    (tmp_path / "test_mine.py").write_text(MARKED, encoding="utf-8")
+    arguments = ["-q", "-p", "no:cacheprovider", "-c", str(tmp_path / "pytest.ini"), str(tmp_path)]
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    report = mpsprobe.run_script("pytest", arguments, module=True, torch="2.13.0")
+    assert report.program is not None and report.program.exit_code == 0
+    assert [one.operator for one in report.findings] == ["aten::_linalg_eigvals"]
+
+
+def test_what_cannot_be_run_is_told(script: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no script 'main\.py'"):
+        mpsprobe.run_script("main.py")
+    with pytest.raises(UsageError, match="a program is run on one torch release"):
+        mpsprobe.run_script(script, torch="2.6,2.13")
+    with pytest.raises(UsageError, match="unknown device 'gpu'"):
+        mpsprobe.run_script(script, device="gpu")
+    script.write_text("import os\nos._exit(4)\n", encoding="utf-8")
+    with pytest.raises(MpsprobeError, match="the program ended with exit code 4 before Python did"):
+        mpsprobe.run_script(script)
+
+
+def test_its_options_are_the_flags_of_the_command() -> None:
+    flags = {option.opts[0].lstrip("-").replace("-", "_") for option in command.params}
+    assert set(ScriptOptions.__annotations__) == flags - {
+        "program", "all", "m", "build", "format", "o", "fail_on", "allow",
+    }  # fmt: skip
