@@ -47,8 +47,9 @@ def test_durations_have_three_digits(nanoseconds: float, said: str) -> None:
 def test_bare_numbers() -> None:
     assert [amount(one) for one in (7.0, 9.996, 74.24, 7421.3)] == ["7.00", "10.0", "74.2", "7,421"]
     assert [plain(one) for one in (12.0, 1.13395, 7421.0)] == ["12", "1.13", "7,421"]
-    assert [percent(one) for one in (0.0, 0.004, 0.0149, 0.0996, 0.15, 12.5)] == [
+    assert [percent(one) for one in (0.0, 0.0004, 0.004, 0.0149, 0.0996, 0.15, 12.5)] == [
         "0%",
+        "<0.1%",
         "0.4%",
         "1.5%",
         "10%",

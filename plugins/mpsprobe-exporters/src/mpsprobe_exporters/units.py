@@ -74,8 +74,10 @@ def plain(value: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """``0.5%``, ``15%``: a share, with a decimal below a tenth."""
+    """``<0.1%``, ``0.5%``, ``15%``: a share, with a decimal below a tenth."""
     share = 100 * min(fraction, float(BEYOND))
+    if 0 < share < 0.05:
+        return "<0.1%"
     return f"{share:,.{1 if 0 < abs(share) < 9.95 else 0}f}%"
 
 
