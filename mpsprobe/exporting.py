@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from inspect import signature
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -93,7 +94,7 @@ def write(registry: Registry, name: str, report: Report, output: str | None, eve
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
     if path is None and draw is not None:
-        whole = {"everything": True} if everything else {}
+        whole = {"everything": True} if everything and "everything" in signature(draw).parameters else {}
         deliver(_whole(registry, name, lambda: draw(report, **whole)), None)
     elif stream is not None:
         deliver(_guarded(registry, name, lambda: map(as_bytes, stream(report))), path)

@@ -23,6 +23,7 @@ def mpsprobe_exporters():
         ExporterDeclaration("odd", "kind_exporters:odd", "Renders a number.", ".odd"),
         ExporterDeclaration("chatty", "kind_exporters:Chatty", "Prints.", ".chatty"),
         ExporterDeclaration("drawn", "kind_exporters:Drawn", "Knows the terminal.", ".drawn"),
+        ExporterDeclaration("brief", "kind_exporters:Brief", "Knows what to leave out.", ".brief"),
     ]
 """
 MODULE = """
@@ -50,6 +51,10 @@ class Chatty(Kind):
 class Drawn(Kind):
     def render_for_terminal(self, report):
         return "drawn " + self.render(report)
+
+class Brief(Kind):
+    def render_for_terminal(self, report, everything=False):
+        return "all of it" if everything else "in short"
 
 raw, bad, odd = Raw(), Bad(), Odd()
 """
@@ -92,6 +97,16 @@ def test_an_exporter_may_draw_for_standard_output(folder: Path) -> None:
     assert (folder / "out.drawn").read_text() == "coverage of version 1"
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "shown"),
+    [("brief", [], "in short"), ("brief", ["--all"], "all of it"), ("drawn", ["--all"], "drawn coverage of version 1")],
+)
+def test_a_terminal_shows_all_on_request(folder: Path, name: str, more: list[str], shown: str) -> None:
+    asked = ("export", "coverage.json", "--to", name, *more)
+    drawn = run_cli(*ONLY, *asked, plugin_folders=[folder], cwd=folder, process=False)
+    assert drawn.stdout == f"{shown}\n"
+
+
 def test_from_standard_input(folder: Path) -> None:
     report = (folder / "coverage.json").read_text(encoding="utf-8")
     result = run_cli(
@@ -105,7 +120,7 @@ def test_from_standard_input(folder: Path) -> None:
     ("arguments", "problem"),
     [
         (["coverage.json"], "which format?\nSay --to NAME"),
-        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad, odd, chatty, drawn"),
+        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad, odd, chatty, drawn, brief"),
         (["coverage.json", "--to", "knid"], "unknown exporter 'knid'; did you mean 'kind'?"),
         (["coverage-matrix.json", "--to", "kind"], "reads coverage, weather; this report is a 'coverage-matrix'"),
         (["none.json", "--to", "kind"], "cannot read none.json"),

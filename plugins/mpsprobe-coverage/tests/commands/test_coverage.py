@@ -103,6 +103,8 @@ def test_the_answer_comes_first_and_progress_goes_nowhere(folder: Path) -> None:
     result = _coverage(folder, "models.py:clean", "--torch", "2.13.0")
     assert (result.code, result.stderr) == (0, "")
     assert "2 of 2 operators native on torch 2.13.0" in "\n".join(result.stdout.splitlines()[:3])
+    assert "aten::tanh" not in result.stdout
+    assert "aten::tanh" in _coverage(folder, "models.py:clean", "--torch", "2.13.0", "--all").stdout
 
 
 @pytest.mark.parametrize(

@@ -43,31 +43,20 @@ def drawn(block: Block) -> Iterator[str]:
     """A block of a document as paragraphs of Markdown."""
     match block:
         case model.Paragraph():
-            return _paragraph(block)
+            yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
         case model.Bullets():
-            return _list(block)
+            named = (f"{code(one.name)}: " if one.name else "" for one in block.lines)
+            yield "\n".join(f"- {name}{prose(one.text)}" for name, one in zip(named, block.lines, strict=True))
         case model.Tiles():
-            return _tiles(block)
+            tiles = (f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}" for one in block.tiles)
+            yield "\n".join(map(str.rstrip, tiles))
         case model.Table():
-            return _tables(block)
+            yield from _tables(block)
         case model.Bars():
-            return _bars(block)
+            bars = ((prose(row.label), _bar(row), prose(row.said)) for row in block.rows)
+            yield "\n".join(table(("", "", prose(block.caption)), bars))
         case model.Grid():
-            return _grid(block)
-
-
-def _paragraph(block: model.Paragraph) -> Iterator[str]:
-    yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
-
-
-def _list(block: model.Bullets) -> Iterator[str]:
-    yield "\n".join(
-        f"- {code(one.name)}: {prose(one.text)}" if one.name else f"- {prose(one.text)}" for one in block.lines
-    )
-
-
-def _tiles(block: model.Tiles) -> Iterator[str]:
-    yield "\n".join(f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}".rstrip() for one in block.tiles)
+            yield from _grid(block)
 
 
 def _tables(block: model.Table) -> Iterator[str]:
@@ -103,12 +92,8 @@ def cell(value: Cell, kind: Kind) -> str:
     return ", ".join([*kept, *([f"and {len(value) - len(kept):,} more"] if len(value) > len(kept) else [])])
 
 
-def _bars(block: model.Bars) -> Iterator[str]:
-    rows = (
-        (prose(row.label), FULL * max(1, round(BAR * min(1.0, sum(part.share for part in row.parts)))), prose(row.said))
-        for row in block.rows
-    )
-    yield "\n".join(table(("", "", prose(block.caption)), rows))
+def _bar(row: model.Bar) -> str:
+    return FULL * max(1, round(BAR * min(1.0, sum(part.share for part in row.parts)))) if row.parts else ""
 
 
 def _grid(block: model.Grid) -> Iterator[str]:

@@ -54,37 +54,20 @@ def drawn(block: Block, width: int) -> Iterator[Text]:
     """A block of a document on ``width`` columns."""
     match block:
         case model.Paragraph():
-            return _paragraph(block, width)
+            yield _text(block.text, width, TONES[block.tone])
         case model.Bullets():
-            return _bullets(block, width)
+            yield from (_text(f"{one.name}: {one.text}" if one.name else one.text, width) for one in block.lines)
         case model.Tiles():
-            return _tiles(block, width)
+            values = [f"{one.value} ({one.below})" if one.below else one.value for one in block.tiles]
+            yield from _labelled([(one.title, text) for one, text in zip(block.tiles, values, strict=True)], width)
         case model.Table():
-            return _tables(block, width)
+            yield from _entries(block, width) if block.entries else _table(block, width)
+            if block.left():
+                yield _text(block.left(), width)
         case model.Bars():
-            return _bars(block, width)
+            yield from _bars(block, width)
         case model.Grid():
-            return _grid(block, width)
-
-
-def _paragraph(block: model.Paragraph, width: int) -> Iterator[Text]:
-    yield _text(block.text, width, TONES[block.tone])
-
-
-def _bullets(block: model.Bullets, width: int) -> Iterator[Text]:
-    for line in block.lines:
-        yield _text(f"{line.name}: {line.text}" if line.name else line.text, width)
-
-
-def _tiles(block: model.Tiles, width: int) -> Iterator[Text]:
-    found = [(one.title, f"{one.value} ({one.below})" if one.below else one.value) for one in block.tiles]
-    yield from _labelled(found, width)
-
-
-def _tables(block: model.Table, width: int) -> Iterator[Text]:
-    yield from _entries(block, width) if block.entries else _table(block, width)
-    if block.left():
-        yield _text(block.left(), width)
+            yield from _grid(block, width)
 
 
 def _entries(table: model.Table, width: int) -> Iterator[Text]:
@@ -106,15 +89,13 @@ def _labelled(facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:
 
 def _table(table: model.Table, width: int) -> Iterator[Text]:
     """The columns for which there is room; the first one is folded, texts are wrapped."""
-    columns = [table.columns[index] for index in table.used()]
+    used, rows = table.used(), table.first()
+    columns = [table.columns[index] for index in used]
     cells = [
-        [model.written(row[index], table.columns[index].kind, MOST_IN_TABLE) for row in table.first()]
-        for index in table.used()
+        [model.written(row[at], one.kind, MOST_IN_TABLE) for row in rows] for at, one in zip(used, columns, strict=True)
     ]
-    natural = [
-        max(cell_len(text) for text in (column.title, *texts)) for column, texts in zip(columns, cells, strict=True)
-    ]
-    least = [_least(column, wide, index) for index, (column, wide) in enumerate(zip(columns, natural, strict=True))]
+    natural = [max(map(cell_len, (one.title, *texts))) for one, texts in zip(columns, cells, strict=True)]
+    least = [_least(one, wide, place) for place, (one, wide) in enumerate(zip(columns, natural, strict=True))]
     shown = list(range(len(columns)))
     while sum(least[index] + GAP for index in shown) > width + GAP:
         going = max(shown, key=lambda index: (columns[index].rank, index), default=0)
