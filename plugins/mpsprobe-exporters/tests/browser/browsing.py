@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from example_reports import BERT, ENVIRONMENT, SIZES, coverage, examples, finding, summary
+from example_reports import BERT, ENVIRONMENT, SIZES, examples, finding, summary
 from hostile import hostile_comparisons, hostile_coverage, hostile_matrix, hostile_profile
 
-from mpsprobe.schemas import CoverageReport, MatrixReport
+from mpsprobe.schemas import MatrixReport, read_report
 from mpsprobe.schemas.report import Report
 from mpsprobe_exporters.html.exporter import HtmlExporter
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+GALLERY = Path(__file__).resolve().parents[4] / "docs" / "gallery" / "data"
 NAMES = ("chromium", "google-chrome", "chromium-browser", "chrome")
 """What the program is called: by Debian, by Google on Linux, by Ubuntu, by Google on Windows."""
 WIDE = '"><script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e' + "unbroken" * 40
@@ -41,17 +42,6 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
-
-
-def generated() -> CoverageReport:
-    """``generate()``, with the phases that it has."""
-    phases = {"prefill": 12, "decode": 84, "sampling": 9}
-    operators = [
-        finding("aten::isin.Tensor_Tensor_out", "missing", 9, phases={"sampling": 9}, native_since="2.4.0"),
-        finding("aten::linear", calls=96, phases={name: phases[name] for name in ("prefill", "decode")}),
-    ]
-    workload = {**BERT, **SIZES, "name": "gpt2", "architecture": "GPT2LMHeadModel", "phase": "generate"}
-    return coverage("2.3.1", operators, workload=workload)
 
 
 def wide_matrix(releases: int = 40, operators: int = 100) -> MatrixReport:
@@ -85,7 +75,7 @@ def reports() -> dict[str, Report]:
         "coverage-explained": known["explained"],
         "coverage-advised": known["advised"],
         "program": known["program"],
-        "generate": generated(),
+        "generate": read_report(GALLERY / "generate.json"),
         "matrix": known["matrix"],
         "profile": known["measured"],
         "diff-profile": known["compared"],

@@ -109,6 +109,7 @@ def lost_on_paper(page: Page) -> list[str]:
     """What printing in dark colours leaves out, cuts off, or prints in vain."""
     resize(page, PAPER)
     page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
     found: list[str] = page.evaluate(ON_PAPER)
     return found
 

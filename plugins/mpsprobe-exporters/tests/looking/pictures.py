@@ -47,6 +47,7 @@ def pages(browser: Browser, paths: dict[str, Path], out: Path) -> None:
     page.emulate_media(media="print")
     for name, path in paths.items():
         page.goto(path.as_uri())
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
         taken(page, out / f"{name}-paper.png")
     page.close()
 

@@ -93,7 +93,7 @@ theme.addEventListener("click", () => {
 });
 dress(remembered("mpsprobe-theme"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("theme")));
-addEventListener("beforeprint", () => views.forEach(choose));
+addEventListener("beforeprint", () => views.forEach((view) => { choose(view); enliven(view); }));
 addEventListener("hashchange", follow);
 // What sticks below the bar has to know how high it is; on a narrow screen it does not stick itself.
 const bar = document.querySelector(".top");
