@@ -59,7 +59,7 @@ def test_values_before_and_after() -> None:
         ({"thermal_state": "fair"}, {"thermal_state": "nominal"}, "thermal state was fair"),
         ({"low_power_mode": "off"}, {"low_power_mode": "on"}, "low-power mode was on"),
         ({"power_source": "battery"}, {"power_source": "mains"}, "ran on battery"),
-        ({"gpu_heat_throttled_ns": 1e6}, {"gpu_heat_throttled_ns": 8e6}, "held down (gpu heat) for 7 ms"),
+        ({"gpu_heat_throttled_ns": 1e6}, {"gpu_heat_throttled_ns": 8e6}, "lowered (gpu heat) for 7 ms"),
         (
             {},
             {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"},

@@ -148,7 +148,7 @@ def test_an_exception_of_the_device_looks_as_on_the_cpu(script: Path) -> None:
     assert said.partition(":")[0] in report
     assert "On the CPU all along, while MPS was there: Teacher (1 call, at model.py:16" in report
     assert "The run stopped in forward at Net.layers.0" in report
-    assert "\nmodel.py: up to there, 1 of " in report
+    assert "\nThe run stopped; up to there, 1 of " in report
 
 
 WORKERS = """

@@ -223,7 +223,7 @@ CASES: list[tuple[type, str, str, dict[str, Any]]] = [
     (Prints, "prints_nothing", "printed 'rendering", {}),
     (Raw, "keeps_control_characters_out", "U+001B", {"extension": ".txt"}),
     (RawHtml, "stays_well_formed", "became an HTML element", {"extension": ".html"}),
-    (RawXml, "stays_well_formed", "no valid XML", {"extension": ".xml"}),
+    (RawXml, "stays_well_formed", "not valid XML", {"extension": ".xml"}),
     (RawCsv, "stays_well_formed", "became a formula", {"extension": ".csv"}),
     (StreamsOther, "streams_what_it_renders", "comes out differently", {}),
     (DrawsRaw, "draws_for_the_terminal", "drawn for a terminal, has the control character", {}),
