@@ -96,7 +96,7 @@ def drawn(block: Block) -> Markup:
             lines = ([[name(one.name), ": "] if one.name else None, one.text] for one in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")
         case model.Tiles():
-            return tiles(block)
+            return element("dl", *map(_tile, block.tiles), class_="tiles")
         case model.Table():
             return _entries(block) if block.entries else _table(block)
         case model.Bars():
@@ -105,17 +105,9 @@ def drawn(block: Block) -> Markup:
             return _grid(block)
 
 
-def tiles(block: model.Tiles) -> Markup:
-    """Figures side by side."""
-    made = (
-        element(
-            "div",
-            element("dt", one.title),
-            element("dd", one.value, element("small", one.below) if one.below else None),
-        )
-        for one in block.tiles
-    )
-    return element("dl", *made, class_="tiles")
+def _tile(one: model.Tile) -> Markup:
+    below = element("small", one.below) if one.below else None
+    return element("div", element("dt", one.title), element("dd", one.value, below))
 
 
 def _entries(table: model.Table) -> Markup:
@@ -261,10 +253,8 @@ def _grid(block: model.Grid) -> Markup:
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"
-    titles = (
-        element("th", element("span", broken(title) if wide else title), scope="col", class_=turned)
-        for title, _ in spans
-    )
+    names = (element("span", broken(title) if wide else title) for title, _ in spans)
+    titles = (element("th", one, scope="col", class_=turned) for one in names)
     head = element("tr", element("th", "Operator", scope="col"), *titles)
     rows = []
     for title, texts in block.heads:
