@@ -42,7 +42,7 @@ FACTS = (
     "grid", "block", "registers per thread", "shared memory", "blocks per SM", "est. achieved occupancy %",
 )  # fmt: skip
 OWN_DETAILS = ("module", "type", "phase", "shapes", "dtypes", "sequence", "verdict", "bytes", "stack")
-DEVICE_TYPES = {0: "cpu_"}  # prefix of the curves of memory; every other type is the device's own
+CPU = 0  # the `Device Type` whose curves of memory are named so; every other one is the device's own
 NO_NUMBER = "without a time that is a number"
 
 
@@ -179,7 +179,7 @@ class Reader:
         columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), event.get("args")
         if columns is None or at is None or not isinstance(args, dict):
             return
-        prefix = DEVICE_TYPES.get(args.get("Device Type"), "")  # type: ignore[arg-type]
+        prefix = "cpu_" if args.get("Device Type") == CPU else ""
         index = args.get("Device Id")
         suffix = f" of device {index}" if isinstance(index, int) and index > 0 else ""
         for key, name in (("Total Allocated", "allocated_bytes"), ("Total Reserved", "reserved_bytes")):
