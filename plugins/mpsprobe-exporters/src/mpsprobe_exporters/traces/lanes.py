@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Announce = Callable[[int, str], str]  # (number of the lane, name) -> its place as JSON text
-
 
 class Row:
     """One track of a trace. An event that overlaps another in part goes to a lane of its own beside it.
+
+    ``announce`` names a lane in the file and returns its place as JSON text.
 
     Attributes:
         ends: when the events end that are open on the first lane, the innermost last.
@@ -19,13 +19,13 @@ class Row:
 
     __slots__ = ("_announce", "_beside", "_name", "contexts", "ends", "place")
 
-    def __init__(self, name: str, announce: Announce) -> None:
+    def __init__(self, name: str, announce: Callable[[str], str]) -> None:
         self._name = name
         self._announce = announce
         self._beside: list[tuple[list[int], str]] = []
         self.ends: list[int] = []
         self.contexts: list[Any] = []
-        self.place = announce(0, name)
+        self.place = announce(name)
 
     def beside(self, begin: int, end: int) -> str:
         """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
@@ -35,7 +35,6 @@ class Row:
             if not ends or end <= ends[-1]:
                 ends.append(end)
                 return place
-        number = len(self._beside) + 1
-        place = self._announce(number, f"{self._name} ({number + 1})")
+        place = self._announce(f"{self._name} ({len(self._beside) + 2})")
         self._beside.append(([end], place))
         return place

@@ -57,8 +57,7 @@ class Layout:
     def row(self, process: int, name: str) -> Row:
         """A row in ``process``; threads count through the whole file, so that equal names are no trouble."""
 
-        def announce(lane: int, shown: str) -> str:
-            del lane
+        def announce(shown: str) -> str:
             self._threads += 1
             thread = self._threads
             self._tell(process, thread, "thread_name", f'"name":{text(shown)}')
