@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.profile_rows import KEY, MEMORY, STATISTICS
+from mpsprobe_exporters.supported import versions
 from mpsprobe_exporters.units import split_unit
 
 if TYPE_CHECKING:
@@ -136,10 +137,11 @@ def _cell(metrics: Metrics, cell: ProfileCell, labels: dict[str, str]) -> None:
     for rate in cell.throughput:
         words = f"{rate.unit.capitalize()} in a second, by the median step."
         add(f"throughput_{rate.unit}_per_second", words, "", rate.per_second)
-    for name in MEMORY if cell.memory is not None else ():
+    if cell.memory is not None:
         words = "Memory over the timed steps; source says how it was taken."
-        source = cell.memory.source if cell.memory is not None else ""
-        add("memory", words, "bytes", getattr(cell.memory, f"{name}_bytes"), memory=name, source=source)
+        for name in MEMORY:
+            size = getattr(cell.memory, f"{name}_bytes")
+            add("memory", words, "bytes", size, memory=name, source=cell.memory.source)
     for reading in cell.readings:
         _reading(metrics, reading, labels)
     each = 1 / max(cell.profiled_steps, 1)
@@ -214,8 +216,5 @@ def _comparison(metrics: Metrics, report: ComparisonReport) -> None:
 
 
 def _environment(metrics: Metrics, environment: Environment | None) -> None:
-    if environment is None:
-        return
-    names = ("mpsprobe", "torch", "transformers", "python", "platform")
-    labels = {name: value for name in names if (value := getattr(environment, name)) is not None}
-    metrics.add("environment_info", "Where the report was made; always 1.", "", labels, 1)
+    if environment is not None:
+        metrics.add("environment_info", "Where the report was made; always 1.", "", versions(environment), 1)

@@ -99,17 +99,12 @@ def _profiled(
     yield from slices.lines(layout)
     curves = [Curve(one.name, one.times_ns, one.values) for one in trace.counters]
     base_ns, thread = slices.base_ns, _main_thread(trace)
-
-    def new_place() -> str:
-        return layout.row(host, "memory at first").place
-
     if not any(one.name.removeprefix(counters.CPU_PREFIX) == "allocated_bytes" for one in curves) and cell.memory:
         # Of the timed steps, which no operator of this trace can be charged with: on a row without any.
-        found = counters.memory(cell.memory.curve)
-        yield from pieces(counters.allocations(found, whole.place, 0, cell.device == "cpu", new_place), layout)
+        yield from _allocations(counters.memory(cell.memory.curve), whole.place, 0, cell, layout, host)
     else:
         place = rows[thread].place if thread is not None else whole.place
-        yield from pieces(counters.allocations(curves, place, base_ns, cell.device == "cpu", new_place), layout)
+        yield from _allocations(curves, place, base_ns, cell, layout, host)
     yield from pieces(counters.lines(curves, host, base_ns), layout)
 
 
@@ -134,14 +129,20 @@ def _timed(cell: ProfileCell, layout: Layout, host: int) -> Iterator[str]:
     note = layout.row(host, "note").place
     yield "".join(layout.taken())
     yield _placeholder(note)
-
-    def new_place() -> str:
-        return layout.row(host, "memory at first").place
-
     if cell.memory is not None:
         curves = timed.as_curves(found, counters.memory(cell.memory.curve))
-        yield from pieces(counters.allocations(curves, place, 0, cell.device == "cpu", new_place), layout)
+        yield from _allocations(curves, place, 0, cell, layout, host)
         yield from pieces(counters.lines(curves, host, 0), layout)
+
+
+def _allocations(
+    curves: list[Curve], place: str, base_ns: int, cell: ProfileCell, layout: Layout, host: int
+) -> Iterator[str]:
+    """Memory as the reader draws it; what is held at first stands on a row of its own."""
+    found = counters.allocations(
+        curves, place, base_ns, cell.device == "cpu", lambda: layout.row(host, "memory at first").place
+    )
+    return pieces(found, layout)
 
 
 def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
