@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
-from mpsprobe_exporters.markdown_text import bullets, code, prose, table
+from mpsprobe_exporters.markdown_text import code, prose, table
 from mpsprobe_exporters.reports import document_of
 from mpsprobe_exporters.supported import supported_report
 
@@ -37,8 +37,8 @@ def blocks(document: Document) -> Iterator[str]:
     for line in (*document.alerts, document.headline):
         yield f"**{prose(line.rstrip('.'))}.**"
     yield " ".join(f"{prose(line)}." for line in document.lines)
-    if document.notes:
-        yield bullets(document.notes)
+    for block in model.bullets(document.notes):
+        yield from drawn(block)
     for section in document.at("first", "all"):
         yield from _section(section, document.heading(section))
 

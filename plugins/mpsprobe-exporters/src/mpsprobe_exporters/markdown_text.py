@@ -43,11 +43,6 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[
     return lines + [_line(row) for row in rows]
 
 
-def bullets(lines: Iterable[str]) -> str:
-    """A list of running text."""
-    return "\n".join(f"- {prose(line)}" for line in lines)
-
-
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ def _profiled(cell: ProfileCell) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield kind, {**named, "measure": measure, "value": value, "unit": "ns", "note": note}
     for left in cell.fallbacks:
         named = {"name": left.operator, "steps": 1, "note": f"{left.verdict}, {left.method}"}
-        amounts: Iterable[tuple[str, int | None, str]] = (
-            ("calls", left.calls, "calls"),
-            ("duration", left.duration_ns, "ns"),
-            ("copied", left.bytes, "bytes"),
-        )
-        for measure, amount, unit in amounts:
+        amounts = {
+            ("calls", "calls"): left.calls,
+            ("duration", "ns"): left.duration_ns,
+            ("copied", "bytes"): left.bytes,
+        }
+        for (measure, unit), amount in amounts.items():
             if amount is not None:
                 yield "fallback", {**named, "measure": measure, "value": amount, "unit": unit}

@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import advisories, answer, backends, program_answer, sources
-from mpsprobe_exporters.document import (
-    Bar,
-    Bars,
-    Bullet,
-    Column,
-    Document,
-    Part,
-    Section,
-    Table,
-    Tile,
-    Tiles,
-    bullets,
-    table,
-)
+from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import byte_size, number
@@ -167,8 +154,9 @@ def _as_one(group: Sequence[OperatorFinding]) -> OperatorFinding:
 
 def explained(report: CoverageReport) -> Iterator[Section]:
     """Of ``--explain``: what the verdicts of native operators rest on; findings say it themselves."""
-    rows = [(one.operator, _evidence(report, one)) for one in answer.natives(report)] if report.explained else []
-    yield Section(EXPLAINED, [Table((COLUMNS[0], Column("evidence")), rows)] if rows else [], view="Evidence")
+    fields: Fields[AnyReport, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
+    found = answer.natives(report) if report.explained else []
+    yield Section(EXPLAINED, table(fields, report, found), view="Evidence")
 
 
 def all_operators(report: AnyReport, view: str = OPERATORS) -> Iterator[Section]:

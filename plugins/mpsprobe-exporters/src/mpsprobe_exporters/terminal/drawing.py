@@ -198,14 +198,11 @@ def _grid(block: model.Grid, width: int) -> Iterator[Text]:
     if sum(widths) + GAP * len(spans) <= width:
         yield from _filled(columns, cells, widths)
     elif block.rows:
-        listed = [
-            [", ".join(f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)]
-            for _, words in block.rows
-        ]
-        found = [(name, *text) for (name, _), text in zip(block.rows, listed, strict=True)]
-        yield from _table(
-            model.Table((model.Column("operator", "name"), model.Column("not native", "text")), found), width
-        )
+        found = []
+        for name, words in block.rows:
+            runs = (f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)
+            found.append((name, ", ".join(runs)))
+        yield from _table(model.Table((columns[0], model.Column("not native")), found), width)
     if block.legend:
         yield _text("; ".join(block.legend), width)
 

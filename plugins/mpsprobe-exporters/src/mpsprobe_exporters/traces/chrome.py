@@ -7,8 +7,8 @@ queue's device, and one for the timed steps, which come first because they ran f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
 from mpsprobe_exporters.profile_rows import KEY
@@ -22,19 +22,6 @@ from mpsprobe_exporters.traces.slices import Slices
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
     from mpsprobe.schemas.report import Report
-
-
-class CellFacts(NamedTuple):
-    """Which processes of the file belong to a cell: those of its trace, and that of its timed steps."""
-
-    cell: ProfileCell
-    processes: list[int]
-    timed_process: int | None
-
-    def plain(self) -> dict[str, Any]:
-        """As ``mpsprobe import`` reads it back."""
-        facts = {key: getattr(self.cell, key) for key in (*KEY, "profiled_steps")}
-        return {**facts, "processes": self.processes, "timed_process": self.timed_process}
 
 
 class ChromeExporter:
@@ -85,9 +72,9 @@ class _Cell:
                 where = "host" if track.kind == "host" else cell.device.upper()
                 layout.process(number, f"{shown}: {where}")
 
-    def about(self) -> CellFacts:
+    def about(self) -> dict[str, Any]:
         """What ``mpsprobe import`` needs to tell this cell's events from another's."""
-        return CellFacts(self._cell, list(self._processes.values()), self._timed_process)
+        return facts(self._cell, list(self._processes.values()), self._timed_process)
 
     def lines(self, layout: Layout, first_flow: int) -> Iterator[str]:
         """All events of the cell, in pieces."""
@@ -128,7 +115,13 @@ def worth_drawing(report: ProfileReport) -> list[ProfileCell]:
     return found
 
 
-def header(report: ProfileReport, cells: Iterable[CellFacts]) -> str:
+def facts(cell: ProfileCell, processes: list[int], timed_process: int | None) -> dict[str, Any]:
+    """Which processes of the file belong to a cell, those of its trace and that of its timed steps."""
+    made = {key: getattr(cell, key) for key in (*KEY, "profiled_steps")}
+    return {**made, "processes": processes, "timed_process": timed_process}
+
+
+def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
     """The object around the events, without them: what ran where, and what a reader should know."""
     properties = [
         {"id": index, "name": device.name, "totalGlobalMem": device.memory_bytes or 0}
@@ -136,7 +129,7 @@ def header(report: ProfileReport, cells: Iterable[CellFacts]) -> str:
     ]
     about = {
         "version": 1,
-        "cells": [one.plain() for one in cells],
+        "cells": cells,
         "devices": [{"type": device.type, "name": device.name} for device in report.devices],
         "notes": report.notes,
     }

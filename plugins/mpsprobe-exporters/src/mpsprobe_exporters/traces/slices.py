@@ -14,7 +14,7 @@ from mpsprobe_exporters.traces.links import ON_DEVICE, Links
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
     from mpsprobe_exporters.traces.dialects import Dialect
-    from mpsprobe_exporters.traces.lanes import Row
+    from mpsprobe_exporters.traces.layout import Row
 
 FEW = 65_536  # texts of names or details that are kept
 Columns = Iterable[tuple[int, int, int, int, int, int, int]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
-from mpsprobe_exporters.traces.chrome import CellFacts, header, worth_drawing
+from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import STEP_PREFIX, TIMED_STEP, tensorboard
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks
@@ -61,7 +61,7 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     devices = _numbered(trace, "device", 0, MOST_DEVICES - 1)
     main = next(iter(hosts.values()), FIRST_HOST)
     named = list(hosts.values()) or [main]  # what the reader needs lies on a host, also where the trace has none
-    head = header(report, [CellFacts(cell, [*named, *devices.values()], None)])
+    head = header(report, [facts(cell, [*named, *devices.values()], None)])
     # The reader cuts the file at its last bracket to add counters of its own: nothing may stand behind the events.
     yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
     shown = title(cell)
