@@ -23,6 +23,19 @@ def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
         yield "".join([*layout.taken(), *some])
 
 
+def framed(head: str, events: Iterable[str]) -> Iterator[str]:
+    """The whole file: the JSON object ``head`` with the events, in pieces.
+
+    torch-tb-profiler cuts a file at its last bracket to add counters of its own: nothing may stand behind the events.
+    """
+    yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
+    first = True
+    for piece in events:
+        yield piece.removeprefix(SEPARATOR) if first else piece
+        first = first and not piece
+    yield "\n]}\n"
+
+
 def where(cell: ProfileCell) -> str:
     """``mps, batch 8, sequence 128, float32``: on what, and with which sizes."""
     return ", ".join(filter(None, [cell.device, *sizes(cell), dtype(cell)]))
@@ -75,6 +88,7 @@ class Layout:
         self._waiting: list[str] = []
         self._threads = 0
         self._processes = 0
+        self.flows = 0  # numbers of arrows that are taken
 
     def number(self) -> int:
         """A number for a process, from 1."""

@@ -19,7 +19,7 @@ from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import STEP_PREFIX, TIMED_STEP, tensorboard
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks
-from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title, where
+from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, framed, pieces, title, where
 from mpsprobe_exporters.traces.links import OPERATORS
 from mpsprobe_exporters.traces.slices import Slices
 from mpsprobe_exporters.traces.swallowed import swallowed
@@ -62,19 +62,13 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     main = next(iter(hosts.values()), FIRST_HOST)
     named = list(hosts.values()) or [main]  # what the reader needs lies on a host, also where the trace has none
     head = header(report, [facts(cell, [*named, *devices.values()], None)])
-    # The reader cuts the file at its last bracket to add counters of its own: nothing may stand behind the events.
-    yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
     shown = title(cell)
     for number in named:
         layout.process(number, f"{shown}: host", None if trace is not None else timed.MADE)
     for number in devices.values():
         layout.process(number, f"{shown}: {cell.device.upper()}")
     lines = _profiled(trace, cell, layout, hosts, devices) if trace is not None else _timed(cell, layout, main)
-    first = True
-    for piece in lines:
-        yield piece.removeprefix(SEPARATOR) if first else piece
-        first = False
-    yield "\n]}\n"
+    return framed(head, lines)
 
 
 def _profiled(
