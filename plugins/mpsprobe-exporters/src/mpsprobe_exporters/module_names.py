@@ -20,11 +20,8 @@ def fold_names(names: Iterable[str]) -> list[str]:
     for all four combinations). A name that has a brace in it is left as it is. The empty name,
     which PyTorch gives the model itself, becomes ``(model)``.
     """
-    order: dict[str, int] = {}
-    for name in names:
-        order.setdefault(name, len(order))
     families: dict[tuple[str, ...], list[tuple[tuple[int, ...], int]]] = {}
-    for name, position in order.items():
+    for position, name in enumerate(dict.fromkeys(names)):
         parts = [name] if "{" in name or "}" in name else NUMBER.split(name)
         if len(parts) > 2 * MOST_NUMBERS:  # no name of a module, and slow to fold
             parts = [name]

@@ -50,11 +50,7 @@ class Slices:
         self._order = order
         self.base_ns = min(trace.start_ns, default=0) - offset_ns
         self._flows = Flows(trace, range(len(trace.start_ns)) if order is None else order, first_flow)
-
-    @property
-    def flows(self) -> int:
-        """The largest number of an arrow."""
-        return self._flows.count
+        self.flows = self._flows.count  # the largest number of an arrow
 
     def lines(self, layout: Layout) -> Iterator[str]:
         """All events in pieces of many lines."""
