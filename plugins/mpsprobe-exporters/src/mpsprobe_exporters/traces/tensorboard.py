@@ -140,7 +140,8 @@ def _allocations(
 
 
 def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
-    first, last = ticks(begin), ticks(max(end, begin + 1))
+    begin = min(begin, LONGEST_NS)
+    first, last = ticks(begin), ticks(min(max(end, begin + 1), LONGEST_NS + 1))
     return (
         f'{SEPARATOR}{{"ph":"X","cat":{text(category)},"name":{text(name)},{place},'
         f'"ts":{exact(first)},"dur":{exact(last - first)}}}'
