@@ -63,9 +63,9 @@ def cure(finding: OperatorFinding, release: str) -> str | None:
     return finding.native_since if is_later(finding.native_since, release) else None
 
 
-def since(one: OperatorFinding, release: str) -> str | None:
+def since(report: AnyReport, one: OperatorFinding) -> str | None:
     """What "native since" says of an operator: for a finding, the later release that cures it."""
-    return cure(one, release) if one.verdict in FINDINGS else one.native_since
+    return cure(one, judged_release(report)) if one.verdict in FINDINGS else one.native_since
 
 
 def findings(report: AnyReport) -> list[OperatorFinding]:
@@ -81,9 +81,8 @@ def natives(report: AnyReport) -> list[OperatorFinding]:
 
 def judged_release(report: AnyReport) -> str:
     """The torch release that ``report.operators`` is about: of a matrix, the newest."""
-    if report.kind == "coverage":
-        return report.target.torch
-    return report.releases[-1].target.torch if report.releases else ""
+    judged = backends.target(report)
+    return judged.torch if judged is not None else ""
 
 
 def headline(report: AnyReport) -> str:
@@ -189,11 +188,6 @@ def _remedy(found: list[OperatorFinding], release: str) -> str:
     subject = subject if count == len(cures) else f"{count:,} of {len(cures):,} are"
     rest = "" if count == len(cures) else ", the others in no release yet"
     return f"{subject} native from {one_line(max(cured, key=release_key))} on{rest}"
-
-
-def advice(one: OperatorFinding) -> str:
-    """What the scanner that judged the operator says a user can do about it; empty where it says nothing."""
-    return one_line(one.advice or "", 1000)
 
 
 def failure_sentence(failure: RunFailure) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpsprobe.schemas import BackendTarget
 from mpsprobe_exporters import program_answer
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
+    from mpsprobe.schemas import CoverageReport, MatrixReport, Target
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -25,8 +26,7 @@ def target(report: AnyReport) -> Target | None:
 
 def other(judged: Target | None) -> str:
     """Another backend than MPS as people write it (``XPU``); empty for MPS, and for a report that judged nothing."""
-    found = _other(judged)
-    return "" if found is None else one_line(found.label or found.backend, LONGEST)
+    return one_line(judged.label or judged.backend, LONGEST) if isinstance(judged, BackendTarget) else ""
 
 
 def label(judged: Target | None) -> str:
@@ -42,12 +42,6 @@ def on_release(judged: Target | None, release: str) -> str:
 
 def notes(report: AnyReport) -> list[str]:
     """What a reader should know: of the workload, and of a backend other than MPS."""
-    judged = _other(target(report))
-    of_backend = [] if judged is None else [TABLE.format(one_line(judged.source, 400)), *judged.notes]
-    return [one_line(note, 400) for note in (*program_answer.notes(report), *report.workload.notes, *of_backend)]
-
-
-def _other(judged: Target | None) -> BackendTarget | None:
-    from mpsprobe.schemas import BackendTarget
-
-    return judged if isinstance(judged, BackendTarget) else None
+    judged = target(report)
+    source = [TABLE.format(one_line(judged.source, 400)), *judged.notes] if isinstance(judged, BackendTarget) else []
+    return [one_line(note, 400) for note in (*program_answer.notes(report), *report.workload.notes, *source)]

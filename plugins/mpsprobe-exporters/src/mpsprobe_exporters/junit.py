@@ -6,7 +6,8 @@ else about a case stands in its ``system-out``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
@@ -72,18 +73,11 @@ def _case(case: Case, taken: dict[tuple[str, str], int]) -> Xml.Element:
     return made
 
 
-def _counts(cases: Iterable[Case]) -> dict[str, str]:
-    found = list(cases)
-    counts = {
-        "tests": len(found),
-        "failures": sum(case.outcome == "failure" for case in found),
-        "errors": 0,
-        "skipped": sum(case.outcome == "skipped" for case in found),
-    }
-    return {
-        **{name: str(count) for name, count in counts.items()},
-        "time": _seconds(sum(c.seconds or 0 for c in found)),
-    }
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    found = Counter(case.outcome for case in cases)
+    counts = {"tests": len(cases), "failures": found["failure"], "errors": 0, "skipped": found["skipped"]}
+    time = _seconds(sum(case.seconds or 0 for case in cases))
+    return {**{name: str(count) for name, count in counts.items()}, "time": time}
 
 
 def _seconds(value: float) -> str:

@@ -10,6 +10,7 @@ from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.document import Row, Table, facts, written
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import comparison, coverage, profile
+from mpsprobe_exporters.supported import versions
 from mpsprobe_exporters.units import measured, ratio
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         RunFailure,
         Target,
     )
-    from mpsprobe.schemas.environment import Environment
     from mpsprobe_exporters.supported import SupportedReport
 
 # These fail; what no table covers is skipped, since nothing is known of it.
@@ -79,7 +79,7 @@ def suites(report: SupportedReport) -> list[Suite]:
 def _profile(report: ProfileReport) -> Suite:
     cases = [_configuration(report, cell) for cell in report.cells]
     devices = [(f"device {one.type}", one.name) for one in report.devices]
-    return Suite("mpsprobe profile", cases, [*_environment(report.environment), *devices])
+    return Suite("mpsprobe profile", cases, [*versions(report.environment).items(), *devices])
 
 
 def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
@@ -108,19 +108,19 @@ def _coverage(report: CoverageReport) -> Suite:
     for one, row in zip(judged, table.rows, strict=True):
         message = "no table covers it" if one.verdict == "unknown" else ""
         if one.verdict in FAILING:
-            message = ": ".join(filter(None, (f"{one.verdict} on {on}", answer.advice(one))))
+            message = ": ".join(filter(None, (f"{one.verdict} on {on}", one_line(one.advice or "", 1000))))
         lines = (f"verdict: {one.verdict}", *_facts(table, row))
         cases.append(_judged(group, one.operator, one.verdict, message, lines))
-    cases += [
-        _judged(group, left.operator, "unknown", f"not judged: {one_line(left.reason)}") for left in report.not_judged
-    ]
+    left = ((one.operator, f"not judged: {one_line(one.reason)}") for one in report.not_judged)
+    cases += [_judged(group, name, "unknown", message) for name, message in left]
     known_wrong = advisories.table(report)
     for known, row in zip(report.advisories, known_wrong.rows, strict=True):
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
         lines = _facts(known_wrong, row)
         cases.append(_judged(f"{group}.advisories", known.id, "advisory", message, lines))
     cases += [_whole(group, report.failure)] if report.failure is not None else []
-    properties = [("judged torch", report.target.torch), ("method", report.method), *_environment(report.environment)]
+    properties = [("judged torch", report.target.torch), ("method", report.method)]
+    properties += versions(report.environment).items()
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {on}", cases, properties)
@@ -165,7 +165,7 @@ def _matrix(report: MatrixReport) -> list[Suite]:
             cases.append(_judged(group, name, verdict or "", missed if verdict is None else f"{verdict} on {on}"))
         cases += [_judged(group, known, "advisory", "a known wrong result") for known in cell.advisories]
         cases.append(_whole(group, cell.failure))
-        made.append(Suite(f"mpsprobe coverage on {on}", cases, _environment(report.environment)))
+        made.append(Suite(f"mpsprobe coverage on {on}", cases, list(versions(report.environment).items())))
     return made
 
 
@@ -207,19 +207,12 @@ def _compared(cell: ComparedCell) -> Iterator[Case]:
         seconds = one.new / 1e9 if one.unit == "ns" else None
         output = (said, *([one_line(one.note)] if one.note else []))
         yield Case(group, one_line(one.name), seconds, outcome, one.difference, said, output)
-    for left, line in zip(cell.fallbacks, comparison.fallback_lines(cell), strict=True):
-        outcome = "failure" if left.regression else "passed"
+    for left in cell.fallbacks:
+        outcome, line = "failure" if left.regression else "passed", comparison.fallback_line(left)
         yield Case(group, f"on MPS: {one_line(left.operator)}", None, outcome, "fallback", line, (line,))
     if cell.regression or cell.old_failure is not None:
         message = "; ".join(comparison.ends(cell))
         yield Case(group, "runs to its end", None, "failure" if cell.regression else "passed", "stopped", message)
-
-
-def _environment(environment: Environment | None) -> list[tuple[str, str]]:
-    if environment is None:
-        return []
-    found = [(name, getattr(environment, name)) for name in ("mpsprobe", "torch", "transformers", "python", "platform")]
-    return [(name, value) for name, value in found if value is not None]
 
 
 def _part(text: str) -> str:

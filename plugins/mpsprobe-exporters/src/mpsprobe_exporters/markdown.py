@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import markdown_drawing, reports
+from mpsprobe_exporters import document as model
+from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.reports import document_of
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.document import Block, Cell, Document, Kind, Section
+
+MOST_PLACES = 7
+BAR, FULL = 20, "█"  # columns of the widest bar
+BOLD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "larger", "worse", "failed"})
 
 
 class MarkdownExporter:
@@ -20,5 +28,95 @@ class MarkdownExporter:
         Raises:
             ReportError: it is of a kind that has no known schema.
         """
-        read = reports.document_of(supported_report(report, "markdown"))
-        return "\n\n".join(markdown_drawing.blocks(read)) + "\n"
+        read = document_of(supported_report(report, "markdown"))
+        return "\n\n".join(blocks(read)) + "\n"
+
+
+def blocks(document: Document) -> Iterator[str]:
+    """The blocks, from what comes first to what is folded away."""
+    for line in (*document.alerts, document.headline):
+        yield f"**{prose(line.rstrip('.'))}.**"
+    yield " ".join(f"{prose(line)}." for line in document.lines)
+    for block in model.bullets(document.notes):
+        yield from drawn(block)
+    for section in document.at("first", "all"):
+        yield from _section(section, document.heading(section))
+
+
+def _section(section: Section, title: str) -> Iterator[str]:
+    found = (text for block in section.blocks for text in drawn(block))
+    if section.depth == "all":
+        yield f"<details><summary>{prose(title)}</summary>"
+        yield from found
+        yield "</details>"
+        return
+    if title:
+        yield f"### {prose(title)}"
+    yield from found
+
+
+def drawn(block: Block) -> Iterator[str]:
+    """A block of a document as paragraphs of Markdown."""
+    match block:
+        case model.Paragraph():
+            yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
+        case model.Bullets():
+            named = (f"{code(one.name)}: " if one.name else "" for one in block.lines)
+            yield "\n".join(f"- {name}{prose(one.text)}" for name, one in zip(named, block.lines, strict=True))
+        case model.Tiles():
+            tiles = (f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}" for one in block.tiles)
+            yield "\n".join(map(str.rstrip, tiles))
+        case model.Table():
+            yield from _tables(block)
+        case model.Bars():
+            bars = ((prose(row.label), _bar(row), prose(row.said)) for row in block.rows)
+            yield "\n".join(table(("", "", prose(block.caption)), bars))
+        case model.Grid():
+            yield from _grid(block)
+
+
+def _tables(block: model.Table) -> Iterator[str]:
+    if block.entries:
+        yield "\n".join(line for row in block.first() for line in _entry(block, row))
+    else:
+        columns = [(index, block.columns[index]) for index in block.used()]
+        right = [place for place, (_, column) in enumerate(columns) if column.kind in model.AMOUNTS]
+        rows = ([cell(row[index], column.kind) for index, column in columns] for row in block.first())
+        yield "\n".join(table([column.title for _, column in columns], rows, right=right))
+    if block.left():
+        yield f"{block.left()}."
+
+
+def _entry(block: model.Table, row: model.Row) -> Iterator[str]:
+    """A bullet with the first two cells, and one below it for each of the others, what to do first."""
+    second = cell(row[1], block.columns[1].kind)
+    yield f"- {cell(row[0], block.columns[0].kind)}{': ' if second else ''}{second}"
+    for column, value in model.facts(block, row):
+        yield f"  - {prose(column.title)}: {cell(value, column.kind)}"
+
+
+def cell(value: Cell, kind: Kind) -> str:
+    """A cell in Markdown: names and places as code, the first of them."""
+    if value is None:
+        return ""
+    if kind == "name":
+        return code(str(value)) or "(none)"
+    if isinstance(value, (str, int, float, Mapping)):
+        text = model.written(value, kind)
+        return f"**{prose(text)}**" if text in BOLD else prose(text, 1000)
+    kept = [code(one.text if isinstance(one, model.Place) else one) for one in value[:MOST_PLACES]]
+    return ", ".join([*kept, *([f"and {len(value) - len(kept):,} more"] if len(value) > len(kept) else [])])
+
+
+def _bar(row: model.Bar) -> str:
+    return FULL * max(1, round(BAR * min(1.0, sum(part.share for part in row.parts)))) if row.parts else ""
+
+
+def _grid(block: model.Grid) -> Iterator[str]:
+    spans = model.folded(block)
+    heads = ((prose(title), *(prose(texts[at]) for _, at in spans)) for title, texts in block.heads)
+    rows = ((code(name), *(prose(words[at]) for _, at in spans)) for name, words in block.rows)
+    if spans:
+        yield "\n".join(table(("operator", *(prose(title, 40) for title, _ in spans)), [*heads, *rows]))
+        if block.legend:
+            yield f"{'; '.join(block.legend)}."

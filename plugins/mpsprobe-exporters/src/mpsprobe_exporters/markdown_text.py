@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from mpsprobe_exporters.plain_text import one_line
 
@@ -41,18 +41,6 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[
     aligned = set(right)
     lines = [_line(titles), _line("---:" if index in aligned else "---" for index in range(len(titles)))]
     return lines + [_line(row) for row in rows]
-
-
-def section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """A heading and a list below it; nothing for no lines. Both are running text."""
-    if found := bullets(lines):
-        yield f"### {prose(title)}"
-        yield found
-
-
-def bullets(lines: Iterable[str]) -> str:
-    """A list of running text."""
-    return "\n".join(f"- {prose(line)}" for line in lines)
 
 
 def _line(cells: Iterable[str]) -> str:

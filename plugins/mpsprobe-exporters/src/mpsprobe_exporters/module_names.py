@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import groupby
 
 ROOT = "(model)"
 # A number that is written as `str(int(text))` writes it, so that folding can be undone.
@@ -19,11 +20,8 @@ def fold_names(names: Iterable[str]) -> list[str]:
     for all four combinations). A name that has a brace in it is left as it is. The empty name,
     which PyTorch gives the model itself, becomes ``(model)``.
     """
-    order: dict[str, int] = {}
-    for name in names:
-        order.setdefault(name, len(order))
     families: dict[tuple[str, ...], list[tuple[tuple[int, ...], int]]] = {}
-    for name, position in order.items():
+    for position, name in enumerate(dict.fromkeys(names)):
         parts = [name] if "{" in name or "}" in name else NUMBER.split(name)
         if len(parts) > 2 * MOST_NUMBERS:  # no name of a module, and slow to fold
             parts = [name]
@@ -56,19 +54,8 @@ def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[list[froze
 
 def _slot(numbers: frozenset[int]) -> str:
     """``7``, ``{0..11}`` or ``{0,2,5..7}``."""
-    ordered = sorted(numbers)
-    if len(ordered) == 1:
-        return str(ordered[0])
-    runs: list[list[int]] = []
-    for number in ordered:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return "{" + ",".join(_run(run) for run in runs) + "}"
-
-
-def _run(run: list[int]) -> str:
-    if len(run) == 1:
-        return str(run[0])
-    return f"{run[0]},{run[1]}" if len(run) == 2 else f"{run[0]}..{run[-1]}"
+    parts: list[str] = []
+    for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0]):
+        found = [str(number) for _, number in run]
+        parts += found if len(found) < 3 else [f"{found[0]}..{found[-1]}"]
+    return parts[0] if len(numbers) == 1 else "{" + ",".join(parts) + "}"

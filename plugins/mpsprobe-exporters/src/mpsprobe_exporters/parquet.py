@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 METADATA = b"mpsprobe"
 LARGEST = 2**63 - 1
 WHOLE = ("batch_size", "seq_len", "process", "sample", "time_ns", "steps")
-NUMBERS = ("value",)
-FLAGS = ("outlier",)
 
 
 class ParquetExporter:
@@ -47,11 +45,7 @@ def _file(report: ProfileReport) -> bytes:
     import pyarrow
     import pyarrow.parquet
 
-    types = {
-        **dict.fromkeys(WHOLE, pyarrow.int64()),
-        **dict.fromkeys(NUMBERS, pyarrow.float64()),
-        **dict.fromkeys(FLAGS, pyarrow.bool_()),
-    }
+    types = dict.fromkeys(WHOLE, pyarrow.int64()) | {"value": pyarrow.float64(), "outlier": pyarrow.bool_()}
     rows = list(profile_rows.rows(report))
     names = profile_rows.COLUMNS
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)

@@ -37,15 +37,6 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
 
 
 def _made(
-    name: str,
-    extension: str,
-    target: str,
-    summary: str,
-    kinds: tuple[str, ...] = ALL_KINDS,
-    *,
-    binary: bool = False,
-    folder: bool = False,
+    name: str, extension: str, target: str, summary: str, kinds: tuple[str, ...] = ALL_KINDS, **how: bool
 ) -> ExporterDeclaration:
-    return ExporterDeclaration(
-        name, f"mpsprobe_exporters.{target}", summary, extension=extension, binary=binary, kinds=kinds, folder=folder
-    )
+    return ExporterDeclaration(name, f"mpsprobe_exporters.{target}", summary, extension=extension, kinds=kinds, **how)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MEMORY = ("allocated", "reserved", "peak_allocated", "peak_reserved", "peak_process")
 CURVES = ("allocated", "reserved", "process")
+COSTS = (("calls", "calls", "calls"), ("duration", "duration_ns", "ns"), ("copied", "bytes", "bytes"))
 STATISTICS = ("median", "low", "high", "minimum", "maximum")
 KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")  # what makes a configuration
 
@@ -132,11 +133,7 @@ def _profiled(cell: ProfileCell) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield kind, {**named, "measure": measure, "value": value, "unit": "ns", "note": note}
     for left in cell.fallbacks:
         named = {"name": left.operator, "steps": 1, "note": f"{left.verdict}, {left.method}"}
-        amounts: Iterable[tuple[str, int | None, str]] = (
-            ("calls", left.calls, "calls"),
-            ("duration", left.duration_ns, "ns"),
-            ("copied", left.bytes, "bytes"),
-        )
-        for measure, amount, unit in amounts:
+        for measure, field, unit in COSTS:
+            amount = getattr(left, field)
             if amount is not None:
                 yield "fallback", {**named, "measure": measure, "value": amount, "unit": unit}

@@ -1,4 +1,4 @@
-"""Which reports an exporter of words and tables can read."""
+"""Which reports an exporter can read, and with what they were made."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport
+    from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
 
     SupportedReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport
@@ -37,3 +38,9 @@ def profile_of(report: Report, exporter: str) -> ProfileReport:
     if read.kind != "profile":
         raise ReportError(f"the exporter '{exporter}' reads profiles, not '{read.kind}'", "Make one: mpsprobe profile")
     return read
+
+
+def versions(made: Environment | None) -> dict[str, str]:
+    """With what a report was made, by name, as programs read it."""
+    found = {name: getattr(made, name, None) for name in ("mpsprobe", "torch", "transformers", "python", "platform")}
+    return {name: value for name, value in found.items() if value is not None}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe_exporters.terminal.folding import fold_name
+from mpsprobe_exporters.terminal.drawing import fold_name
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import HOSTILE, texts
+from hostile import HOSTILE, hostile_profile, texts
 from hypothesis import given, settings
 from reports_with_traces import DEVICE, HOST, KERNEL, LAUNCH, OPERATOR, hostile_report, report_of, trace_of, traces
 from strict_trace import nanoseconds, read, slices
@@ -54,6 +54,11 @@ def test_times_are_those_of_the_report() -> None:
     assert [nanoseconds(one) for one in kernels] == [(a + offset, b + offset) for a, b in wanted]
     assert offset == 15_480_000  # behind the longest process of timed steps: 9 + 2.99 ms, then 0.99 + 1 + 1.5
     assert kernels[0]["args"]["correlation"] == 1
+
+
+def test_figures_that_no_run_gives_are_written_all_the_same() -> None:
+    report = hostile_profile("x")
+    assert len(slices(exported(report), "timed_step")) == sum(len(cell.steps) for cell in report.cells)
 
 
 def test_outliers_are_marked_where_they_begin() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
-from hostile import HOSTILE
+from hostile import HOSTILE, hostile_profile
 from hypothesis import HealthCheck, given, settings
 from plugin_views import Views, views
 from reports_with_traces import (
@@ -162,6 +163,12 @@ def test_hostile_names_lose_no_run(text: str, tmp_path: Path) -> None:
     found = views(path, tmp_path)
     assert set(ALL) - {"Memory"} <= set(found.names)
     assert found.kernels and found.operators and found.modules
+
+
+def test_figures_that_no_run_gives_are_written_all_the_same() -> None:
+    for _, parts in TensorboardExporter().files(hostile_profile("x")):
+        events = json.loads(gzip.decompress(b"".join(parts)))["traceEvents"]
+        assert max(one.get("ts", 0) + one.get("dur", 0) for one in events) <= 2**50 / 1000  # 13 days, in microseconds
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

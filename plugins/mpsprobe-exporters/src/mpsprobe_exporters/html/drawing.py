@@ -47,7 +47,8 @@ def views(document: Document, further: Further) -> Iterator[View]:
         body = [*parts.pop(None, []), *_of_cells(document, parts)]
         if title == "Overview":
             body[:0] = [element("p", line, class_="alert") for line in document.alerts]
-            body += _notes(document)
+            notes = model.bullets(document.notes)
+            body += [_section(model.Section("Notes", notes), title)] if notes else []
         if body:
             yield View(title.partition(" ")[0].lower(), title, body)
 
@@ -74,12 +75,6 @@ def chooser(document: Document) -> Markup | None:
     )
     selected = element("select", *options, id="cell", aria_label="Configuration")
     return element("label", selected, class_="chooser", hidden=True)
-
-
-def _notes(document: Document) -> Iterator[Markup]:
-    lines = [element("li", line) for line in document.notes]
-    if lines:
-        yield element("section", element("h3", "Notes"), element("ul", *lines, class_="plain"), class_="block")
 
 
 def _section(section: Section, view: str) -> Markup:

@@ -160,18 +160,14 @@ def _rule(y: Axis, tick: float) -> Markup:
 
 def _scale(x: Axis, y: Axis) -> list[Markup]:
     """The labels of both axes, to the left of the plot and below it."""
-    left = [
+    drawn = [
         element("text", said, x="0", y=percent(1 - y.place(tick)), dx="-8", dy="4", text_anchor="end", class_="tick")
         for tick, said in y.ticks
     ]
-    return left + [_tick(x, index) for index in range(len(x.ticks))]
-
-
-def _tick(x: Axis, index: int) -> Markup:
-    value, said = x.ticks[index]
-    at = x.place(value)
-    anchor = "start" if at < 0.01 else "end" if at > 0.99 else "middle"
-    return element("text", said, x=percent(at), y="100%", dy="16", text_anchor=anchor, class_="tick")
+    for at, said in ((x.place(tick), said) for tick, said in x.ticks):
+        anchor = "start" if at < 0.01 else "end" if at > 0.99 else "middle"
+        drawn.append(element("text", said, x=percent(at), y="100%", dy="16", text_anchor=anchor, class_="tick"))
+    return drawn
 
 
 def _path(line: Line) -> str:

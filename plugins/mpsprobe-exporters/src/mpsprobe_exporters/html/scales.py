@@ -51,16 +51,11 @@ def axis(
     step = max(1.0, step) if whole else step
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     size, symbol = scale_of(max(abs(first), abs(last)) * step, unit)
-    ticks = [(index * step, label(index * step, size, symbol)) for index in range(first, last + 1)]
+    places = (index * step for index in range(first, last + 1))
+    ticks = [(at, f"{at / size:,.10g} {symbol}".rstrip() if at else "0") for at in places]
     if zero and not exact:
         return Axis(first * step, last * step, ticks)
     return Axis(low, high, [one for one in ticks if low <= one[0] <= high])
-
-
-def label(value: float, size: float, symbol: str) -> str:
-    """A tick: ``0``, ``2.5 ms``."""
-    written = f"{value / size:,.10g}"
-    return f"{written} {symbol}".rstrip() if value else "0"
 
 
 def percent(fraction: float) -> str:

@@ -224,7 +224,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
         yield from table(OPERATORS[1:], None, [("", one) for one in differing[:MOST_OPERATORS]])
     if cell.fallbacks:
         yield Paragraph("Operators that leave MPS:")
-        yield from bullets(fallback_lines(cell))
+        yield from bullets(map(fallback_line, cell.fallbacks))
 
 
 def interval(one: ComparedQuantity) -> str:
@@ -269,12 +269,8 @@ def ends(cell: ComparedCell) -> list[str]:
     return [f"{stopped}: {one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"]
 
 
-def fallback_lines(cell: ComparedCell) -> list[str]:
-    """What newly leaves MPS, what no longer does, and what it costs."""
-    return [_fallback(one) for one in cell.fallbacks]
-
-
-def _fallback(one: ComparedFallback) -> str:
+def fallback_line(one: ComparedFallback) -> str:
+    """Whether an operator newly leaves MPS or no longer does, and what it costs."""
     verdicts = [one_line(verdict, 20) for verdict in (one.old_verdict, one.new_verdict) if verdict is not None]
     now = one.presence != "gone"
     calls, spent, moved = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.plain_text import distinct, one_line
+from mpsprobe_exporters.profile_rows import KEY
 from mpsprobe_exporters.units import BEYOND, number
 
 if TYPE_CHECKING:
@@ -16,9 +17,14 @@ def name(report: ProfileReport, cell: ProfileCell) -> str:
     """``cuda, batch 8, sequence 128``; with workload, phase and dtype where there are several."""
     parts = [f"{one_line(cell.workload)} {cell.phase}"] if len(report.workloads) > 1 else []
     parts += [one_line(cell.device, 20), *sizes(cell)]
-    if len({(one.dtype, one.autocast) for one in report.cells}) > 1:
+    if several_dtypes(report):
         parts += filter(None, [dtype(cell)])
     return ", ".join(parts)
+
+
+def several_dtypes(report: ProfileReport) -> bool:
+    """Whether its configurations differ in their dtypes."""
+    return len({(one.dtype, one.autocast) for one in report.cells}) > 1
 
 
 def sizes(cell: ConfigurationKey | ProfileCell) -> Iterator[str]:
@@ -41,12 +47,23 @@ def labels(report: ProfileReport, cells: Sequence[ProfileCell]) -> list[str]:
 
 def twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
     """The same configuration on another device."""
-    wanted = _key(cell)
-    return next((other for other in report.cells if other.device == device and _key(other) == wanted), None)
+    wanted = but_for("device", cell)
+    return next((one for one in report.cells if one.device == device and but_for("device", one) == wanted), None)
 
 
-def _key(cell: ProfileCell) -> tuple[object, ...]:
-    return cell.workload, cell.phase, cell.batch_size, cell.seq_len, cell.dtype, cell.autocast
+def but_for(what: str, cell: ProfileCell) -> tuple[object, ...]:
+    """All that makes a configuration, but for ``what``."""
+    return tuple(getattr(cell, key) for key in KEY if key != what)
+
+
+def rate(cell: ProfileCell, unit: str) -> float | None:
+    """How many samples or tokens the median step makes in a second."""
+    return next((one.per_second for one in cell.throughput if one.unit == unit), None)
+
+
+def device_memory(report: ProfileReport, cell: ProfileCell) -> int | None:
+    """What the device of ``cell`` has, where it is known."""
+    return next((one.memory_bytes for one in report.devices if one.type == cell.device), None)
 
 
 def speed_up(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, float] | None:

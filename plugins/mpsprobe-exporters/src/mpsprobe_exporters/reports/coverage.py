@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import advisories, answer, backends, program_answer, sources
-from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Table, Tile, Tiles, bullets
+from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
-    from mpsprobe_exporters.document import Block, Cell
+    from mpsprobe_exporters.document import Block, Cell, Fields
 
     AnyReport = CoverageReport | MatrixReport
-    Of = Callable[[AnyReport, OperatorFinding], Cell]
 
 SINCE = "from this release on, without a gap; of a finding, the release that cures it"
 OPERATORS = "Operators"
@@ -38,7 +37,7 @@ SOURCES = {
 MOST_NAMED = 3  # operators of one entry; of more the first one
 NEXT = "Next: mpsprobe profile measures it on a Mac; --all lists the operators."
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
-FIELDS: tuple[tuple[Column, Of], ...] = (
+FIELDS: Fields[AnyReport, OperatorFinding] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
     (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
     (Column("calls", "number", "calls", where="column"), lambda _, one: one.calls),
@@ -54,7 +53,7 @@ FIELDS: tuple[tuple[Column, Of], ...] = (
     (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
     (Column("data", where="more"), lambda _, one: _moved(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
-    (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
+    (Column("native since", about=SINCE, rank=1, where="column"), answer.since),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
     (
         Column("known by", where="more"),
@@ -120,8 +119,8 @@ def middle(report: AnyReport) -> Iterator[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
     found = answer.findings(report)
     release = backends.on_release(backends.target(report), answer.judged_release(report))
-    rows = operators(report, one_for_each_cure(found))
-    yield Section(f"{answer.TO_DO} on {release}", [Table(COLUMNS, rows, entries=True, most=MOST)] if rows else [])
+    to_do = table(FIELDS, report, one_for_each_cure(found), entries=True, most=MOST)
+    yield Section(f"{answer.TO_DO} on {release}", to_do)
     yield Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in program_answer.cuda(report)))
     yield Section(answer.MACOS, bullets(answer.macos_notes(report)))
     yield Section(advisories.title(report), [advisories.table(report)] if report.advisories else [])
@@ -155,17 +154,16 @@ def _as_one(group: Sequence[OperatorFinding]) -> OperatorFinding:
 
 def explained(report: CoverageReport) -> Iterator[Section]:
     """Of ``--explain``: what the verdicts of native operators rest on; findings say it themselves."""
-    rows = [(one.operator, _evidence(report, one)) for one in answer.natives(report)] if report.explained else []
-    yield Section(EXPLAINED, [Table((COLUMNS[0], Column("evidence")), rows)] if rows else [], view="Evidence")
+    fields: Fields[AnyReport, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
+    found = answer.natives(report) if report.explained else []
+    yield Section(EXPLAINED, table(fields, report, found), view="Evidence")
 
 
 def all_operators(report: AnyReport, view: str = OPERATORS) -> Iterator[Section]:
     """Every operator; where there is nothing else to see, on the first view."""
-    rows = operators(report, ordered(report))
     title = f"{OPERATORS} on {backends.on_release(backends.target(report), answer.judged_release(report))}"
-    yield Section(
-        title, [Table(COLUMNS, rows, title, filtered=True, most=MOST)] if rows else [], view=view, depth="all"
-    )
+    rows = table(FIELDS, report, ordered(report), title, filtered=True, most=MOST)
+    yield Section(title, rows, view=view, depth="all")
 
 
 def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
@@ -199,15 +197,11 @@ def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequen
     return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
 
 
-def _since(report: AnyReport, one: OperatorFinding) -> str | None:
-    return answer.since(one, answer.judged_release(report))
-
-
 def _advice(report: AnyReport, one: OperatorFinding) -> str | None:
     """What the scanner that judged it says of a finding, else the release that cures it."""
     if not SEVERITY[one.verdict]:
         return None
-    cure = _since(report, one) if one.verdict != "unknown" else None
+    cure = answer.since(report, one) if one.verdict != "unknown" else None
     return one.advice or (f"Native from torch {cure} on: upgrade." if cure else None)
 
 

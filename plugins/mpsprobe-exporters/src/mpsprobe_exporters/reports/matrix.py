@@ -72,7 +72,10 @@ def _grid(report: MatrixReport) -> Iterator[Block]:
         heads.append(("run", ["stopped" if cell.failure else "to its end" for cell in cells]))
     if report.advisories:
         heads.append(("known wrong results", [number(len(cell.advisories)) for cell in cells]))
-    rows = [(name, [verdict_at(cell, name) for cell in cells]) for name in operators(report)]
+    rows = [
+        (name, [cell.findings.get(name, NOT_REACHED if cell.failure else NOTHING) for cell in cells])
+        for name in operators(report)
+    ]
     signs = {word for _, words in rows for word in words}
     if cells:
         releases = [cell.target.torch for cell in cells]
@@ -88,11 +91,6 @@ def operators(report: MatrixReport) -> list[str]:
         for operator, verdict in cell.findings.items():
             last_seen[operator] = (index, SEVERITY[verdict])
     return sorted(last_seen, key=lambda operator: (-last_seen[operator][0], -last_seen[operator][1], operator))
-
-
-def verdict_at(cell: MatrixCell, operator: str) -> str:
-    """What to show for ``operator`` in a release: a verdict, ``·`` or ``?``."""
-    return cell.findings.get(operator, NOT_REACHED if cell.failure else NOTHING)
 
 
 def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:

@@ -14,7 +14,7 @@ from mpsprobe_exporters.reports import profile_charts as charts
 from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import DeviceInfo, MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+    from mpsprobe.schemas import MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
     from mpsprobe_exporters.document import Block, Fields
     from mpsprobe_exporters.reports.profile_advice import Advice
 
@@ -34,7 +34,10 @@ FIELDS: Fields[ProfileReport, ProfileCell] = (
     (Column("device"), lambda _, cell: cell.device),
     (Column("batch", "number", about="samples in a step", rank=2), lambda _, cell: cell.batch_size),
     (Column("seq", "number", about="tokens, frames, … in a sample", rank=5), lambda _, cell: cell.seq_len),
-    (Column("dtype", rank=7), lambda report, cell: configurations.dtype(cell) if _differs(report) else None),
+    (
+        Column("dtype", rank=7),
+        lambda report, cell: configurations.dtype(cell) if configurations.several_dtypes(report) else None,
+    ),
     (
         Column("first call", "time", about="with its compilations; the longest of the processes", rank=9),
         lambda _, cell: max(cell.first_call_ns, default=None),
@@ -48,8 +51,8 @@ FIELDS: Fields[ProfileReport, ProfileCell] = (
         Column("spread", "share", about=profile_details.SPREAD, rank=10),
         lambda _, cell: None if cell.step is None else cell.step.spread,
     ),
-    (Column("samples/s", "number", rank=2), lambda _, cell: _rate(cell, "samples")),
-    (Column("tokens/s", "number", rank=7), lambda _, cell: _rate(cell, "tokens")),
+    (Column("samples/s", "number", rank=2), lambda _, cell: configurations.rate(cell, "samples")),
+    (Column("tokens/s", "number", rank=7), lambda _, cell: configurations.rate(cell, "tokens")),
     (
         Column("speed-up", "number", about="how many times as fast as the baseline", rank=2),
         lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
@@ -66,6 +69,7 @@ def document(report: ProfileReport) -> Document:
     divisions = profile_advice.divided(report)
     advice = profile_advice.recommendations(report, divisions)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
+    made = f"Measured with {answer.made_with(report.environment)}" if report.environment else "Measured elsewhere"
     alerts = list(_alerts(report))
     parts = [*charts.phases(report), *charts.divisions(report, divisions)]
     faster = charts.speed_ups(report)
@@ -75,7 +79,7 @@ def document(report: ProfileReport) -> Document:
         headline=short_answer(report),
         tone="bad" if alerts else "plain",
         alerts=alerts,
-        lines=[*_workload_lines(report), *_device_lines(report), method_line(report)],
+        lines=[*_workload_lines(report), *_device_lines(report), made],
         cells=[configurations.name(report, cell) for cell in report.cells],
         chosen=first_of(report),
         sections=[
@@ -103,7 +107,7 @@ def short_answer(report: ProfileReport) -> str:
         return f"No {_what(report.workloads[0])} was measured to its end"
     first, step = measured[0]
     text = f"A {_what(report.workload_of(first))} takes {duration(step.median_ns)} on {_device(report, first)}"
-    rate = _rate(first, "samples")
+    rate = configurations.rate(first, "samples")
     text += f": {amount(rate)} samples/s" if rate is not None else ""
     found = configurations.speed_up(report, first)
     if found is None or first.device == report.plan.baseline:
@@ -117,16 +121,11 @@ def _what(workload: WorkloadInfo) -> str:
 
 
 def _device(report: ProfileReport, cell: ProfileCell) -> str:
-    info = device_of(report, cell)
-    if info is None or not info.name:
+    name = next((one.name for one in report.devices if one.type == cell.device), "")
+    if not name:
         return one_line(cell.device)
-    shared = sum(one.name == info.name for one in report.devices) > 1  # of a Mac, the GPU and the CPU have one name
-    return f"{one_line(cell.device, 20)} ({one_line(info.name)})" if shared else one_line(info.name)
-
-
-def device_of(report: ProfileReport, cell: ProfileCell) -> DeviceInfo | None:
-    """What the report says of the device of ``cell``."""
-    return next((one for one in report.devices if one.type == cell.device), None)
+    shared = sum(one.name == name for one in report.devices) > 1  # of a Mac, the GPU and the CPU have one name
+    return f"{one_line(cell.device, 20)} ({one_line(name)})" if shared else one_line(name)
 
 
 def _alerts(report: ProfileReport) -> Iterator[str]:
@@ -161,12 +160,6 @@ def _device_lines(report: ProfileReport) -> Iterator[str]:
         facts += [f"{one_line(key, 40)} {one_line(value, 80)}" for key, value in info.capabilities.items()]
         facts += [one_line(caveat) for caveat in info.caveats]
         yield f"{one_line(info.type)}: {one_line(info.name)}" + (f" ({', '.join(facts)})" if facts else "")
-
-
-def method_line(report: ProfileReport) -> str:
-    """With what it was measured."""
-    made = report.environment
-    return "Measured elsewhere" if made is None else f"Measured with {answer.made_with(made)}"
 
 
 def first_of(report: ProfileReport) -> int:
@@ -234,16 +227,8 @@ def _several(report: ProfileReport, field: str) -> bool:
     return len({getattr(one, field) for one in report.workloads}) > 1
 
 
-def _differs(report: ProfileReport) -> bool:
-    return len({(one.dtype, one.autocast) for one in report.cells}) > 1
-
-
 def _interval(cell: ProfileCell) -> str | None:
     return None if cell.step is None else f"{duration(cell.step.low_ns)} to {duration(cell.step.high_ns)}"
-
-
-def _rate(cell: ProfileCell, unit: str) -> float | None:
-    return next((one.per_second for one in cell.throughput if one.unit == unit), None)
 
 
 def _phases(report: ProfileReport) -> list[Block]:

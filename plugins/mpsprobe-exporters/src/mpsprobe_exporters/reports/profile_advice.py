@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.reports.configurations import but_for, device_memory, rate, twin
 from mpsprobe_exporters.reports.configurations import name as configuration
-from mpsprobe_exporters.reports.configurations import twin
 from mpsprobe_exporters.trace_summary import Division, divide
 from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
 
@@ -200,10 +200,10 @@ def has_many_outliers(step: DurationStatistics) -> bool:
 
 
 def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
-    info = next((one for one in report.devices if one.type == cell.device), None)
-    peak = _peak(cell)
-    if info is not None and info.memory_bytes and peak and peak > FULL * info.memory_bytes:
-        found = f"{byte_size(peak)} of the device's {byte_size(info.memory_bytes)} were in use at the peak."
+    limit, use = device_memory(report, cell), cell.memory
+    peak = None if use is None else use.peak_reserved_bytes or use.peak_allocated_bytes
+    if limit and peak and peak > FULL * limit:
+        found = f"{byte_size(peak)} of the device's {byte_size(limit)} were in use at the peak."
         remedy = "Use a smaller batch or half precision: near the limit steps fail, or the system swaps."
         yield "memory", found, remedy, None
     base = twin(report, cell, report.plan.baseline) if report.plan.baseline not in (None, cell.device) else None
@@ -212,25 +212,11 @@ def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
         found = f"A step takes {times} times as long as on {one_line(base.device, 20)}."
         yield "slower", found, "Run it there, or give the device more work at once.", None
     if cell.failure is not None and "memory" in cell.failure.error.lower() + cell.failure.message.lower():
-        fits = [one.batch_size for one in report.cells if _sizes(one, cell) and one.step and one.batch_size]
+        alike = (one for one in report.cells if but_for("batch_size", one) == but_for("batch_size", cell))
+        fits = [one.batch_size for one in alike if one.step and one.batch_size]
         largest = f" (batch {number(max(fits))} fits)" if fits else ""
         remedy = f"Use a smaller batch{largest}, --dtype float16 or bfloat16, or --grad-accum."
         yield STOPPED, "It did not fit into memory.", remedy, None
-
-
-def _peak(cell: ProfileCell) -> int | None:
-    if cell.memory is None:
-        return None
-    return cell.memory.peak_reserved_bytes or cell.memory.peak_allocated_bytes
-
-
-def _sizes(one: ProfileCell, other: ProfileCell) -> bool:
-    """Whether they differ in their batch sizes at most."""
-    return _without_batch(one) == _without_batch(other)
-
-
-def _without_batch(cell: ProfileCell) -> tuple[object, ...]:
-    return cell.workload, cell.phase, cell.device, cell.seq_len, cell.dtype, cell.autocast
 
 
 def _sweeps(report: ProfileReport) -> Iterator[Advice]:
@@ -238,25 +224,22 @@ def _sweeps(report: ProfileReport) -> Iterator[Advice]:
     groups: dict[tuple[object, ...], list[ProfileCell]] = {}
     for cell in report.cells:
         if cell.step is not None:
-            groups.setdefault(_without_batch(cell), []).append(cell)
+            groups.setdefault(but_for("batch_size", cell), []).append(cell)
     for cells in groups.values():
         yield from _saturated(report, cells)
     yield from _half(report, [cells[0] for cells in groups.values()])
 
 
 def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advice]:
-    rates = [(one.batch_size, _samples(one), one) for one in cells if one.batch_size and _samples(one) > 0]
-    for (batch, rate, _), (larger, more, cell) in pairwise(sorted(rates, key=lambda one: one[0])):
-        if larger > batch and more < rate * (1 + GROWTH):
-            change = f"{more / rate - 1:+.0%}"
+    known = ((one.batch_size, rate(one, "samples"), one) for one in cells)
+    rates = [(batch, samples, one) for batch, samples, one in known if batch and samples]
+    for (batch, before, _), (larger, more, cell) in pairwise(sorted(rates, key=lambda one: one[0])):
+        if larger > batch and more < before * (1 + GROWTH):
+            change = f"{more / before - 1:+.0%}"
             found = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
             remedy = f"Stay at batch {number(batch)}: a larger one only takes memory."
             yield Advice("saturated", configuration(report, cell), found, remedy)
             return
-
-
-def _samples(cell: ProfileCell) -> float:
-    return next((one.per_second for one in cell.throughput if one.unit == "samples"), 0.0)
 
 
 def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advice]:

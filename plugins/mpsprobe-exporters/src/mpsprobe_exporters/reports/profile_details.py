@@ -69,7 +69,7 @@ MEMORY: Fields[ProfileReport, tuple[str, ProfileCell, MemoryUse]] = (
     (Column("reserved", "bytes", about="what the allocator holds", rank=2), lambda _, one: one[2].peak_reserved_bytes),
     (Column("process", "bytes", about="the whole process", rank=1), lambda _, one: one[2].peak_process_bytes),
     (Column("how it is known", rank=3), lambda _, one: SOURCES[one[2].source]),
-    (Column("the device has", "bytes", rank=4), lambda report, one: device_memory(report, one[1])),
+    (Column("the device has", "bytes", rank=4), lambda report, one: configurations.device_memory(report, one[1])),
 )
 
 
@@ -78,11 +78,6 @@ def _memory(report: ProfileReport) -> list[Block]:
     found = [(cell, cell.memory) for cell in report.cells if cell.memory is not None]
     names = configurations.labels(report, [cell for cell, _ in found])
     return table(MEMORY, report, [(name, *one) for name, one in zip(names, found, strict=True)], most=MOST_ROWS)
-
-
-def device_memory(report: ProfileReport, cell: ProfileCell) -> int | None:
-    """What the device of ``cell`` has, where it is known."""
-    return next((one.memory_bytes for one in report.devices if one.type == cell.device), None)
 
 
 READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (

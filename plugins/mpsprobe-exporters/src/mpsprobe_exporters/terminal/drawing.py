@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mpsprobe_exporters import document as model
-from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.terminal.folding import fold_name
+from mpsprobe_exporters.plain_text import JOINTS, one_line
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
@@ -199,22 +198,29 @@ def _grid(block: model.Grid, width: int) -> Iterator[Text]:
     if sum(widths) + GAP * len(spans) <= width:
         yield from _filled(columns, cells, widths)
     elif block.rows:
-        listed = [
-            [", ".join(f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)]
-            for _, words in block.rows
-        ]
-        found = [(name, *text) for (name, _), text in zip(block.rows, listed, strict=True)]
-        yield from _table(
-            model.Table((model.Column("operator", "name"), model.Column("not native", "text")), found), width
-        )
+        found = []
+        for name, words in block.rows:
+            runs = (f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)
+            found.append((name, ", ".join(runs)))
+        yield from _table(model.Table((columns[0], model.Column("not native")), found), width)
     if block.legend:
         yield _text("; ".join(block.legend), width)
 
 
-def _wrapped(text: str, width: int, code: bool = False) -> list[str]:
-    """A name from code at its joints, words between words; what is longer than a line anywhere."""
-    lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
-    return [part for line in lines for part in fold_name(line, width)]
+def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
+    """``name`` in lines of at most ``width`` characters, those after the first indented.
+
+    A line ends at a joint of the name where there is one in its second half, else where it is full.
+    """
+    lines = []
+    margin = ""
+    while len(margin + name) > width:
+        room = max(width - len(margin), 1)
+        joints = [found.start() for found in JOINTS.finditer(name) if room // 2 <= found.start() <= room]
+        cut = max(joints, default=room) or room
+        lines.append(margin + name[:cut])
+        name, margin = name[cut:], " " * min(indent, width - 1)
+    return [*lines, margin + name] if name or not lines else lines
 
 
 def _indented(text: Text, margin: int) -> Text:
@@ -222,7 +228,10 @@ def _indented(text: Text, margin: int) -> Text:
 
 
 def _lines(text: str, width: int, style: str = "none", code: bool = False) -> list[Text]:
-    return [Text(line, style) for line in _wrapped(one_line(text, None), max(width, 1), code)]
+    """A name from code at its joints, words between words; what is longer than a line anywhere."""
+    text, width = one_line(text, None), max(width, 1)
+    lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [Text(part, style) for line in lines for part in fold_name(line, width)]
 
 
 def _text(text: str, width: int, style: str = "none") -> Text:

@@ -7,8 +7,8 @@ queue's device, and one for the timed steps, which come first because they ran f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
 from mpsprobe_exporters.profile_rows import KEY
@@ -16,25 +16,12 @@ from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import chrome
-from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title
+from mpsprobe_exporters.traces.layout import Layout, framed, pieces, title
 from mpsprobe_exporters.traces.slices import Slices
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
     from mpsprobe.schemas.report import Report
-
-
-class CellFacts(NamedTuple):
-    """Which processes of the file belong to a cell: those of its trace, and that of its timed steps."""
-
-    cell: ProfileCell
-    processes: list[int]
-    timed_process: int | None
-
-    def plain(self) -> dict[str, Any]:
-        """As ``mpsprobe import`` reads it back."""
-        facts = {key: getattr(self.cell, key) for key in (*KEY, "profiled_steps")}
-        return {**facts, "processes": self.processes, "timed_process": self.timed_process}
 
 
 class ChromeExporter:
@@ -55,15 +42,7 @@ class ChromeExporter:
         layout = Layout()
         drawn = [_Cell(cell, layout) for cell in cells]
         head = header(profile, [cell.about() for cell in drawn])
-        yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
-        first = True
-        flows = 0
-        for cell in drawn:
-            for piece in cell.lines(layout, flows):
-                yield piece.removeprefix(SEPARATOR) if first and piece else piece
-                first = first and not piece
-            flows += cell.flows + 1
-        yield "\n]}\n"
+        yield from framed(head, (piece for cell in drawn for piece in cell.lines(layout)))
 
 
 class _Cell:
@@ -72,7 +51,6 @@ class _Cell:
     def __init__(self, cell: ProfileCell, layout: Layout) -> None:
         self._cell = cell
         self._timed = timed.timed(cell)
-        self.flows = 0
         shown = title(cell)
         self._timed_process = layout.number() if self._timed is not None else None
         if self._timed_process is not None:
@@ -85,11 +63,11 @@ class _Cell:
                 where = "host" if track.kind == "host" else cell.device.upper()
                 layout.process(number, f"{shown}: {where}")
 
-    def about(self) -> CellFacts:
+    def about(self) -> dict[str, Any]:
         """What ``mpsprobe import`` needs to tell this cell's events from another's."""
-        return CellFacts(self._cell, list(self._processes.values()), self._timed_process)
+        return facts(self._cell, list(self._processes.values()), self._timed_process)
 
-    def lines(self, layout: Layout, first_flow: int) -> Iterator[str]:
+    def lines(self, layout: Layout) -> Iterator[str]:
         """All events of the cell, in pieces."""
         offset = 0
         curve = self._cell.memory.curve if self._cell.memory is not None else None
@@ -101,13 +79,14 @@ class _Cell:
             yield from pieces(counters.lines(curves, self._timed_process, 0), layout)
         trace = self._cell.trace
         if trace is not None and self._processes:
-            yield from self._profiled(trace, layout, offset, first_flow)
+            yield from self._profiled(trace, layout, offset)
+        layout.flows += 1
 
-    def _profiled(self, trace: Trace, layout: Layout, offset: int, first_flow: int) -> Iterator[str]:
+    def _profiled(self, trace: Trace, layout: Layout, offset: int) -> Iterator[str]:
         numbers = [self._processes[track.kind, track.process] for track in trace.tracks]
         rows = [layout.row(number, track.name) for number, track in zip(numbers, trace.tracks, strict=True)]
-        slices = Slices(trace, rows, numbers, chrome(self._cell.device), offset, first_flow)
-        self.flows = slices.flows
+        slices = Slices(trace, rows, numbers, chrome(self._cell.device), offset, layout.flows)
+        layout.flows += slices.flows
         yield from slices.lines(layout)
         curves = (Curve(one.name, one.times_ns, one.values) for one in trace.counters)
         yield from pieces(counters.lines(curves, next(iter(self._processes.values())), slices.base_ns), layout)
@@ -128,7 +107,13 @@ def worth_drawing(report: ProfileReport) -> list[ProfileCell]:
     return found
 
 
-def header(report: ProfileReport, cells: Iterable[CellFacts]) -> str:
+def facts(cell: ProfileCell, processes: list[int], timed_process: int | None) -> dict[str, Any]:
+    """Which processes of the file belong to a cell, those of its trace and that of its timed steps."""
+    made = {key: getattr(cell, key) for key in (*KEY, "profiled_steps")}
+    return {**made, "processes": processes, "timed_process": timed_process}
+
+
+def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
     """The object around the events, without them: what ran where, and what a reader should know."""
     properties = [
         {"id": index, "name": device.name, "totalGlobalMem": device.memory_bytes or 0}
@@ -136,7 +121,7 @@ def header(report: ProfileReport, cells: Iterable[CellFacts]) -> str:
     ]
     about = {
         "version": 1,
-        "cells": [one.plain() for one in cells],
+        "cells": cells,
         "devices": [{"type": device.type, "name": device.name} for device in report.devices],
         "notes": report.notes,
     }

@@ -40,7 +40,7 @@ def lines(curves: Iterable[Curve], process: int, base_ns: int) -> Iterator[str]:
         seen[curve.name] = number = seen.get(curve.name, 0) + 1
         name = text(curve.name if number == 1 else f"{curve.name} ({number})")
         for at, value in zip(curve.times_ns, curve.values, strict=False):
-            if math.isfinite(value):
+            if -math.inf < value < math.inf:
                 shown = thousandths(_time(at, base_ns))
                 yield (
                     f'{SEPARATOR}{{"ph":"C","name":{name},"pid":{process},"tid":0,"ts":{shown},'
@@ -99,7 +99,7 @@ def _changes(
 
 def _points(curve: Curve) -> list[tuple[int, int]]:
     pairs = zip(curve.times_ns, curve.values, strict=False)
-    return sorted((at, round(min(value, LARGEST))) for at, value in pairs if math.isfinite(value) and value >= 0)
+    return sorted((at, round(min(value, LARGEST))) for at, value in pairs if 0 <= value < math.inf)
 
 
 def _time(at: int, base_ns: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ class Flows:
     def __init__(self, trace: Trace, order: Iterable[int], first: int) -> None:
         self._first = first
         largest = max(trace.flow, default=0)
-        self._dense = 0 <= largest <= SPARSE * len(trace.flow) + 1024
-        self._states: bytearray | dict[int, int] = bytearray(largest + 1) if self._dense else {}
+        dense = 0 <= largest <= SPARSE * len(trace.flow) + 1024
+        self._states: bytearray | defaultdict[int, int] = bytearray(largest + 1) if dense else defaultdict(int)
         self.count = 0
         if not largest:
             return
@@ -36,7 +37,7 @@ class Flows:
         for index in order:
             number = flows[index]
             if number > 0:
-                state = self._states[number] if self._dense else self._state(number)
+                state = self._states[number]
                 if not device[tracks[index]]:
                     self._states[number] = state | CAUSED
                 elif state == CAUSED:
@@ -47,7 +48,7 @@ class Flows:
         """The beginning of the line of an arrow that begins (``on_host``) or ends at this event; empty for none."""
         if number <= 0:
             return ""
-        state = self._states[number] if self._dense else self._state(number)
+        state = self._states[number]
         if on_host:
             if state != CAUSED | JOINED:
                 return ""
@@ -57,6 +58,3 @@ class Flows:
             return ""
         self._states[number] = CAUSED
         return f'{ENDS}"id":{self._first + number},'
-
-    def _state(self, number: int) -> int:
-        return self._states.get(number, 0) if isinstance(self._states, dict) else self._states[number]

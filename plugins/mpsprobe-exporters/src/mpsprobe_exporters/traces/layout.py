@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.reports.configurations import dtype, sizes
 from mpsprobe_exporters.traces.encoding import text
-from mpsprobe_exporters.traces.lanes import Row
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell
@@ -24,6 +23,19 @@ def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
         yield "".join([*layout.taken(), *some])
 
 
+def framed(head: str, events: Iterable[str]) -> Iterator[str]:
+    """The whole file: the JSON object ``head`` with the events, in pieces.
+
+    torch-tb-profiler cuts a file at its last bracket to add counters of its own: nothing may stand behind the events.
+    """
+    yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
+    first = True
+    for piece in events:
+        yield piece.removeprefix(SEPARATOR) if first else piece
+        first = first and not piece
+    yield "\n]}\n"
+
+
 def where(cell: ProfileCell) -> str:
     """``mps, batch 8, sequence 128, float32``: on what, and with which sizes."""
     return ", ".join(filter(None, [cell.device, *sizes(cell), dtype(cell)]))
@@ -34,6 +46,41 @@ def title(cell: ProfileCell) -> str:
     return f"{cell.workload} {cell.phase}, {where(cell)}"
 
 
+class Row:
+    """One track of a trace. An event that overlaps another in part goes to a lane of its own beside it: viewers drop or
+    distort what does not nest.
+
+    ``announce`` names a lane in the file and returns its place as JSON text.
+
+    Attributes:
+        ends: when the events end that are open on the first lane, the innermost last.
+        place: the JSON text of the first lane's process and thread.
+        contexts: what the writer wants to know of the open events, one for each of ``ends``.
+    """
+
+    __slots__ = ("_announce", "_beside", "_name", "contexts", "ends", "place")
+
+    def __init__(self, name: str, announce: Callable[[str], str]) -> None:
+        self._name = name
+        self._announce = announce
+        self._beside: list[tuple[list[int], str]] = []
+        self.ends: list[int] = []
+        self.contexts: list[Any] = []
+        self.place = announce(name)
+
+    def beside(self, begin: int, end: int) -> str:
+        """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
+        for ends, place in self._beside:
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if not ends or end <= ends[-1]:
+                ends.append(end)
+                return place
+        place = self._announce(f"{self._name} ({len(self._beside) + 2})")
+        self._beside.append(([end], place))
+        return place
+
+
 class Layout:
     """Gives out processes and threads, and keeps the metadata events that name them until they are written."""
 
@@ -41,6 +88,7 @@ class Layout:
         self._waiting: list[str] = []
         self._threads = 0
         self._processes = 0
+        self.flows = 0  # numbers of arrows that are taken
 
     def number(self) -> int:
         """A number for a process, from 1."""
@@ -57,8 +105,7 @@ class Layout:
     def row(self, process: int, name: str) -> Row:
         """A row in ``process``; threads count through the whole file, so that equal names are no trouble."""
 
-        def announce(lane: int, shown: str) -> str:
-            del lane
+        def announce(shown: str) -> str:
             self._threads += 1
             thread = self._threads
             self._tell(process, thread, "thread_name", f'"name":{text(shown)}')

@@ -11,7 +11,7 @@ from mpsprobe_exporters.traces.dialects import KERNEL_FACTS, STEP_NAME, STEP_PRE
 from mpsprobe_exporters.traces.encoding import text
 
 if TYPE_CHECKING:
-    from mpsprobe_exporters.traces.lanes import Row
+    from mpsprobe_exporters.traces.layout import Row
 
 OPERATORS = frozenset({"operator", "fallback"})
 ON_DEVICE = frozenset({"kernel", "copy"})

@@ -14,7 +14,7 @@ from mpsprobe_exporters.traces.links import ON_DEVICE, Links
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
     from mpsprobe_exporters.traces.dialects import Dialect
-    from mpsprobe_exporters.traces.lanes import Row
+    from mpsprobe_exporters.traces.layout import Row
 
 FEW = 65_536  # texts of names or details that are kept
 Columns = Iterable[tuple[int, int, int, int, int, int, int]]
@@ -50,11 +50,7 @@ class Slices:
         self._order = order
         self.base_ns = min(trace.start_ns, default=0) - offset_ns
         self._flows = Flows(trace, range(len(trace.start_ns)) if order is None else order, first_flow)
-
-    @property
-    def flows(self) -> int:
-        """The largest number of an arrow."""
-        return self._flows.count
+        self.flows = self._flows.count  # the largest number of an arrow
 
     def lines(self, layout: Layout) -> Iterator[str]:
         """All events in pieces of many lines."""

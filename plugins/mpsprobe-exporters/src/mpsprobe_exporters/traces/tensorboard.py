@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
-from mpsprobe_exporters.traces.chrome import CellFacts, header, worth_drawing
+from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
 from mpsprobe_exporters.traces.counters import Curve
 from mpsprobe_exporters.traces.dialects import STEP_PREFIX, TIMED_STEP, tensorboard
 from mpsprobe_exporters.traces.encoding import LONGEST_NS, exact, text, ticks
-from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, pieces, title, where
+from mpsprobe_exporters.traces.layout import SEPARATOR, Layout, framed, pieces, title, where
 from mpsprobe_exporters.traces.links import OPERATORS
 from mpsprobe_exporters.traces.slices import Slices
 from mpsprobe_exporters.traces.swallowed import swallowed
@@ -61,20 +61,14 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     devices = _numbered(trace, "device", 0, MOST_DEVICES - 1)
     main = next(iter(hosts.values()), FIRST_HOST)
     named = list(hosts.values()) or [main]  # what the reader needs lies on a host, also where the trace has none
-    head = header(report, [CellFacts(cell, [*named, *devices.values()], None)])
-    # The reader cuts the file at its last bracket to add counters of its own: nothing may stand behind the events.
-    yield f"{head[:-1]},{SEPARATOR[1:]}" + '"traceEvents":['
+    head = header(report, [facts(cell, [*named, *devices.values()], None)])
     shown = title(cell)
     for number in named:
         layout.process(number, f"{shown}: host", None if trace is not None else timed.MADE)
     for number in devices.values():
         layout.process(number, f"{shown}: {cell.device.upper()}")
     lines = _profiled(trace, cell, layout, hosts, devices) if trace is not None else _timed(cell, layout, main)
-    first = True
-    for piece in lines:
-        yield piece.removeprefix(SEPARATOR) if first else piece
-        first = False
-    yield "\n]}\n"
+    return framed(head, lines)
 
 
 def _profiled(
@@ -99,17 +93,12 @@ def _profiled(
     yield from slices.lines(layout)
     curves = [Curve(one.name, one.times_ns, one.values) for one in trace.counters]
     base_ns, thread = slices.base_ns, _main_thread(trace)
-
-    def new_place() -> str:
-        return layout.row(host, "memory at first").place
-
     if not any(one.name.removeprefix(counters.CPU_PREFIX) == "allocated_bytes" for one in curves) and cell.memory:
         # Of the timed steps, which no operator of this trace can be charged with: on a row without any.
-        found = counters.memory(cell.memory.curve)
-        yield from pieces(counters.allocations(found, whole.place, 0, cell.device == "cpu", new_place), layout)
+        yield from _allocations(counters.memory(cell.memory.curve), whole.place, 0, cell, layout, host)
     else:
         place = rows[thread].place if thread is not None else whole.place
-        yield from pieces(counters.allocations(curves, place, base_ns, cell.device == "cpu", new_place), layout)
+        yield from _allocations(curves, place, base_ns, cell, layout, host)
     yield from pieces(counters.lines(curves, host, base_ns), layout)
 
 
@@ -134,18 +123,25 @@ def _timed(cell: ProfileCell, layout: Layout, host: int) -> Iterator[str]:
     note = layout.row(host, "note").place
     yield "".join(layout.taken())
     yield _placeholder(note)
-
-    def new_place() -> str:
-        return layout.row(host, "memory at first").place
-
     if cell.memory is not None:
         curves = timed.as_curves(found, counters.memory(cell.memory.curve))
-        yield from pieces(counters.allocations(curves, place, 0, cell.device == "cpu", new_place), layout)
+        yield from _allocations(curves, place, 0, cell, layout, host)
         yield from pieces(counters.lines(curves, host, 0), layout)
 
 
+def _allocations(
+    curves: list[Curve], place: str, base_ns: int, cell: ProfileCell, layout: Layout, host: int
+) -> Iterator[str]:
+    """Memory as the reader draws it; what is held at first stands on a row of its own."""
+    found = counters.allocations(
+        curves, place, base_ns, cell.device == "cpu", lambda: layout.row(host, "memory at first").place
+    )
+    return pieces(found, layout)
+
+
 def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
-    first, last = ticks(begin), ticks(max(end, begin + 1))
+    begin = min(begin, LONGEST_NS)
+    first, last = ticks(begin), ticks(min(max(end, begin + 1), LONGEST_NS + 1))
     return (
         f'{SEPARATOR}{{"ph":"X","cat":{text(category)},"name":{text(name)},{place},'
         f'"ts":{exact(first)},"dur":{exact(last - first)}}}'

@@ -37,15 +37,11 @@ def modules(report: ProfileReport, cell: ProfileCell) -> Markup | None:
     if not cell.modules:
         return None
     phases = list(dict.fromkeys(one.phase for one in cell.modules))
-    return joined(
-        joined(
-            [
-                element("h3", phase) if len(phases) > 1 else None,
-                _tree(cell, [one for one in cell.modules if one.phase == phase][:MOST]),
-            ]
-        )
-        for phase in phases[:8]
-    )
+    parts: list[Markup] = []
+    for phase in phases[:8]:
+        parts += [element("h3", phase)] if len(phases) > 1 else []
+        parts.append(_tree(cell, [one for one in cell.modules if one.phase == phase][:MOST]))
+    return joined(parts)
 
 
 def _tree(cell: ProfileCell, found: list[ModuleTime]) -> Markup:

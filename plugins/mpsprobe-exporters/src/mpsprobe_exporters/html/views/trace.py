@@ -11,7 +11,7 @@ from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import duration, number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ProfileCell, Trace
+    from mpsprobe.schemas import Counter, ProfileCell, Trace
 
 CATEGORIES = ("step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other")
 MOST_DETAILS, LONGEST_DETAIL = 8, 160
@@ -87,7 +87,7 @@ def _columns(trace: Trace, kept: Sequence[int], window: Window) -> dict[str, Any
         "tracks": [{"name": one_line(one.name, 60), "kind": one.kind} for one in trace.tracks],
         "names": [[one_line(trace.names[n], 120), CATEGORIES.index(trace.categories[c])] for n, c in names],
         "details": [_detail(trace.details[index]) for index in details],
-        "counters": [_counter(trace, index, window) for index in range(min(4, len(trace.counters)))],
+        "counters": [_counter(one, window) for one in trace.counters[:4]],
         **columns,
     }
 
@@ -96,10 +96,9 @@ def _detail(found: dict[str, str]) -> list[list[str]]:
     return [[one_line(key, 40), one_line(value, LONGEST_DETAIL)] for key, value in list(found.items())[:MOST_DETAILS]]
 
 
-def _counter(trace: Trace, index: int, window: Window) -> dict[str, Any]:
+def _counter(one: Counter, window: Window) -> dict[str, Any]:
     """The values inside the window, with the last one before it."""
     begin, end = window
-    one = trace.counters[index]
     pairs = sorted(zip(one.times_ns, one.values, strict=True))
     inside = [(time, value) for time, value in pairs if begin <= time <= end]
     earlier = [value for time, value in pairs if time < begin]
