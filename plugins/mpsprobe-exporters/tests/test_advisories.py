@@ -57,10 +57,10 @@ def test_a_matrix_says_on_which_releases() -> None:
 def test_rows_of_their_own_in_csv() -> None:
     exporter = resolve(next(one.target for one in mpsprobe_exporters() if one.name == "csv"))()
     rows = list(csv.DictReader(io.StringIO(exporter.render(advised()), newline="")))
-    told = [row for row in rows if row["verdict"] == "advisory"]
-    assert [row["operator"] for row in told] == [", ".join(one["operators"]) for one in ADVISORIES]
-    assert told[0]["calls"] == "12" and told[0]["phases"] == "forward=12"
-    assert told[0]["modules"] == "encoder.layer.{0..11}.attention.self"
+    matches = [row for row in rows if row["verdict"] == "advisory"]
+    assert [row["operator"] for row in matches] == [", ".join(one["operators"]) for one in ADVISORIES]
+    assert matches[0]["calls"] == "12" and matches[0]["phases"] == "forward=12"
+    assert matches[0]["modules"] == "encoder.layer.{0..11}.attention.self"
     matrix = exporter.render(advised_matrix())
     assert "(advisories),attention-causal-half; bmm-long-reduction,attention-causal-half," in matrix
 

@@ -1,4 +1,4 @@
-"""What reports on another backend than MPS are called, and what is said of them."""
+"""What reports on another backend than MPS are called, and what is said about them."""
 
 from __future__ import annotations
 

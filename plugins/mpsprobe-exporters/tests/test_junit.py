@@ -36,7 +36,7 @@ RULES = {
 
 
 def parsed(report: Report) -> Xml.Element:
-    """The document, held against the rules."""
+    """The document, compared with the rules."""
     text = JunitExporter().render(report)
     assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ')
     root = Xml.fromstring(text.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""Parquet, read back by pyarrow: the same rows as CSV, with types, and the rest of the report beside them."""
+"""Parquet, read back by pyarrow: the same rows as CSV, with types, and the rest of the report with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says of known wrong results, in sentences, for every format."""
+"""What a report says about known wrong results, in sentences, for every format."""
 
 from __future__ import annotations
 

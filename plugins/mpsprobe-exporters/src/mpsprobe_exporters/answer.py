@@ -42,7 +42,7 @@ LONGEST = 60  # of a workload's name
 TO_DO = "What to do"
 MACOS = "Needs a newer macOS"
 NOT_JUDGED = "Not judged: nothing is known of these"
-COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that traced"
+COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that ran the trace"
 DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 
 
@@ -64,7 +64,7 @@ def cure(finding: OperatorFinding, release: str) -> str | None:
 
 
 def since(report: AnyReport, one: OperatorFinding) -> str | None:
-    """What "native since" says of an operator: for a finding, the later release that cures it."""
+    """The "native since" of an operator: for a finding, the later release that cures it."""
     return cure(one, judged_release(report)) if one.verdict in FINDINGS else one.native_since
 
 
@@ -171,14 +171,14 @@ def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) 
 
 def _remedy(found: list[OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
-    told = [one for one in found if one.verdict != "unknown"]  # of which nothing can be said
-    systems = [one.needs_macos for one in told if one.needs_macos is not None]
-    if told and len(systems) == len(told):
+    certain = [one for one in found if one.verdict != "unknown"]  # of which nothing can be said
+    systems = [one.needs_macos for one in certain if one.needs_macos is not None]
+    if certain and len(systems) == len(certain):
         return f"macOS {one_line(max(systems, key=release_key))} changes that"
-    if told and all(one.source == "device" for one in told):
+    if certain and all(one.source == "device" for one in certain):
         return "what is on the CPU has to be on the device"
     cures: dict[str, list[str | None]] = {}
-    for one in told:
+    for one in certain:
         cures.setdefault(one.operator, []).append(cure(one, release))
     cured = [since for each in cures.values() if None not in each for since in each if since is not None]
     if not cured:
@@ -231,10 +231,10 @@ def macos_notes(report: AnyReport) -> list[str]:
     if report.kind != "coverage":
         return []
     own = report.target.macos_minimum
-    beside = f", while torch {one_line(report.target.torch)} itself runs from {one_line(own)} on" if own else ""
+    while_torch = f", while torch {one_line(report.target.torch)} itself runs from {one_line(own)} on" if own else ""
     return [
         f"{one_line(one.what)} ({', '.join(shortened(list(map(one_line, one.operators)), 3))}): "
-        f"macOS {one_line(one.macos)} or newer{beside}"
+        f"macOS {one_line(one.macos)} or newer{while_torch}"
         for one in report.macos_conditions
     ]
 
@@ -269,7 +269,7 @@ def setting(
 
     Args:
         workload: it.
-        sizes, compiled: what is said of the sizes and of compilation.
+        sizes, compiled: words for the sizes and for compilation.
         counted: whether the number of parameters is known.
     """
     made = [one_line(workload.architecture)] if workload.architecture else []
@@ -329,7 +329,7 @@ def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]
 
 
 def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
-    """Composite operators and derivatives that the release makes of others than the torch that traced.
+    """Composite operators and derivatives that the release makes of others than the torch that ran the trace.
 
     For each its name, how many calls rest on it, and which.
     """

@@ -36,8 +36,8 @@ def label(judged: Target | None) -> str:
 
 def on_release(judged: Target | None, release: str) -> str:
     """``torch 2.13.0``, and for another backend than MPS ``XPU with torch 2.13.0``."""
-    beside = f"{other(judged)} with " if other(judged) else ""
-    return f"{beside}torch {one_line(release)}"
+    prefix = f"{other(judged)} with " if other(judged) else ""
+    return f"{prefix}torch {one_line(release)}"
 
 
 def notes(report: AnyReport) -> list[str]:

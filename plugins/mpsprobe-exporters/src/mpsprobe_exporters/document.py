@@ -314,7 +314,7 @@ def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
 
 
 def folded(grid: Grid) -> list[tuple[str, int]]:
-    """The releases with equal neighbours as one, the newest first: ``2.9.0-2.14.0``, and the number of its first."""
+    """The releases, successive equal ones as one, the newest first: ``2.9.0-2.14.0``, and the number of its first."""
     every = [texts for _, texts in (*grid.heads, *grid.rows)]
     found = runs(range(len(grid.releases)), lambda index: [texts[index] for texts in every])
     return [(span(grid.releases, run), run[0]) for run in found]

@@ -16,7 +16,7 @@ KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocas
 
 
 class MeasuredRow(NamedTuple):
-    """One measured thing of one configuration; ``None`` for what a column does not say of it.
+    """One measured thing of one configuration; ``None`` for what a column does not say about it.
 
     Attributes:
         workload, phase, device, batch_size, seq_len, dtype, autocast: the configuration.

@@ -1,4 +1,4 @@
-"""What a report says of a whole program beside its operators: where it ran, what stayed on the CPU or is for CUDA."""
+"""A program's report apart from its operators: where it ran, what stayed on the CPU or is written for CUDA."""
 
 from __future__ import annotations
 

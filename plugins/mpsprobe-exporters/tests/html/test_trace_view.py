@@ -1,4 +1,4 @@
-"""The time line's data is the trace's: which step, which events, and what is said of those that are left out."""
+"""The time line's data is the trace's: which step, which events, and the words about those that are left out."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ALL = ["Overview", "Operator", "Kernel", "Trace", "Memory", "Module"]
 
 
 def written(report: ProfileReport, folder: Path) -> list[Path]:
-    """The workers' files, in order, each held against the rules of the format."""
+    """The workers' files, in order, each compared with the rules of the format."""
     run = write_folder(folder, TensorboardExporter().files(report))
     found = sorted(run.iterdir())
     for path in found:

@@ -244,7 +244,7 @@ def _bars(block: model.Bars) -> Markup:
 
 
 def _grid(block: model.Grid) -> Markup:
-    """A letter for each name and release, equal neighbours in one column, the newest first."""
+    """A letter for each name and release, successive equal releases in one column, the newest first."""
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"

@@ -13,7 +13,7 @@ from mpsprobe_exporters.document import Part
 from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.html.scales import Axis, bounded, percent
 
-# What a cell of a grid says of a verdict: a letter, beside its colour.
+# What a cell of a grid shows for a verdict, with its colour: a letter.
 LETTERS = {"missing": "M", "unsupported": "U", "fallback": "F", "unknown": "?", "native": "N", "composite": "C"}
 FINE = 10_000  # units of the inner picture in each direction
 APART = 0.09  # between the names of lines: a line of text in a plot of 190 pixels
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Tip(NamedTuple):
-    """What is said of a place on the x axis, 0 to 1."""
+    """The words for a place on the x axis, 0 to 1."""
 
     place: float
     said: str

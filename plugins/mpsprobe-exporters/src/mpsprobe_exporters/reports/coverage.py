@@ -198,7 +198,7 @@ def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequen
 
 
 def _advice(report: AnyReport, one: OperatorFinding) -> str | None:
-    """What the scanner that judged it says of a finding, else the release that cures it."""
+    """The advice of the scanner that judged a finding, else the release that cures it."""
     if not SEVERITY[one.verdict]:
         return None
     cure = answer.since(report, one) if one.verdict != "unknown" else None

@@ -47,7 +47,7 @@ def document(report: MatrixReport) -> Document:
 
 
 def _bars(report: MatrixReport) -> Iterator[Block]:
-    """The findings of each release by verdict, the newest first, equal neighbours as one."""
+    """The findings of each release by verdict, the newest first, successive equal ones as one."""
     cells = report.releases[::-1]
     names = [cell.target.torch for cell in cells]
     most = max((len(cell.findings) for cell in cells), default=0) or 1

@@ -73,7 +73,7 @@ def document(report: ProfileReport) -> Document:
     alerts = list(_alerts(report))
     parts = [*charts.phases(report), *charts.divisions(report, divisions)]
     faster = charts.speed_ups(report)
-    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page says of a single one what a tile says
+    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page has a tile for a single one
     return Document(
         title=", ".join(shortened(list(names), 3)),
         headline=short_answer(report),

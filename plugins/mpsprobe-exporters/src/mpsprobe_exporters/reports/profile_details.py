@@ -33,7 +33,7 @@ MOST_DETAILED = 3  # configurations that are looked into there
 MOST_ROWS = 40
 MOST_BARS = 24
 SOURCES = {"allocator": "counted by the allocator", "sampled": "largest of samples"}
-# What a probe says of its own work, not of the model's.
+# What a probe says about its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
 MODEL = "(model)"
 SPREAD = "scaled median absolute deviation as a share of the median"

@@ -47,7 +47,7 @@ def title(cell: ProfileCell) -> str:
 
 
 class Row:
-    """One track of a trace. An event that overlaps another in part goes to a lane of its own beside it: viewers drop or
+    """One track of a trace. An event that overlaps another in part goes to a lane of its own below it: viewers drop or
     distort what does not nest.
 
     ``announce`` names a lane in the file and returns its place as JSON text.
@@ -68,7 +68,7 @@ class Row:
         self.contexts: list[Any] = []
         self.place = announce(name)
 
-    def beside(self, begin: int, end: int) -> str:
+    def lane_for(self, begin: int, end: int) -> str:
         """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
         for ends, place in self._beside:
             while ends and ends[-1] <= begin:
@@ -96,7 +96,7 @@ class Layout:
         return self._processes
 
     def process(self, number: int, name: str, label: str | None = None) -> None:
-        """Name the process ``number``; they stand in the order of their numbers. ``label`` is shown beside the name."""
+        """Name the process ``number``; they stand in the order of their numbers. ``label`` is shown after the name."""
         self._tell(number, 0, "process_name", f'"name":{text(name)}')
         self._tell(number, 0, "process_sort_index", f'"sort_index":{number}')
         if label is not None:

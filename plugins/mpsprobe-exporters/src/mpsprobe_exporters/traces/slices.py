@@ -79,7 +79,7 @@ class Slices:
                 while ends and ends[-1] <= begin:
                     ends.pop()
                 if ends and end > ends[-1]:
-                    place = row.beside(begin, end)
+                    place = row.lane_for(begin, end)
                 else:
                     ends.append(end)
                     place = row.place
@@ -125,14 +125,14 @@ class Slices:
             shown = links.name(kind, trace.names[name], known)
             context, inside = links.enter(row, kind, shown, known, flow)
             if row.ends and end > row.ends[-1]:
-                place = row.beside(begin, end)
+                place = row.lane_for(begin, end)
             else:
                 row.ends.append(end)
                 row.contexts.append(context)
                 place = row.place
-            told = details[detail] if detail >= 0 else ""
+            extra = details[detail] if detail >= 0 else ""
             device = "" if on_host[track] else f'"device":{self._devices[track]}'
-            args = ",".join(part for part in (inside, device, told) if part)
+            args = ",".join(part for part in (inside, device, extra) if part)
             first, last = ticks(begin), ticks(end)
             drawn = self._flows.arrow(flow, on_host[track])
             yield (

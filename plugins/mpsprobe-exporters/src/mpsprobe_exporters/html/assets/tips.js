@@ -1,4 +1,4 @@
-// What a plot says of a place: the one under the pointer, or the one that the arrow keys chose.
+// What a plot says about a place: the one under the pointer, or the one that the arrow keys chose.
 function tipping(plot) {
   const tips = JSON.parse(plot.dataset.tips);
   const figure = plot.closest("figure");
