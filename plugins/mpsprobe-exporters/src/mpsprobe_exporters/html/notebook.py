@@ -32,6 +32,7 @@ def fragment(document: Document) -> Markup:
         element("p", element("strong", f"{document.headline}."), class_=f"answer {document.tone}"),
         [element("p", line, class_="alert") for line in document.alerts],
         element("p", *lines, class_="quiet"),
+        element("ul", *(element("li", line) for line in document.notes), class_="quiet") if document.notes else None,
         [_section(section, document.heading(section)) for section in document.at("first")],
         element("p", "All of it, as a page: ", whole, class_="quiet"),
         class_="mpsprobe-report",
@@ -66,7 +67,10 @@ def _table(table: model.Table) -> Markup:
         (index, table.columns[index], "n" if table.columns[index].kind in model.AMOUNTS else None)
         for index in table.used()
     ]
-    head = (element("th", column.title, scope="col", class_=class_) for _, column, class_ in columns)
+    head = (
+        element("th", column.title[:1].upper() + column.title[1:], scope="col", class_=class_)
+        for _, column, class_ in columns
+    )
     rows = (
         element(
             "tr", *(element("td", cell(row[index], column.kind), class_=class_) for index, column, class_ in columns)
