@@ -129,6 +129,17 @@ def saved(report: Report, path: str | PurePath, name: str | None = None) -> str:
     return write(registry, choose(registry, name, str(path), report.kind), report, str(path)) or str(path)
 
 
+def shown(report: Report, name: str, method: str) -> str | None:
+    """What the exporter called ``name`` draws by its ``method``; ``None`` where it is not there, or cannot."""
+    registry = get_registry()
+    try:
+        _check_kind(registry, name, report.kind)
+        draw = getattr(registry.exporter(name), method, None)
+        return None if draw is None else str(_whole(registry, name, lambda: draw(report)))
+    except MpsprobeError:
+        return None
+
+
 def default_path(registry: Registry, name: str, stem: str) -> str:
     """Where ``--export NAME`` without a path writes: ``stem`` and the exporter's extension, in the current folder."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:LONGEST_NAME].rstrip("-.") or "report"

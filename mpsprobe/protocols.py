@@ -232,6 +232,8 @@ class Exporter(Protocol):
 
     One whose output can be large may have ``stream(report) -> Iterable[str | bytes]``, the same output in pieces, which
     are written as they come.
+
+    The one called ``html`` may have ``render_for_notebook(report) -> str``: a piece of HTML for a notebook's cell.
     """
 
     def render(self, report: Report) -> str | bytes:

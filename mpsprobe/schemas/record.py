@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,6 +28,14 @@ class Exportable(Record):
         made: str | bytes = resolve("mpsprobe.exporting:exported")(self, name)
         return made
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows, by the exporter ``html``; without it, the text of ``_repr_pretty_``."""
+        return _shown(self, "html", "render_for_notebook")
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows, and a notebook that shows no HTML: as on a terminal, by the exporter ``table``."""
+        printer.text(_shown(self, "table", "render_for_terminal") or repr(self))
+
     def save(self, path: str | Path, name: str | None = None) -> str:
         """Write the report to ``path`` by the exporter called ``name``, and return where it went.
 
@@ -38,3 +47,8 @@ class Exportable(Record):
         """
         written: str = resolve("mpsprobe.exporting:saved")(self, path, name)
         return written
+
+
+def _shown(report: Exportable, name: str, method: str) -> str | None:
+    made: str | None = resolve("mpsprobe.exporting:shown")(report, name, method)
+    return made

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mpsprobe.errors import ReportError
+from mpsprobe.plugins.registry import Registry, use_registry
 from mpsprobe.schemas import (
     BackendTarget,
     ComparisonReport,
@@ -25,7 +27,8 @@ from mpsprobe.schemas import (
     UnknownReport,
     read_report,
 )
-from mpsprobe.schemas.report import parse_report
+from mpsprobe.schemas.record import Exportable
+from mpsprobe.schemas.report import KINDS, parse_report
 from mpsprobe_devkit.testing import sample_coverage_report, sample_reports
 from mpsprobe_devkit.testing.strategies import reports
 
@@ -192,3 +195,30 @@ def test_the_backend_says_which_target_it_is() -> None:
         assert isinstance(report, CoverageReport) and type(report.target) is expected
     with pytest.raises(ValidationError, match="backend"):
         Target(backend="xpu", torch="2.13.0")
+
+
+def _as_text(report: Exportable) -> str:
+    """What IPython's printer is handed."""
+    said: list[str] = []
+    report._repr_pretty_(SimpleNamespace(text=said.append), False)
+    return "".join(said)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_notebook_shows_html_and_ipython_text(kind: str) -> None:
+    report = sample_reports()[kind]
+    shown = report._repr_html_()
+    assert shown is not None and shown.startswith("<div") and "<script" not in shown
+    assert _as_text(report) not in ("", repr(report))
+
+
+def test_what_no_exporter_reads_is_shown_as_python_does() -> None:
+    newer = parse_report('{"kind": "coverage", "schema_version": 2}')
+    for report in (newer, sample_reports()["weather"]):
+        assert report._repr_html_() is None and _as_text(report) == repr(report)
+    use_registry(Registry(blocked=["exporters"]))
+    try:
+        known = sample_coverage_report()
+        assert known._repr_html_() is None and _as_text(known) == repr(known)
+    finally:
+        use_registry(None)

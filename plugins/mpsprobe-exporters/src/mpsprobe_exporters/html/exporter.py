@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.html.drawing import Further, chooser, views
+from mpsprobe_exporters.html.notebook import fragment
 from mpsprobe_exporters.html.page import page
 from mpsprobe_exporters.html.views import memory, modules, steps, trace
 from mpsprobe_exporters.reports import document_of
@@ -38,6 +39,7 @@ class HtmlExporter:
         lines = [f"{line}." for line in found.lines]
         return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found), found.tone)
 
+<<<<<<< HEAD
 
 def _further(report: ProfileReport) -> Further:
     """What ``views`` puts first in each view; the views are in the order of the navigation."""
@@ -69,3 +71,12 @@ def _traces(report: ProfileReport) -> Iterator[tuple[int, Markup]]:
         made = trace.trace(report.cells[index], most)
         if made:
             yield index, made
+=======
+    def render_for_notebook(self, report: Report) -> str:
+        """The short answer as a fragment of HTML, for a cell of a notebook.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        return fragment(document_of(supported_report(report, "html")))
+>>>>>>> notebook

@@ -38,6 +38,7 @@ class Screen:
             file=io.StringIO(),
             width=self.width,
             force_terminal=self.color,
+            force_jupyter=False,  # there it would show each print as an output of the cell
             color_system="standard" if self.color else None,
             no_color=not self.color,
             legacy_windows=False,

@@ -10,7 +10,7 @@ from mpsprobe.plugins.registry import protocol_of
 from mpsprobe.suggestions import an, nearest
 
 OPTIONAL: dict[str, dict[str, tuple[str, ...]]] = {
-    "exporter": {"render_for_terminal": ("report",), "stream": ("report",)},
+    "exporter": {"render_for_notebook": ("report",), "render_for_terminal": ("report",), "stream": ("report",)},
     "backend": {"installed": ()},
     "device": {"clock_unavailable": (), "stopwatch": ()},
 }
