@@ -39,7 +39,14 @@ class HtmlExporter:
         lines = [f"{line}." for line in found.lines]
         return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found), found.tone)
 
-<<<<<<< HEAD
+    def render_for_notebook(self, report: Report) -> str:
+        """The short answer as a fragment of HTML, for a cell of a notebook.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        return fragment(document_of(supported_report(report, "html")))
+
 
 def _further(report: ProfileReport) -> Further:
     """What ``views`` puts first in each view; the views are in the order of the navigation."""
@@ -71,12 +78,3 @@ def _traces(report: ProfileReport) -> Iterator[tuple[int, Markup]]:
         made = trace.trace(report.cells[index], most)
         if made:
             yield index, made
-=======
-    def render_for_notebook(self, report: Report) -> str:
-        """The short answer as a fragment of HTML, for a cell of a notebook.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return fragment(document_of(supported_report(report, "html")))
->>>>>>> notebook
