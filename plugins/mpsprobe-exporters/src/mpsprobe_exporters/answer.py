@@ -108,6 +108,7 @@ def short_answer(report: AnyReport) -> list[str]:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
     clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
     clean = clean and not (findings(report) or report.advisories) and len(parts) == 1
+    clean = clean and not (program_answer.stayed_on_cpu(report) or program_answer.cuda(report))
     return [f"{parts[0]}: nothing needs doing"] if clean else parts
 
 
