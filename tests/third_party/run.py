@@ -38,12 +38,12 @@ Use = tuple[Sequence[str], str]
 
 STEPS = ("--steps", "3", "--warmup", "1", "-o", "out")
 USER: tuple[Use, ...] = (
-    (("coverage", "bert-base"), "bert-base (BertModel"),
+    (("coverage", "bert-base"), "operators native on torch"),
     (("profile", "distilbert"), "A step of distilbert takes"),
 )
 USES: dict[str, Use] = {
     "mpsprobe-badge": (("export", "given.json", "-o", "out.svg"), "stopped in backward"),
-    "mpsprobe-denoiser": (("coverage", "denoiser:16x32", "--phase", "training"), "aten::"),
+    "mpsprobe-denoiser": (("coverage", "denoiser:16x32", "--phase", "training", "--all"), "aten::"),
     "mpsprobe-xpu": (("kernels", "show", "aten::addmm.default", "--backend", "xpu"), "native"),
     "fresh-workload": (("coverage", "fresh-workload", "--format", "json"), "SignalNet"),
     "fresh-device": (
