@@ -66,7 +66,9 @@ def an(noun: str) -> str:
 
 def remedy(error: BaseException | None) -> str | None:
     """What to do about a well-known error, which may be the cause of ``error``; ``None`` for all others."""
-    while error is not None:
+    seen: set[int] = set()  # a plugin may make an error its own cause
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         for message, advice in REMEDIES.items():
             if re.search(message, str(error)):
                 return advice

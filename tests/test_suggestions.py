@@ -68,6 +68,9 @@ def test_a_remedy_is_found_for_a_cause_too() -> None:
     except ValueError as error:
         assert "pip install --upgrade torch torchvision" in str(remedy(error))
     assert ".cuda()" in str(remedy(AssertionError("Torch not compiled with CUDA enabled")))
+    error = RuntimeError("its own cause")
+    error.__cause__ = error
+    assert remedy(error) is None
     assert remedy(RuntimeError("out of paper")) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.judging.fallback import LOST, MISSING
+from mpsprobe_coverage.judging.fallback import LOST, MISSING, without_kernel
 from mpsprobe_coverage.judging.registration import registered
 from mpsprobe_coverage.kernels.mps import load_table
 
@@ -82,3 +82,8 @@ def test_sparse_tensors_do_not_fall_back(release: str, key: str, operator: str, 
     assert judgement.verdict == verdict
     if verdict == "unsupported":
         assert "sparse tensors" in (judgement.reason or "")
+
+
+def test_a_collective_cannot_fall_back() -> None:
+    for func in (torch.ops.c10d.allreduce_.default, torch.ops.c10d.barrier.default):
+        assert without_kernel(func, func.name(), load_table("2.13.0"), "MPS")[0] == "unsupported"

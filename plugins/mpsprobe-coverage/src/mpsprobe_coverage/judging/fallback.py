@@ -14,6 +14,8 @@ the code of both functions in the macOS libraries of 1.12.1 to 2.15.0:
 - A generator is passed on as it is, and the CPU kernel refuses one of MPS (``check_generator`` in
   ``aten/src/ATen/core/Generator.h``). Without one, random operators fall back.
 - What is written into the tensors of a list is copied back from 2.1 on; before, it was silently lost.
+- A collective (``c10d``) returns before it is done, when the copies back are made already: its results are lost
+  (pytorch issue 173808). Since pull request 173954 it raises instead, with the variable too.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ VIEW = "no {label} kernel, and a view operator cannot fall back to the CPU: that
 NO_CPU_KERNEL = "no {label} kernel, and no CPU kernel to fall back to"
 FACTORY = "no {label} kernel, and what makes a tensor on a device cannot fall back to the CPU in torch {release}"
 LOST = "no {label} kernel: raises, and with {variable} what it writes into its tensors is lost"
+COLLECTIVE = "no {label} kernel, and a collective cannot fall back to the CPU: its results would be lost"
 MISSING = "no {label} kernel: raises, or runs on the CPU with {variable}"
 RAISES = "no {label} kernel: raises"
 ON_THE_CPU = "no {label} kernel: the backend runs it on the CPU"
@@ -70,6 +73,8 @@ def _without(func: Any, name: str, table: KernelTable, key: str) -> Without:
     arguments, results = func._schema.arguments, func._schema.returns
     if not table.at_least("2.4") and any(map(_holds_tensors, results)) and not any(map(_holds_tensors, arguments)):
         return "unsupported", FACTORY
+    if any("c10d.Work" in str(result.type) for result in results):
+        return "unsupported", COLLECTIVE
     if not table.at_least("2.1") and any(_is_list(a) and _is_written(a) for a in arguments):
         return "missing", LOST
     return "missing", MISSING
