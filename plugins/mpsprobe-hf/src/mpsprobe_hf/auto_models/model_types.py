@@ -17,7 +17,7 @@ from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
 from mpsprobe_hf.auto_models.images import with_image_token
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.run import make_run
-from mpsprobe_hf.auto_models.small import make_small
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.generation import generating_class_name
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ModelTypeWorkload:
             )
         if options.size == "small":
             try:
-                return self._run(options)
+                return self._run(options, FEW_LAYERS)
             except (UsageError, MissingPackage):
                 raise
             except WorkloadError as error:
