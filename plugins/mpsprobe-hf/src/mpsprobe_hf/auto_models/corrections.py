@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -78,6 +78,16 @@ def without_images(guess: Guess, error: Exception) -> Guess | None:
         return None
     said = f"{', '.join(media)} left out: none that fits could be derived ({in_short(error)})"
     return replace(guess, without=guess.without | set(media), learned=(*guess.learned, said))
+
+
+def without_labels(guess: Guess, labels: Collection[str], error: Exception) -> Guess | None:
+    """``guess`` without ``labels``, from which the model makes no loss; the loss is made up then."""
+    about = re.compile("|".join(("loss", *labels)))
+    about_loss = any(about.search(f"{frame.f_code.co_name} {_source((frame, line))}") for frame, line in _places(error))
+    if not labels or not about_loss or set(labels) & guess.signature.required:
+        return None
+    said = f"{', '.join(labels)} left out: none that fits could be derived ({in_short(error)})"
+    return replace(guess, without=guess.without | set(labels), learned=(*guess.learned, said))
 
 
 def _places(error: Exception) -> Iterator[Place]:

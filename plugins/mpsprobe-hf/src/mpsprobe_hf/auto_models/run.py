@@ -46,6 +46,7 @@ def make_run(
     from mpsprobe_hf.auto_models.derive import OWN_FUNCTION
     from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
     from mpsprobe_hf.auto_models.guess import Guess
+    from mpsprobe_hf.auto_models.heads import head_of
     from mpsprobe_hf.auto_models.measures import Measures
     from mpsprobe_hf.auto_models.signature import Signature
     from mpsprobe_hf.generation import check_generates
@@ -54,10 +55,11 @@ def make_run(
     if options.phase == "generate":
         check_generates(name, model_class, config.model_type)
     family = FAMILIES.get(config.model_type, NOTHING)
+    head = head_of(model_class.__name__)
     guess = Guess(
         Signature.of(model_class, config),
         Measures(config, family.measures),
-        family.arguments,
+        {**(head.inputs if head else {}), **family.arguments},
         family.more,
         frozenset(family.without),
     )
@@ -117,7 +119,7 @@ class Derivation:
         fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
         training = options.phase == "training"
         notes = (derived.note, *((note(options),) if generates else ()), *self.notes)
-        if training and not derived.has_labels:
+        if training and not derived.labels:
             made_up = f"{guess.signature.name} has no loss that could be derived: trained with the mean of its outputs"
             notes += (made_up,)
         return TorchRun(
@@ -125,7 +127,7 @@ class Derivation:
             kwargs={field.name: make(field, sizes, dtype) for field in fields},
             architecture=guess.signature.name,
             call=quietly(generating(model, options) if generates else None),
-            loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
+            loss=LOSSES["own" if derived.labels else "mean"] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),
             notes=notes,
@@ -134,9 +136,14 @@ class Derivation:
 
     def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
         """The run with what ``error`` says about its inputs, which ``guess`` made."""
-        from mpsprobe_hf.auto_models.corrections import corrected, without_images
+        from mpsprobe_hf.auto_models.corrections import corrected, without_images, without_labels
 
-        for better in (corrected(guess, error, sizes), without_images(guess, error)):
+        labels = [field.name for field in self.sizes(guess)[0].labels]
+        for better in (
+            corrected(guess, error, sizes),
+            without_labels(guess, labels, error),
+            without_images(guess, error),
+        ):
             if better is not None:
                 with suppress(MpsprobeError):  # another input that cannot be derived
                     return self.run(model, better)
