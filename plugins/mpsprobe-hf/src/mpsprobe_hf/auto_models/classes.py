@@ -80,7 +80,8 @@ def class_for_task(model_type: str, task: str) -> str:
     from transformers import CONFIG_MAPPING
     from transformers.pipelines import SUPPORTED_TASKS, TASK_ALIASES
 
-    tasks: dict[str, Any] = {**SUPPORTED_TASKS, **{alias: SUPPORTED_TASKS[name] for alias, name in TASK_ALIASES.items()}}
+    aliases = {alias: SUPPORTED_TASKS[name] for alias, name in TASK_ALIASES.items()}
+    tasks: dict[str, Any] = {**SUPPORTED_TASKS, **aliases}
     if task not in tasks:
         raise UnknownName("task", task, tasks)
     config_class = CONFIG_MAPPING[model_type]

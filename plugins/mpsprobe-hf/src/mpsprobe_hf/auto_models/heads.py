@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from mpsprobe_hf.auto_models.arguments import Argument
+from mpsprobe_hf.auto_models.arguments import TEXT, Argument
 from mpsprobe_hf.auto_models.guess import Guess
 from mpsprobe_hf.catalog.entry import Field
 
@@ -26,11 +27,13 @@ class Head:
         ending: of the class's name, a regular expression.
         labels: the arguments from which the model computes a loss; those that its ``forward`` has are given.
         inputs: forms of arguments in both phases.
+        config: values of the configuration that whoever uses the head has to say, where it leaves them open.
     """
 
     ending: str
     labels: Mapping[str, Argument]
     inputs: Mapping[str, Argument] = field(default_factory=dict)
+    config: Mapping[str, int] = field(default_factory=dict)
 
 
 def _labels(kind: str, *shape: int | str, high: int | str = 0) -> Mapping[str, Argument]:
@@ -40,6 +43,7 @@ def _labels(kind: str, *shape: int | str, high: int | str = 0) -> Mapping[str, A
 _CLASS = _labels("integers", "batch", high="classes")
 _EACH_TOKEN = _labels("token_labels", "batch", "seq", high="vocabulary")
 _CHOICE = Argument("integers", ("batch", CHOICES, "seq"), "vocabulary")
+_TRANSCRIPT = Argument("integers", ("batch", 8), "vocabulary", {"low": 1})
 _POSITION = Argument("integers", ("batch",), 2)
 
 HEADS: tuple[Head, ...] = (
@@ -49,14 +53,15 @@ HEADS: tuple[Head, ...] = (
         "(TimeSeries|Prediction|Regression)\\w*",
         {"future_values": Argument("floats", ("batch", "horizon", "variates"))},
     ),
-    Head("(Sequence|Image|Audio|Video|TimeSeries|For)Classification\\w*|XVector", _CLASS),
+    Head("SequenceClassification", _CLASS, config={"pad_token_id": 0}),
+    Head("(Image|Audio|Video|TimeSeries|For)Classification\\w*|XVector", _CLASS),
     Head(
         "MultipleChoice",
         _labels("integers", "batch", high=CHOICES),
         {
             "input_ids": _CHOICE,
-            "attention_mask": Argument("ones", ("batch", CHOICES, "seq")),
-            "bbox": Argument("integers", ("batch", CHOICES, "seq", 4), 1),
+            "attention_mask": Argument("ones", ("batch", CHOICES, "seq"), with_=TEXT),
+            "bbox": Argument("integers", ("batch", CHOICES, "seq", 4), 1, with_=TEXT),
         },
     ),
     Head("QuestionAnswering\\w*", {"start_positions": _POSITION, "end_positions": _POSITION, **_CLASS}),
@@ -78,7 +83,7 @@ HEADS: tuple[Head, ...] = (
         },
     ),
     Head("DepthEstimation", _labels("floats", "batch", "height", "width")),
-    Head("CTC|RNNT|TDT", {"labels": Argument("integers", ("batch", 8), "vocabulary", {"low": 1})}),
+    Head("CTC|RNNT|TDT", {"labels": _TRANSCRIPT}, config={"vocab_size": 32}),
     Head("(LM|LMHead|LMHeadModel|ConditionalGeneration|Generation|2Text|ToText|Decision)", _EACH_TOKEN),
     Head("Model", {"return_loss": Argument("constant", (), settings={"value": True})}),
 )
@@ -88,6 +93,15 @@ HEADS: tuple[Head, ...] = (
 def head_of(class_name: str) -> Head | None:
     """The head of a model class; ``None`` where its name tells of none that is known."""
     return next((head for head in HEADS if re.search(rf"({head.ending})$", class_name)), None)
+
+
+def complete(config: Any, class_name: str) -> None:
+    """Give ``config`` what the head of ``class_name`` needs and nobody has said."""
+    head = head_of(class_name)
+    for name, value in head.config.items() if head else ():
+        for one in {id(one): one for one in (config, config.get_text_config())}.values():
+            if getattr(one, name, value) is None:
+                setattr(one, name, value)
 
 
 def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:

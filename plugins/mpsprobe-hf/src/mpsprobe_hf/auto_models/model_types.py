@@ -14,6 +14,7 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import base_class_name, class_for_task, class_names, model_class_of, model_types
 from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
+from mpsprobe_hf.auto_models.heads import complete
 from mpsprobe_hf.auto_models.images import with_image_token
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.run import make_run
@@ -81,6 +82,8 @@ class ModelTypeWorkload:
         with quiet():
             config = self._config(options)
             model_class = self._class(config, options.phase)
+            config = _own_config(model_class, config)
+            complete(config, model_class.__name__)
             return make_run(
                 self.name,
                 model_class,
@@ -143,3 +146,12 @@ class ModelTypeWorkload:
                 f"Name a class: {PREFIX}{self.model_type}/{known[0]}" if known else None,
             )
         return model_class_of(self.model_type, wanted)
+
+
+def _own_config(model_class: type[Any], config: Any) -> Any:
+    """The part of ``config`` that is ``model_class``'s configuration, where that is the class of a part."""
+    own = getattr(model_class, "config_class", None)
+    parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
+    if own is None or isinstance(config, own):
+        return config
+    return next((part for part in parts if isinstance(part, own)), config)
