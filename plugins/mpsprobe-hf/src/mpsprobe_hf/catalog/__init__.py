@@ -15,6 +15,7 @@ def entries() -> dict[str, Entry]:
         decoders,
         encoders,
         experts,
+        language_models,
         multimodal,
         segmentation,
         seq2seq,
@@ -23,5 +24,17 @@ def entries() -> dict[str, Entry]:
         vision,
     )
 
-    modules = (encoders, decoders, experts, seq2seq, vision, segmentation, audio, multimodal, series, tables)
+    modules = (
+        encoders,
+        decoders,
+        language_models,
+        experts,
+        seq2seq,
+        vision,
+        segmentation,
+        audio,
+        multimodal,
+        series,
+        tables,
+    )
     return {entry.name: entry for table in modules for entry in table.ENTRIES}
