@@ -26,6 +26,7 @@ class ProfileOptions(TypedDict, total=False):
         batch_size, seq_len: what a workload with a name is run with: one number or several.
         steps, warmup, processes: how many timed steps, steps before them, and fresh processes.
         grad_accum: backward passes for each update.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         compile: run the model through ``torch.compile``.
         runner: whose training loop.
         probe: what is measured in addition to time.
@@ -46,6 +47,8 @@ class ProfileOptions(TypedDict, total=False):
     warmup: int | None
     processes: int
     grad_accum: int
+    lora: bool
+    lora_rank: int
     compile: bool
     runner: str
     probe: str | list[str] | None

@@ -12,6 +12,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt
+from mpsprobe_hf.lora import with_adapters
 from mpsprobe_hf.sizes import choose_sizes, shape_of
 
 
@@ -41,7 +42,7 @@ class NamedWorkload:
         grows = generates and not any(field.name.startswith("decoder_") for field in architecture.inputs)
         sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
         check_installed(entry, architecture)
-        model = make_model(entry, architecture, options)
+        model = with_adapters(self.name, make_model(entry, architecture, options), options)
         inputs = architecture.inputs
         if generates:
             inputs = prompt(entry.prompt or inputs, timed=options.word_timestamps)

@@ -43,6 +43,7 @@ def make_run(
     from mpsprobe_hf.auto_models.images import INPUTS, features_of_images
     from mpsprobe_hf.auto_models.signature import Signature
     from mpsprobe_hf.generation import check_generates, generating, note, prompt
+    from mpsprobe_hf.lora import with_adapters
     from mpsprobe_hf.losses import LOSSES
     from mpsprobe_hf.sizes import choose_sizes
     from mpsprobe_hf.tensors import make
@@ -88,7 +89,7 @@ def make_run(
     if training and not derived.has_labels:
         notes += (f"{model_class.__name__} has no loss that could be derived: trained with the mean of its outputs",)
     return TorchRun(
-        model=model.train(training),
+        model=with_adapters(name, model.train(training), options),
         kwargs={field.name: make(field, sizes, dtype) for field in fields},
         architecture=model_class.__name__,
         call=quietly(generating(model, options) if generates else None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -62,10 +63,16 @@ def row(
     )
 
 
+def family(**shared: Any) -> Callable[..., Entry]:
+    """``row`` with what is the same in each of a family."""
+    return partial(row, **shared)
+
+
 TIED: dict[str, Any] = {"tie_word_embeddings": True}
 EPS_5: dict[str, Any] = {"rms_norm_eps": 1e-5}
 QWEN: dict[str, Any] = {"pad": 151643, "theta": 1e6}
 QWEN3_MOE: dict[str, Any] = {"num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": True}
+LLAMA: dict[str, Any] = {"model_class": "LlamaForCausalLM", "model_type": "llama", **EPS_5}
 LLAMA_3_2: dict[str, Any] = {
     "rope_type": "llama3",
     "rope_theta": 500000.0,
@@ -92,14 +99,13 @@ LONG_FACTORS = [
 LFM2_ATTENTION = [2, 5, 8, 10, 12, 14]
 """Layers with attention; the others are short convolutions."""
 
-qwen2 = partial(row, model_class="Qwen2ForCausalLM", model_type="qwen2", **QWEN)
-qwen3 = partial(row, model_class="Qwen3ForCausalLM", model_type="qwen3", head_dim=128, **QWEN)
-qwen3_moe = partial(row, model_class="Qwen3MoeForCausalLM", model_type="qwen3_moe", head_dim=128, **QWEN3_MOE, **QWEN)
-llama = partial(row, model_class="LlamaForCausalLM", model_type="llama", **EPS_5)
-llama3 = partial(llama, pad=128001)
-smollm2 = partial(llama, pad=2, **TIED)
-gemma3 = partial(
-    row,
+qwen2 = family(model_class="Qwen2ForCausalLM", model_type="qwen2", **QWEN)
+qwen3 = family(model_class="Qwen3ForCausalLM", model_type="qwen3", head_dim=128, **QWEN)
+qwen3_moe = family(model_class="Qwen3MoeForCausalLM", model_type="qwen3_moe", head_dim=128, **QWEN3_MOE, **QWEN)
+llama = family(**LLAMA)
+llama3 = family(**LLAMA, pad=128001)
+smollm2 = family(**LLAMA, pad=2, **TIED)
+gemma3 = family(
     model_class="Gemma3ForCausalLM",
     model_type="gemma3",
     configuration="Gemma3TextConfig",
@@ -108,13 +114,13 @@ gemma3 = partial(
     query_pre_attn_scalar=256,
     sliding_window=512,
 )
-mistral = partial(
-    row, model_class="MistralForCausalLM", model_type="mistral", pad=11, head_dim=128, sliding_window=None, **EPS_5
+mistral = family(
+    model_class="MistralForCausalLM", model_type="mistral", pad=11, head_dim=128, sliding_window=None, **EPS_5
 )
-phi3 = partial(row, model_class="Phi3ForCausalLM", model_type="phi3", sliding_window=None)
-olmo2 = partial(row, model_class="Olmo2ForCausalLM", model_type="olmo2", pad=100277, rms_norm_eps=1e-6)
-granite = partial(row, model_class="GraniteForCausalLM", model_type="granite", pad=0, **GRANITE, **EPS_5, **TIED)
-lfm2 = partial(row, model_class="Lfm2ForCausalLM", model_type="lfm2", pad=0, full_attn_idxs=LFM2_ATTENTION, theta=1e6)
+phi3 = family(model_class="Phi3ForCausalLM", model_type="phi3", sliding_window=None)
+olmo2 = family(model_class="Olmo2ForCausalLM", model_type="olmo2", pad=100277, rms_norm_eps=1e-6)
+granite = family(model_class="GraniteForCausalLM", model_type="granite", pad=0, **GRANITE, **EPS_5, **TIED)
+lfm2 = family(model_class="Lfm2ForCausalLM", model_type="lfm2", pad=0, full_attn_idxs=LFM2_ATTENTION, theta=1e6)
 
 ENTRIES = (
     qwen2("qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B", 494_032_768, (151936, 896, 24, 14, 2, 4864, 32768), **TIED),
