@@ -13,6 +13,7 @@ def entries() -> dict[str, Entry]:
     from mpsprobe_hf.catalog import (
         audio,
         decoders,
+        embeddings,
         encoders,
         experts,
         language_models,
@@ -22,15 +23,18 @@ def entries() -> dict[str, Entry]:
         series,
         tables,
         vision,
+        vision_language,
     )
 
     modules = (
         encoders,
         decoders,
+        embeddings,
         language_models,
         experts,
         seq2seq,
         vision,
+        vision_language,
         segmentation,
         audio,
         multimodal,
