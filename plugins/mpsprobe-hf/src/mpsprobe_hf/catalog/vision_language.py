@@ -41,7 +41,7 @@ def reader(
     """
     vocabulary, keep = config["text_config"]["vocab_size"], {"keep": count}
     inputs = (
-        tokens(vocabulary, pad=pad, lead=(image_token, count), **keep),
+        tokens(vocabulary, pad=pad, lead=(image_token, count), keep=count),
         Field("attention_mask", "padding_mask", ("batch", "seq"), settings=keep),
         *pixels,
         *((Field(marks, "leading", ("batch", "seq"), settings=keep),) if marks else ()),
