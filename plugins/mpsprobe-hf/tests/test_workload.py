@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from mpsprobe_hf import workload as workload_module
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Entry
 from mpsprobe_hf.sizes import shape_of
-from mpsprobe_hf.workload import IMPORT_NAMES, NamedWorkload, named
+from mpsprobe_hf.workload import IMPORT_NAMES, NamedWorkload, named, published
 
 CASES = [(name, phase) for name, entry in entries().items() for phase in entry.phases]
 
@@ -144,6 +145,20 @@ def test_unknown_name_has_the_nearest() -> None:
     with pytest.raises(UnknownName) as caught:
         named("bert-bsae")
     assert caught.value.nearest[0] == "bert-base"
+
+
+def test_a_repository_that_the_catalog_has_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    cached: list[str] = []
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: cached[0] if cached else None)
+    monkeypatch.setattr("mpsprobe_hf.auto_models.checkpoints.load", Mock(name="load"))
+    run = build_on_meta(published("hf:Qwen/Qwen3-0.6B"))
+    assert run.architecture == "Qwen3ForCausalLM"
+    assert run.notes[0] == "sizes as the workload 'qwen3-0.6b' has them: nothing was fetched"
+    assert isinstance(published("Qwen/Qwen3-0.6B").build(RunOptions(weights=True)), Mock)
+    cached.append("config.json")
+    assert isinstance(published("Qwen/Qwen3-0.6B").build(RunOptions()), Mock)
+    with pytest.raises(UnknownName):
+        published("Qwen/Qwen3-0.7B")
 
 
 def test_is_a_workload() -> None:

@@ -46,3 +46,8 @@ def entries() -> dict[str, Entry]:
         tables,
     )
     return {entry.name: entry for table in modules for entry in table.ENTRIES}
+
+
+def published_as(checkpoint: str) -> Entry | None:
+    """The entry with the sizes of that repository of the Hub."""
+    return next((entry for entry in entries().values() if entry.checkpoint == checkpoint), None)
