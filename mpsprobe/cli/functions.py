@@ -27,6 +27,7 @@ class ProfileOptions(TypedDict, total=False):
         size: ``real``, or ``small`` for a model with few layers of the same structure.
         steps, warmup, processes: how many timed steps, steps before them, and fresh processes.
         grad_accum: backward passes for each update.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         compile: run the model through ``torch.compile``.
         runner: whose training loop.
         probe: what is measured in addition to time.
@@ -48,6 +49,8 @@ class ProfileOptions(TypedDict, total=False):
     warmup: int | None
     processes: int
     grad_accum: int
+    lora: bool
+    lora_rank: int
     compile: bool
     runner: str
     probe: str | list[str] | None

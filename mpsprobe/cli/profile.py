@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mpsprobe.progress import SilentProgress
     from mpsprobe.schemas.profile import ProfileReport
 
-OF_ALL_RUNS = ("dtype", "size", "autocast", "grad_accum", "weights", "trust_remote_code")
+OF_ALL_RUNS = ("dtype", "size", "autocast", "grad_accum", "lora", "lora_rank", "weights", "trust_remote_code")
 CLOCKS = ("host", "device")
 
 
@@ -45,6 +45,8 @@ CLOCKS = ("host", "device")
 @click.option("--steps", type=Positive(), default=20, show_default=True, help="Timed steps.")
 @click.option("--warmup", type=Positive(lowest=0), help="Steps before them [default: until they are stable].")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
+@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
+@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
 @click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure besides time; all; none.")

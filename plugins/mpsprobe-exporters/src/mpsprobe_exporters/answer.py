@@ -282,6 +282,8 @@ def setting(
         one_line(workload.dtype or ""),
         f"autocast {one_line(workload.autocast)}" if workload.autocast else "",
         *sizes,
+        f"LoRA of rank {workload.lora_rank}" if workload.lora_rank else "",
+        f"{quantity(workload.trained)} parameters trained" if workload.trained is not None else "",
         passes if workload.grad_accum != 1 else "",
         one_line(workload.optimizer or ""),
         *compiled,

@@ -13,7 +13,7 @@ from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.environment import check_version
 from mpsprobe.errors import RunFailed, UsageError
-from mpsprobe.options import Named, Names, Positive
+from mpsprobe.options import Named, Names, Positive, check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import Progress, RunOptions, Workload
@@ -56,6 +56,8 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option(
     "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
 )
+@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
+@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
 @click.option(
     "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
 )
@@ -137,8 +139,7 @@ def asked(
         )
     if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
-    if options.phase != "training" and options.grad_accum != 1:
-        raise UsageError("--grad-accum makes sense with --phase training only")
+    check_training(options, options.phase == "training")
     for field in OF_GENERATE if options.phase != GENERATE else ():
         if getattr(options, field) != getattr(RunOptions(), field):
             raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")

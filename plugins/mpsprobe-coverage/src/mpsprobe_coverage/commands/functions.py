@@ -35,6 +35,7 @@ class CoverageOptions(TypedDict, total=False):
         batch_size, seq_len: what a workload with a name is run with.
         size: ``real``, or ``small`` for a model with few layers of the same structure.
         grad_accum, clip_norm: of a training step: backward passes for each update; the gradients' largest norm.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         weights: compute with the real values of the parameters instead of predicting from shapes.
         trust_remote_code: let a checkpoint run Python code of its own.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
@@ -51,6 +52,8 @@ class CoverageOptions(TypedDict, total=False):
     size: str
     grad_accum: int
     clip_norm: float
+    lora: bool
+    lora_rank: int
     weights: bool
     trust_remote_code: bool
     new_tokens: int

@@ -50,6 +50,7 @@ def make_run(
     from mpsprobe_hf.auto_models.measures import Measures
     from mpsprobe_hf.auto_models.signature import Signature
     from mpsprobe_hf.generation import check_generates
+    from mpsprobe_hf.lora import with_adapters
 
     check_config(name, config)
     if options.phase == "generate":
@@ -78,7 +79,7 @@ def make_run(
             f"'{printable(name)}' cannot be built as {model_class.__name__}: {in_short(error)}",
             "Its configuration may not fit the installed transformers, or it may need a package that is not installed.",
         ) from error
-    return derivation.run(model.train(options.phase == "training"), guess)
+    return derivation.run(with_adapters(name, model.train(options.phase == "training"), options), guess)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ class Entry:
         library: ``transformers`` or ``torchvision``; the latter has neither ``model_type`` nor ``config``.
         prompt: what ``generate()`` is given, where that is not what the forward pass of inference takes.
         untied: modules whose ``weight`` is their own although the model class ties it to another.
+        configuration: the configuration class, where it is not called as the model is.
     """
 
     name: str
@@ -95,12 +96,14 @@ class Entry:
     library: str = "transformers"
     prompt: tuple[Field, ...] = ()
     untied: tuple[str, ...] = ()
+    configuration: str = ""
 
     @property
     def config_class(self) -> str:
         """The configuration class, called as the model is: ``BertConfig`` of ``BertModel``; empty for torchvision."""
         ending = r"(LMHeadModel|Model|(Model)?For[A-Z].*)$"
-        return re.sub(ending, "Config", self.inference.model_class) if self.model_type else ""
+        named = re.sub(ending, "Config", self.inference.model_class) if self.model_type else ""
+        return self.configuration or named
 
     @property
     def phases(self) -> tuple[str, ...]:
