@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS, Argument, Size
+from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
+from mpsprobe_hf.auto_models.forms import BY_PATCH, Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
 
 TRIES = 12
@@ -40,6 +41,7 @@ NUMBERS: tuple[re.Pattern[str], ...] = (
 )
 """Messages with the size that was given and the one that fits."""
 FORM = re.compile(r"shape \(([\w, ]+)\)")
+CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")
 UNPACKED = re.compile(r"not enough values to unpack \(expected (\d+), got (\d+)\)")
 
 DIMENSIONS: Mapping[str, Size] = {
@@ -241,6 +243,11 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
         shape = [_dimension(word) for word in re.findall(r"\w+", listed[1])]
         return _reshaped(guess, _main(guess), shape)
     unpacked = UNPACKED.search(str(error))
+    if unpacked is not None or CONVOLVED.search(str(error)):
+        for name in guess.given():
+            form = guess.form(name)
+            if form is not None and form.shape == BY_PATCH:
+                return _shaped(guess, name, form, ("grid*batch", "channels", "patch", "patch"))
     if unpacked is None:
         return None
     lacking = int(unpacked[1]) - int(unpacked[2])

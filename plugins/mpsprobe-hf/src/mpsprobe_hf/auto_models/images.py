@@ -1,4 +1,4 @@
-"""Images in a text: the token that stands for them."""
+"""Images in a text: the token that stands for them, and the width of their features."""
 
 from __future__ import annotations
 
@@ -17,3 +17,11 @@ def with_image_token(config: Any) -> None:
     if getattr(config, name) is None:
         setattr(config, name, text.vocab_size)
     text.vocab_size = max(text.vocab_size, getattr(config, name) + 1)
+
+
+def with_one_width(config: Any) -> None:
+    """Give features of images the width of the text's, as every checkpoint has and some defaults have not."""
+    vision: Any = getattr(config, "vision_config", None)
+    text: Any = getattr(config, "text_config", None)
+    if hasattr(vision, "out_hidden_size") and hasattr(text, "hidden_size"):
+        vision.out_hidden_size = text.hidden_size
