@@ -126,6 +126,8 @@ def _missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
             if nothing:
                 named = nothing
                 break
+    if "input_ids" in {*named, *given}:
+        named = [name for name in named if name != "inputs_embeds"]  # what becomes of the ids
     if not named:
         return None
     return replace(guess, more=(*guess.more, *named), learned=(*guess.learned, f"{', '.join(named)} asked for"))

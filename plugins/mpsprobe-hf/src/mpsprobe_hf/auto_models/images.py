@@ -19,6 +19,13 @@ def with_image_token(config: Any) -> None:
     text.vocab_size = max(text.vocab_size, getattr(config, name) + 1)
 
 
+def with_vision(config: Any) -> None:
+    """Give ``config`` the part for images that its class names and leaves out by default."""
+    part = getattr(config, "sub_configs", {}).get("vision_config")
+    if getattr(config, "vision_config", True) is None and hasattr(part, "model_type"):
+        config.vision_config = part()
+
+
 def with_one_width(config: Any) -> None:
     """Give features of images the width of the text's, as every checkpoint has and some defaults have not."""
     vision: Any = getattr(config, "vision_config", None)
