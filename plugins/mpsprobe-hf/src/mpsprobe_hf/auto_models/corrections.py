@@ -28,7 +28,7 @@ Sizes = Mapping[str, int]
 Place = tuple[FrameType, int]
 """A frame and its line; the frame itself may have gone on."""
 
-FEATURES = re.compile(r"(image|video|audio)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
+FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
 MULTIPLE = re.compile(r"(\d+)\D{1,40}(?:multiple of|divisible by) *(\d+)")
 NUMBERS: tuple[re.Pattern[str], ...] = (
@@ -74,12 +74,19 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
 
 
 def without_images(guess: Guess, error: Exception) -> Guess | None:
-    """``guess`` for text alone, where a model that reads text takes no image that could be derived."""
+    """``guess`` without the images, videos or sounds that raised, where a model that reads text needs none."""
     media = [name for name in guess.given() if name in PLACEHOLDERS]
     if "input_ids" not in guess.given() or not media or set(media) & guess.signature.required:
         return None
+    where = {frame.f_code.co_name for frame, _ in _places(error)}
+    # A model reads each of them in a function of its own.
+    media = [name for name in media if f"get_{_modality(name)}_features" in where] or media
     said = f"{', '.join(media)} left out: none that fits could be derived ({in_short(error)})"
     return replace(guess, without=guess.without | set(media), learned=(*guess.learned, said))
+
+
+def _modality(name: str) -> str:
+    return PLACEHOLDERS[name][1].partition("_")[0]
 
 
 def _places(error: Exception) -> Iterator[Place]:
@@ -98,6 +105,8 @@ def _features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes)
     if found is None:
         return None
     modality, features = found[1].lower(), int(found[3])
+    if modality == "multimodal":
+        modality = "image"
     measure = f"{modality}_tokens"
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]

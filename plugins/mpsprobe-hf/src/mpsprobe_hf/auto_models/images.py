@@ -19,11 +19,10 @@ def with_image_token(config: Any) -> None:
     text.vocab_size = max(text.vocab_size, getattr(config, name) + 1)
 
 
-def with_vision(config: Any) -> None:
-    """Give ``config`` the part for images that its class names and leaves out by default."""
-    part = getattr(config, "sub_configs", {}).get("vision_config")
-    if getattr(config, "vision_config", True) is None and hasattr(part, "model_type"):
-        config.vision_config = part()
+def left_out(config: Any) -> dict[str, dict[str, Any]]:
+    """The parts for images and sound that the class of ``config`` names and leaves out by default, as its arguments."""
+    named = getattr(config, "sub_configs", {})
+    return {name: {} for name in ("vision_config", "audio_config") if name in named and getattr(config, name) is None}
 
 
 def with_one_width(config: Any) -> None:

@@ -8,8 +8,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "text": ("text_config", "text_encoder_config", "decoder", "text_encoder", "llm_config", "thinker_config"),
-    "vision": ("vision_config", "image_config", "vision_tower_config", "thinker_config", "encoder", "backbone_config"),
+    "text": (
+        "text_config",
+        "vlm_config",
+        "text_encoder_config",
+        "decoder",
+        "text_encoder",
+        "llm_config",
+        "thinker_config",
+    ),
+    "vision": (
+        "vision_config",
+        "vlm_config",
+        "image_config",
+        "vision_tower_config",
+        "thinker_config",
+        "encoder",
+        "backbone_config",
+    ),
     "audio": ("audio_config", "audio_encoder_config", "encoder_config", "encoder", "thinker_config", "acoustic_config"),
     "own": (),
 }

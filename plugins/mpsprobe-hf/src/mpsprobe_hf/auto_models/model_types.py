@@ -14,7 +14,7 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import base_class_name, class_names, model_class_of, model_types
 from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
-from mpsprobe_hf.auto_models.images import with_image_token, with_one_width, with_vision
+from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.run import make_run
 from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
@@ -112,10 +112,11 @@ class ModelTypeWorkload:
         from transformers import AutoConfig
 
         try:
-            config = AutoConfig.for_model(
-                self.model_type, **copy.deepcopy(FAMILIES.get(self.model_type, NOTHING).config)
-            )
-            with_vision(config)
+            values = copy.deepcopy(dict(FAMILIES.get(self.model_type, NOTHING).config))
+            config = AutoConfig.for_model(self.model_type, **values)
+            parts = left_out(config)
+            if parts:
+                config = AutoConfig.for_model(self.model_type, **{**parts, **values})
             with_one_width(config)
             if options.size == "small":
                 config = make_small(config)
