@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS, Argument, Size
+from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
+from mpsprobe_hf.auto_models.forms import Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
 
 TRIES = 12
