@@ -83,8 +83,6 @@ def test_every_name_takes_it(tmp_path: Path) -> None:
         run = build_on_meta(workload, size="small")
         assert run.model.config.num_hidden_layers == 2
         assert any("few layers" in note for note in run.notes)
-    with pytest.raises(UsageError, match="has one size"):
-        build_on_meta(named("vgg16"), size="small")
     with pytest.raises(UsageError, match="of all its layers"):
         build_on_meta(load_checkpoint(str(tmp_path)), size="small", weights=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from mpsprobe.errors import MissingPackage, UnknownName, WorkloadError
@@ -31,6 +32,20 @@ def base_class_name(model_type: str) -> str:
     return next((name for name in own if name.endswith("Model")), own[0] if own else "")
 
 
+def holder_of(model_type: str) -> str:
+    """The model type that has a model, and whose configuration has one of ``model_type`` inside; empty for none."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
+
+    folder = model_type_to_module_name(model_type)
+    for other in model_types():
+        if other == model_type or model_type_to_module_name(other) != folder:
+            continue
+        parts = CONFIG_MAPPING[other].sub_configs.values()
+        if any(getattr(part, "model_type", None) == model_type for part in parts):
+            return other if base_class_name(other) else holder_of(other)
+    return ""
+
+
 def class_names(model_type: str) -> list[str]:
     """The model classes of the type."""
     return sorted({*_declared(model_type), *_of_module(model_type)})
@@ -51,23 +66,28 @@ def _declared(model_type: str) -> list[str]:
 
 def _of_module(model_type: str) -> list[str]:
     """The classes of the type's own module whose configuration is of that type, in the order of the module."""
+    module = _module(model_type)
+    return [
+        name
+        for name, value in (vars(module) if module else {}).items()
+        if isinstance(value, type)
+        and getattr(getattr(value, "config_class", None), "model_type", None) == model_type
+        and name in getattr(module, "__all__", ())
+        and not name.endswith("PreTrainedModel")
+    ]
+
+
+def _module(model_type: str) -> ModuleType | None:
+    """The module with the models of the type."""
     import importlib
 
     from transformers.models.auto.configuration_auto import model_type_to_module_name
 
     folder = model_type_to_module_name(model_type)
     try:
-        module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+        return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
     except (ImportError, RuntimeError):
-        return []
-    return [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and getattr(getattr(value, "config_class", None), "model_type", None) == model_type
-        and name in getattr(module, "__all__", ())
-        and not name.endswith("PreTrainedModel")
-    ]
+        return None
 
 
 def model_class_of(model_type: str, class_name: str) -> type[Any]:
@@ -82,7 +102,7 @@ def model_class_of(model_type: str, class_name: str) -> type[Any]:
 
     known = class_names(model_type)
     try:
-        found = getattr(transformers, class_name, None)
+        found = getattr(transformers, class_name, None) or getattr(_module(model_type), class_name, None)
         own = getattr(getattr(found, "config_class", None), "model_type", None)
         is_model = isinstance(found, type) and issubclass(found, PreTrainedModel)
     except (ImportError, RuntimeError) as error:

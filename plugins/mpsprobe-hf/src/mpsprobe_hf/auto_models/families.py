@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mpsprobe_hf.auto_models.families_images import PICTURES
+from mpsprobe_hf.auto_models.families_sequences import SEQUENCES
 from mpsprobe_hf.auto_models.family import Family
 
 FAMILIES: Mapping[str, Family] = {
-    "xmod": Family(config={"default_language": "en_XX"}),
+    **SEQUENCES,
     **PICTURES,
 }
 

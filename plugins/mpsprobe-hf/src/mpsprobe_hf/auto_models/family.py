@@ -1,4 +1,4 @@
-"""What one model type needs beside the rules: corrections as data."""
+"""What one model type needs in addition to the rules: corrections as data."""
 
 from __future__ import annotations
 

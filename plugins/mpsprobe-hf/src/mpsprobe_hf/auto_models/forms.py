@@ -39,24 +39,30 @@ BY_PATCH: tuple[Size, ...] = ("grid*batch", "patch_values")
 
 
 def tokens(*, with_: tuple[str, ...] = ()) -> tuple[Argument, ...]:
+    """Token ids of a text."""
     return (Argument("tokens", ("batch", "seq"), "vocabulary", with_=with_),)
 
 
 def mask(*, with_: tuple[str, ...] = ()) -> tuple[Argument, ...]:
+    """What is padding in a text."""
     return (Argument("padding_mask", ("batch", "seq"), with_=with_),)
 
 
 def floats(*shape: Size, with_: tuple[str, ...] = ()) -> tuple[Argument, ...]:
+    """Floating-point numbers."""
     return (Argument("floats", shape, with_=with_),)
 
 
 def flags(*shape: Size, with_: tuple[str, ...] = ()) -> tuple[Argument, ...]:
+    """Booleans, all true."""
     return (Argument("flags", shape, with_=with_),)
 
 
 def ones(*shape: Size, with_: tuple[str, ...] = ()) -> tuple[Argument, ...]:
+    """Ones."""
     return (Argument("ones", shape, with_=with_),)
 
 
 def integers(high: Size, *shape: Size, with_: tuple[str, ...] = ()) -> tuple[Argument, ...]:
+    """Whole numbers below ``high``."""
     return (Argument("integers", shape, high, with_=with_),)
