@@ -19,3 +19,15 @@ def test_an_operator_that_writes_its_results_gives_the_tensors_that_it_wrote() -
         with device.recording("backward"):
             solution.sum().backward()
         assert matrix.grad is not None and tuple(matrix.grad.shape) == (2, 3)
+
+
+def test_a_mask_selects_as_many_as_it_is_said_to_count() -> None:
+    """As vision-language models leave out images that are padding, and split what they made of the others."""
+    device = VirtualDevice(load_table("2.13.0"))
+    with device:
+        (images,) = device.move((torch.ones(6, 3, 512, 512),))
+        with device.recording("forward"):
+            real = (images == 0.0).sum(dim=(-1, -2, -3)) != images[0].numel()
+            assert images[real].shape[0] == 6
+            assert real.view(2, 3).sum(dim=1).tolist() == [3, 3]
+            assert real.sum().item() == real.sum().cpu().item() == 6

@@ -4,7 +4,7 @@ Where every value is known (shadows), the answer is real. Where it is not, the r
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
 value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
-a mixture is used).
+a mixture is used). As many as it finds are those that ``sum`` counts in a mask.
 """
 
 from __future__ import annotations
@@ -150,7 +150,18 @@ def assumed_scalar(func: Any, tensor: torch.Tensor) -> Any:
     dtype, returned = spec_of(tensor).dtype, func._schema.returns[0].type.kind()
     if returned == "BoolType" or (returned == "NumberType" and dtype is torch.bool):
         return getattr(tensor, "assumed_truth", False)
+    count = getattr(tensor, "assumed_count", None)
+    if count is not None:
+        return count
     return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
+
+
+def assume(plan: Plan, read: TensorSpec, result: VirtualTensor) -> None:
+    """Note on ``result`` what it is taken for if a program asks and the values of ``read`` are not known."""
+    if not plan.counts:
+        result.assumed_truth = True
+    elif read.dtype is torch.bool and result.spec.numel:
+        result.assumed_count = read.numel // result.spec.numel
 
 
 def known_values_of(tensor: Any) -> torch.Tensor | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from mpsprobe_hf.auto_models.forms import TEXT, Argument, flags, floats, integers
 
+PHI_SOUND = ("audio_input_features",)
+
 SOUNDS: Mapping[str, tuple[Argument, ...]] = {
     "input_features": (
         Argument("floats", ("batch", 1, "crop", "mels"), if_="is_longer", with_=TEXT),

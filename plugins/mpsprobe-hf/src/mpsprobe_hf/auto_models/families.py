@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mpsprobe_hf.auto_models.families_images import PICTURES
 from mpsprobe_hf.auto_models.families_sequences import SEQUENCES
 from mpsprobe_hf.auto_models.family import Family
 
 FAMILIES: Mapping[str, Family] = {
     **SEQUENCES,
-    "aria": Family(measures={"height": 490, "width": 490}),
+    **PICTURES,
 }
 
 NOTHING = Family()

@@ -66,7 +66,7 @@ class Guess:
         """``(id, count)`` of the tokens that stand for images, videos and sounds in the text, in this order."""
         found = []
         for name, (tokens, measure) in PLACEHOLDERS.items():
-            token = first([self.signature.config], *tokens)
+            token = first([self.signature.config, *self.measures.parts("vision")], *tokens)
             if name in self.given() and isinstance(token, int) and 0 <= token < self.measures["vocabulary"]:
                 found.append((token, self.tokens_of(name, measure)))
         return tuple(found)
@@ -103,7 +103,7 @@ class Guess:
         return f"{measure if measure.isdigit() else self._number(measure)}*{of}"
 
     def _number(self, size: Size) -> int:
-        return size if isinstance(size, int) else self.measures[size]
+        return int(size) if isinstance(size, int) or size.isdigit() else self.measures[size]
 
     def _setting(self, value: Any) -> Any:
         if isinstance(value, str):

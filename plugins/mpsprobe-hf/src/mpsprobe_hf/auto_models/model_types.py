@@ -19,7 +19,7 @@ from mpsprobe_hf.auto_models.classes import (
     model_types,
     with_forward,
 )
-from mpsprobe_hf.auto_models.images import with_image_token
+from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 from mpsprobe_hf.auto_models.run import make_run
@@ -136,7 +136,12 @@ class ModelTypeWorkload:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
         try:
-            config = AutoConfig.for_model(self.model_type, **declared(CONFIG_MAPPING[self.model_type]))
+            values = declared(CONFIG_MAPPING[self.model_type])
+            config = AutoConfig.for_model(self.model_type, **values)
+            parts = left_out(config)
+            if parts:
+                config = AutoConfig.for_model(self.model_type, **{**parts, **values})
+            with_one_width(config)
             said = repair(config)
             if options.size == "small":
                 config = make_small(config)
