@@ -43,6 +43,7 @@ PLACEHOLDERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "image_pixel_values": (("image_token_id", "image_token_index"), "image_tokens"),
     "pixel_values_videos": (("video_token_id", "video_token_index"), "video_tokens"),
     "input_features": (("audio_token_id", "audio_token_index"), "audio_tokens"),
+    "audio_input_features": (("audio_token_id", "audio_token_index"), "audio_tokens"),
     "input_values": (("audio_token_id", "audio_token_index"), "audio_tokens"),
 }
 """Argument → what configurations call the token that stands for it in a text, and the measure of how many there are."""

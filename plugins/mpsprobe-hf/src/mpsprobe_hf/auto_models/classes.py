@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -44,6 +45,24 @@ def holder_of(model_type: str) -> str:
         if any(getattr(part, "model_type", None) == model_type for part in parts):
             return other if base_class_name(other) else holder_of(other)
     return ""
+
+
+def with_forward(model_class: type[Any], config: Any) -> type[Any]:
+    """``model_class``, or that of its first part that has a forward pass, where it has none (``BarkModel``)."""
+    from mpsprobe_hf.auto_models.repairs import parts
+
+    if _has_forward(model_class):
+        return model_class
+    module = vars(sys.modules[model_class.__module__])
+    for part in parts(config):
+        for name in module.get("__all__", ()):
+            if getattr(module[name], "config_class", None) is type(part) and _has_forward(module[name]):
+                return module[name]  # type: ignore[no-any-return]
+    return model_class
+
+
+def _has_forward(model_class: type[Any]) -> bool:
+    return getattr(model_class.forward, "__name__", "") == "forward"
 
 
 def class_names(model_type: str) -> list[str]:

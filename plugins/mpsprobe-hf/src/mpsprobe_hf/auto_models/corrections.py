@@ -18,7 +18,11 @@ from typing import Any
 import torch
 
 from mpsprobe.suggestions import in_short
+<<<<<<< HEAD
 from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
+=======
+from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
+>>>>>>> gaud
 from mpsprobe_hf.auto_models.forms import BY_PATCH, Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
 
@@ -66,7 +70,7 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
     if len(guess.learned) >= TRIES:
         return None
     places = list(_places(error))
-    for reading in (_features, _missing, _widths, _numbers, _form):
+    for reading in (_features, _missing, _widths, _numbers, _form, _other_form):
         better = reading(guess, error, places, sizes)
         if better is not None:
             return better
@@ -276,6 +280,17 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
             if None not in known:
                 return _reshaped(guess, name, known)
         return _shaped(guess, name, form, [form.shape[0], *[1] * lacking, *form.shape[1:]])
+    return None
+
+
+def _other_form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """The next form that models give a floating-point input, where nothing in the error can be read."""
+    for name in guess.given():
+        for form in ARGUMENTS.get(name, ()):
+            if form.kind == "floats" and not form.if_:
+                better = _shaped(guess, name, form, form.shape)
+                if better is not None and better.learned[-1] not in guess.learned:
+                    return better
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpsprobe_hf.auto_models.family import Family
+from mpsprobe_hf.auto_models.forms import TEXT, Argument
 
 TOURISM: Mapping[str, Any] = {
     "prediction_length": 24,
@@ -77,6 +78,45 @@ SEQUENCES: Mapping[str, Family] = {
         }
     ),  # LiquidAI/LFM2-8B-A1B
     "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
+    "rag": Family(
+        config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},
+    ),  # facebook/rag-token-nq
+    # sound
+    "csm": Family(
+        arguments={
+            "input_ids": Argument("integers", ("batch", "seq", 33), 2051),
+            "labels": Argument("integers", ("batch", "seq", 33), 2051),
+        },
+        without=("input_values",),
+    ),  # sesame/csm-1b: 32 codebooks of audio and one column of text
+    "dia": Family(
+        arguments={"decoder_input_ids": Argument("integers", ("batch", "seq", 9), 1028, with_=("encoder",))},
+    ),  # nari-labs/Dia-1.6B-0626: 9 channels
+    "granite_speech": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),  # granite-speech-3.3-8b
+    "granite_speech_plus": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),
+    "kyutai_speech_to_text": Family(
+        arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
+    ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
+    "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
+    "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
+    "qwen2_5_omni_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen2.5-Omni-7B
+    "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
+    "speecht5": Family(
+        arguments={
+            "input_values": Argument("floats", ("batch", "seq", "hidden")),
+            "decoder_input_values": Argument("floats", ("batch", "seq", "hidden"), with_=("encoder",)),
+        }
+    ),  # its prenets belong to the heads
+    "vibevoice_acoustic_tokenizer_decoder": Family(
+        arguments={"hidden_states": Argument("floats", ("batch", "hidden", "codes"))}
+    ),
+    "vibevoice_acoustic_tokenizer_encoder": Family(
+        arguments={"hidden_states": Argument("floats", ("batch", 1, "samples"))}
+    ),
+    "voxtral_realtime": Family(
+        arguments={"input_features": Argument("floats", ("batch", "mels", "8*seq"), with_=TEXT)}
+    ),  # a token for each eight frames
+    "voxtral_realtime_text": Family(more=("t_cond",)),
     # series
     "autoformer": Family(config=TOURISM),
     "informer": Family(config=TOURISM),

@@ -46,7 +46,8 @@ class Guess:
     def given(self) -> tuple[str, ...]:
         """The arguments of one forward pass, in the order of the signature."""
         signature = self.signature
-        known = {name: form for name in signature.parameters if (form := self.form(name)) is not None}
+        names = (*signature.parameters, *(name for name in self.more if name not in signature.parameters))
+        known = {name: form for name in names if (form := self.form(name)) is not None}
         if "vocabulary" in {known[name].high for name in TEXT if name in known} and not self.measures["vocabulary"]:
             known.pop("input_ids")
         chosen = {name for name in (*signature.main, *self.more, *signature.required) if name in known} - self.without
@@ -59,7 +60,7 @@ class Guess:
             grown = not more <= chosen
             chosen |= more
             reasons |= more
-        return tuple(name for name in signature.parameters if name in chosen)
+        return tuple(name for name in names if name in chosen)
 
     def leads(self) -> tuple[tuple[int, int], ...]:
         """``(id, count)`` of the tokens that stand for images, videos and sounds in the text, in this order."""
@@ -97,7 +98,9 @@ class Guess:
         if isinstance(size, int) or size in ("batch", "seq"):
             return size
         measure, times, of = size.partition("*")
-        return f"{self._number(measure)}*{of}" if times else self._number(size)
+        if not times:
+            return self._number(size)
+        return f"{measure if measure.isdigit() else self._number(measure)}*{of}"
 
     def _number(self, size: Size) -> int:
         return int(size) if isinstance(size, int) or size.isdigit() else self.measures[size]

@@ -22,6 +22,8 @@ def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:
         return tuple(Field(one, "integers", ("batch",), 2) for one in ("start_positions", "end_positions"))
     if "labels" not in parameters:
         return ()
+    if "labels" in guess.arguments:
+        return (guess.field("labels"),)
     if name.endswith(SAMPLE_HEADS):
         return (Field("labels", "integers", ("batch",), classes),)
     if name.endswith("TokenClassification"):

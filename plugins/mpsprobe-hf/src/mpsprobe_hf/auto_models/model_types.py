@@ -11,7 +11,14 @@ from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadErr
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
-from mpsprobe_hf.auto_models.classes import base_class_name, class_names, holder_of, model_class_of, model_types
+from mpsprobe_hf.auto_models.classes import (
+    base_class_name,
+    class_names,
+    holder_of,
+    model_class_of,
+    model_types,
+    with_forward,
+)
 from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
@@ -90,6 +97,8 @@ class ModelTypeWorkload:
         with quiet():
             config, said = self._config(options)
             model_class = self._class(config, options.phase)
+            if options.phase != "generate":
+                model_class = with_forward(model_class, config)
             config = part_for(model_class, config)
             return make_run(
                 self.name,
