@@ -127,6 +127,13 @@ def rows(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tens
     return torch.tensor([field.settings["row"]] * shape[0])
 
 
+def places(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Column and row of each patch, int64: those of a grid with ``settings["row"]`` rows and columns."""
+    rows_of, columns_of = field.settings["row"]
+    grid = torch.stack(torch.meshgrid(torch.arange(columns_of), torch.arange(rows_of), indexing="xy"), dim=-1)
+    return grid.reshape(-1, 2).expand(shape).clone()
+
+
 def columns(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """TAPAS's token types ``(batch, seq, columns)``: ``settings["highs"]`` has one limit for each column."""
     parts = [integers(Field(field.name, "integers", shape[:-1], high), shape[:-1], dtype) for high in _highs(field)]
@@ -178,6 +185,7 @@ KINDS: dict[str, Maker] = {
     "zeros": zeros,
     "constant": constant,
     "rows": rows,
+    "places": places,
     "columns": columns,
     "series": series,
     "boxes": boxes,

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS, Argument, Size
+from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
+from mpsprobe_hf.auto_models.forms import BY_PATCH, Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
 
 TRIES = 12
@@ -29,7 +30,7 @@ Sizes = Mapping[str, int]
 Place = tuple[FrameType, int]
 """A frame and its line; the frame itself may have gone on."""
 
-FEATURES = re.compile(r"(image|video|audio)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
+FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
 MULTIPLE = re.compile(r"(\d+)\D{1,40}(?:multiple of|divisible by) *(\d+)")
 NUMBERS: tuple[re.Pattern[str], ...] = (
@@ -42,6 +43,7 @@ NUMBERS: tuple[re.Pattern[str], ...] = (
 )
 """Messages with the size that was given and the one that fits."""
 FORM = re.compile(r"shape \(([\w, ]+)\)")
+CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")
 UNPACKED = re.compile(r"not enough values to unpack \(expected (\d+), got (\d+)\)")
 
 DIMENSIONS: Mapping[str, Size] = {
@@ -66,7 +68,7 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
     if len(guess.learned) >= TRIES:
         return None
     places = list(_places(error))
-    for reading in (_features, _missing, _widths, _numbers, _form):
+    for reading in (_features, _missing, _widths, _numbers, _form, _other_form):
         better = reading(guess, error, places, sizes)
         if better is not None:
             return better
@@ -74,10 +76,13 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
 
 
 def without_images(guess: Guess, error: Exception) -> Guess | None:
-    """``guess`` for text alone, where a model that reads text takes no image that could be derived."""
+    """``guess`` without the images, videos or sounds that raised, where a model that reads text needs none."""
     media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
     if "input_ids" not in guess.given() or not media or set(media) & guess.signature.required:
         return None
+    where = {frame.f_code.co_name for frame, _ in _places(error)}
+    # A model reads each of them in a function of its own.
+    media = [name for name in media if f"get_{_modality(name)}_features" in where] or media
     said = f"{', '.join(media)} left out: none that fits could be derived ({in_short(error)})"
     return replace(guess, without=guess.without | set(media), learned=(*guess.learned, said))
 
@@ -93,6 +98,10 @@ def without_labels(guess: Guess, labels: Collection[str], error: Exception) -> G
         return None
     said = f"{', '.join(labels)} left out: none that fits could be derived ({in_short(error)})"
     return replace(guess, without=guess.without | set(labels), learned=(*guess.learned, said))
+
+
+def _modality(name: str) -> str:
+    return PLACEHOLDERS[name][1].partition("_")[0]
 
 
 def _places(error: Exception) -> Iterator[Place]:
@@ -111,6 +120,8 @@ def _features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes)
     if found is None:
         return None
     modality, features = found[1].lower(), int(found[3])
+    if modality == "multimodal":
+        modality = "image"
     measure = f"{modality}_tokens"
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]
@@ -139,6 +150,8 @@ def _missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
             if nothing:
                 named = nothing
                 break
+    if "input_ids" in {*named, *given}:
+        named = [name for name in named if name != "inputs_embeds"]  # what becomes of the ids
     if not named:
         return None
     return replace(guess, more=(*guess.more, *named), learned=(*guess.learned, f"{', '.join(named)} asked for"))
@@ -180,8 +193,7 @@ def _resized(
     for name, position, _, _ in exact[:1]:
         return _with_size(guess, name, position, wanted)
     for name, position, size, _ in _axes(guess, sizes):
-        shares = size > 8 and (got % size == 0 or size % got == 0) and size * wanted % got == 0
-        if shares and position == -1 and len(shape) > 2:
+        if size > 8 and (size * wanted) % got == 0 and position == -1 and len(shape) != 2 and got % size == 0:
             return _with_size(guess, name, position, size * wanted // got)
     return None
 
@@ -257,6 +269,11 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
         shape = [_dimension(word) for word in re.findall(r"\w+", listed[1])]
         return _reshaped(guess, _main(guess), shape)
     unpacked = UNPACKED.search(str(error))
+    if unpacked is not None or CONVOLVED.search(str(error)):
+        for name in guess.given():
+            form = guess.form(name)
+            if form is not None and form.shape == BY_PATCH:
+                return _shaped(guess, name, form, ("grid*batch", "channels", "patch", "patch"))
     if unpacked is None:
         return None
     lacking = int(unpacked[1]) - int(unpacked[2])
@@ -274,6 +291,17 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
             if None not in known:
                 return _reshaped(guess, name, known)
         return _shaped(guess, name, form, [form.shape[0], *[1] * lacking, *form.shape[1:]])
+    return None
+
+
+def _other_form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """The next form that models give a floating-point input, where nothing in the error can be read."""
+    for name in guess.given():
+        for form in ARGUMENTS.get(name, ()):
+            if form.kind == "floats" and not form.if_:
+                better = _shaped(guess, name, form, form.shape)
+                if better is not None and better.learned[-1] not in guess.learned:
+                    return better
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_hf.auto_models.arguments import TEXT, Argument
+from mpsprobe_hf.auto_models.forms import TEXT, Argument
 from mpsprobe_hf.auto_models.guess import Guess
 from mpsprobe_hf.catalog.entry import Field
 
@@ -106,6 +106,8 @@ def complete(config: Any, class_name: str) -> None:
 
 def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:
     """What makes the model compute a loss of its own; empty if it has none or its form is not known."""
+    if "labels" in guess.arguments:
+        return (guess.field("labels"),) if "labels" not in guess.without else ()
     head = head_of(guess.signature.name)
     if head is None:
         return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,19 @@ from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadErr
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
-from mpsprobe_hf.auto_models.classes import base_class_name, class_for_task, class_names, model_class_of, model_types
-from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
+from mpsprobe_hf.auto_models.classes import (
+    base_class_name,
+    class_for_task,
+    class_names,
+    holder_of,
+    model_class_of,
+    model_types,
+    with_forward,
+)
 from mpsprobe_hf.auto_models.heads import complete
-from mpsprobe_hf.auto_models.images import with_image_token
+from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
+from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 from mpsprobe_hf.auto_models.run import make_run
 from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.generation import generating_class_name
@@ -66,6 +73,19 @@ class ModelTypeWorkload:
             raise UsageError(
                 f"'{self.name}' is a model type: it has no weights", "Give a checkpoint: organisation/repository."
             )
+        try:
+            return self._sized(options)
+        except (UsageError, MissingPackage):
+            raise
+        except WorkloadError:
+            holder = "" if self.class_name else holder_of(self.model_type)
+            if not holder:
+                raise
+        run = ModelTypeWorkload(self.name, holder).build(options)
+        part = f"{self.model_type} is a part of {holder} that cannot be judged alone: {holder} was"
+        return replace(run, notes=(part, *run.notes))
+
+    def _sized(self, options: RunOptions) -> TorchRun:
         if options.size == "small":
             try:
                 return self._run(options, FEW_LAYERS)
@@ -80,9 +100,11 @@ class ModelTypeWorkload:
         from mpsprobe_hf.construct import construct, quiet
 
         with quiet():
-            config = self._config(options)
+            config, said = self._config(options)
             model_class = self._class(config, options.phase)
-            config = _own_config(model_class, config)
+            if options.phase != "generate":
+                model_class = with_forward(model_class, config)
+            config = part_for(model_class, config)
             complete(config, model_class.__name__)
             return make_run(
                 self.name,
@@ -90,7 +112,7 @@ class ModelTypeWorkload:
                 config,
                 options,
                 lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
-                notes,
+                (*notes, *said),
                 self._named(),
             )
 
@@ -114,13 +136,19 @@ class ModelTypeWorkload:
             else None
         )
 
-    def _config(self, options: RunOptions) -> Any:
+    def _config(self, options: RunOptions) -> tuple[Any, list[str]]:
+        """The configuration, and what was filled in."""
         from transformers import AutoConfig
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
         try:
-            config = AutoConfig.for_model(
-                self.model_type, **copy.deepcopy(FAMILIES.get(self.model_type, NOTHING).config)
-            )
+            values = declared(CONFIG_MAPPING[self.model_type])
+            config = AutoConfig.for_model(self.model_type, **values)
+            parts = left_out(config)
+            if parts:
+                config = AutoConfig.for_model(self.model_type, **{**parts, **values})
+            with_one_width(config)
+            said = repair(config)
             if options.size == "small":
                 config = make_small(config)
         except Exception as error:
@@ -134,7 +162,7 @@ class ModelTypeWorkload:
         with_image_token(config)
         if options.phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
             config.is_decoder = True  # without it BERT and its like attend to what comes after
-        return config
+        return config, said
 
     def _class(self, config: Any, phase: str) -> type[Any]:
         generating = generating_class_name(self.model_type) if phase == "generate" else ""
@@ -146,12 +174,3 @@ class ModelTypeWorkload:
                 f"Name a class: {PREFIX}{self.model_type}/{known[0]}" if known else None,
             )
         return model_class_of(self.model_type, wanted)
-
-
-def _own_config(model_class: type[Any], config: Any) -> Any:
-    """The part of ``config`` that is ``model_class``'s configuration, where that is the class of a part."""
-    own = getattr(model_class, "config_class", None)
-    parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
-    if own is None or isinstance(config, own):
-        return config
-    return next((part for part in parts if isinstance(part, own)), config)
