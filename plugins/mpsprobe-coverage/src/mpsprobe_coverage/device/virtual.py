@@ -190,6 +190,11 @@ class VirtualDevice:
                 self.recorder.phase = before
 
 
+def device_now() -> VirtualDevice | None:
+    """The one that is open in this process."""
+    return _open[-1] if _open else None
+
+
 def device_of(table: KernelTable) -> torch.device:
     """The device whose tensors the virtual ones stand for.
 
