@@ -47,6 +47,12 @@ whole: CoverageReport = mpsprobe.run_script("train.py", ["--epochs", "1"], torch
 loaded = mpsprobe.load_report("report.json")
 if isinstance(loaded, ProfileReport):
     print(loaded.cells)
+release: str = "2.13"
+one_release: CoverageReport = mpsprobe.coverage(model, torch.rand(3, 4), torch=release)
+several: CoverageReport | MatrixReport = mpsprobe.coverage(model, torch.rand(3, 4), torch=["2.12", release])
+with mpsprobe.observe("mps", torch=release) as watched:
+    print([call.kind.operator for call in watched.calls()])
+mpsprobe.coverage(model, torch.rand(3, 4), torch=2.13)  # wrong: call-overload
 callback = mpsprobe.TransformersCallback(2, fail_on=["missing"], path="mps.html", then="stop")
 callbacks: list[transformers.TrainerCallback] = [callback]
 found: CoverageReport | None = callback.report or mpsprobe.LightningCallback().report

@@ -33,7 +33,7 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     preset = _preset(request)
     phases = PHASES if request.phase == BOTH else [request.phase] if request.phase is not None else preset.phases
     if "training" not in phases and request.options.grad_accum != 1:
-        raise UsageError("--grad-accum makes sense with --phase training only")
+        raise UsageError("--grad-accum makes sense with --phase training only", "Say so, or leave it out.")
     notes = [f"{preset.summary} ({preset.source})"] if preset.source and preset.summary else []
     notes += preset.notes
     devices = [choose_device(registry, request.device)]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+
+import torch as pytorch
 
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import converted
 from mpsprobe.schemas import CoverageReport
+from mpsprobe_coverage.commands.functions import in_quotes
 from mpsprobe_coverage.device import device_now
 from mpsprobe_coverage.kernels.live import has_mps_build
 from mpsprobe_programs.commands.run import ran
@@ -109,14 +112,22 @@ def observe(device: str | torch.device | None = None, *, torch: str | None = Non
             always does.
 
     Raises:
-        UsageError: torch knows no such device; a release of torch for a device that is not virtual; where the ``with``
-            begins: another device is open.
+        UsageError: there is no such device here, or no such release; a release for a device that is not virtual; where
+            the ``with`` begins: another release's device is open.
     """
+    if torch is not None:
+        in_quotes(torch)
     found = observing.observe(device, lines=lines).name
     if found == "mps" and (not has_mps_build() or device_now() is not None):
         from mpsprobe_programs.running.on_virtual import OnVirtual
 
         return Observed(found, lines, OnVirtual(torch))
+    backend: Any = getattr(pytorch, found, None)
+    if hasattr(backend, "is_available") and not backend.is_available():
+        raise UsageError(
+            f"torch {pytorch.__version__} finds no {found} here",
+            "Leave the device out: it is the accelerator that is there, else the CPU.",
+        )
     if torch is not None:
         raise UsageError(
             f"what runs on {found} runs on the installed torch, and is not judged for {torch}",
@@ -148,6 +159,7 @@ def run_script(
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("a program is run from the main thread, which gets its signals", "Call run_script there.")
     check_version("torch", "mpsprobe-programs", "run_script")
+    in_quotes(options.get("torch", "installed"))
     flags = converted(command, options)
     ended = ran((str(script), *arguments), module, **flags)
     if ended.report is None:

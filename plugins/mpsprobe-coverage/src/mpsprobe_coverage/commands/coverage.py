@@ -34,6 +34,7 @@ METHODS = ("auto", "predicted", "observed")
 GENERATE = "generate"
 DECODINGS = ("greedy", "sampling", "beams")
 CACHES = ("dynamic", "static")
+SAY_SO = "Say so, or leave it out."
 OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 """The options that ``--phase generate`` alone has."""
 
@@ -135,10 +136,10 @@ def asked(
     if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
     if options.phase != "training" and options.grad_accum != 1:
-        raise UsageError("--grad-accum makes sense with --phase training only")
+        raise UsageError("--grad-accum makes sense with --phase training only", SAY_SO)
     for field in OF_GENERATE if options.phase != GENERATE else ():
         if getattr(options, field) != getattr(RunOptions(), field):
-            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")
+            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
     from mpsprobe_coverage.kernels.backends import family_named
 

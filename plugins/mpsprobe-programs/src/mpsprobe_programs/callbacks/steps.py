@@ -25,7 +25,7 @@ from mpsprobe.options import converted
 from mpsprobe.schemas import SEVERITY, BackendTarget, CoverageReport
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.commands.coverage import coverage as command
-from mpsprobe_coverage.commands.functions import refuse
+from mpsprobe_coverage.commands.functions import in_quotes, refuse
 from mpsprobe_coverage.device import device_now
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_programs.functions import Observed
@@ -55,7 +55,7 @@ class WatchedSteps:
         if then not in ("raise", "stop"):
             raise UsageError(f"then takes 'raise' or 'stop', not {then!r:.40}")
         if torch is not None:
-            MPS_FAMILY.target(torch)
+            MPS_FAMILY.target(*in_quotes(torch))
         wanted = converted(command, {"fail_on": fail_on or None, "allow": allow or None})
         self._fail_on, self._allow = wanted.get("fail_on", ()), wanted.get("allow", ())
         self._steps, self._torch, self._path, self.stops = steps, torch, path, then == "stop"
