@@ -160,7 +160,7 @@ def test_what_torch_makes_of_a_module() -> None:
 
 
 def test_several_releases_make_a_matrix() -> None:
-    for releases in (["2.6.0", RELEASE], f"2.6.0,{RELEASE}", ("2.6", "2.13")):
+    for releases in (["2.6.0", RELEASE], ("2.6", "2.13")):
         report: Any = judge(Net(), INPUT, torch=releases)
         assert isinstance(report, MatrixReport) and [cell.target.torch for cell in report] == ["2.6.0", RELEASE]
     assert len(mpsprobe.coverage(torch.nn.Linear(4, 2), INPUT, torch="all").releases) > 10
