@@ -95,6 +95,7 @@ def test_findings_are_in_the_log_and_the_training_is_as_without_it(place: Place,
     assert entry in kept["log_history"]
 
     assert callback.report is not None and callback.report.method == "predicted"
+    assert callback.report.workload.parameters == sum(one.numel() for one in watched.weights)
     assert callback.report.workload.name == "Model" and callback.report.target.torch == "2.13.0"
     assert [one.operator for one in callback.report.findings] == [FINDING]
     assert mpsprobe.load_report(tmp_path / "mps.json") == callback.report

@@ -130,8 +130,8 @@ def asked(
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
-            "--method observed is not there yet: it will record real fallbacks on a Mac",
-            "Use --method predicted (the default), which needs no Mac.",
+            "--method observed is not there: the step of a workload is predicted, also on a Mac",
+            "Leave it out. On a Mac, mpsprobe run --device mps observes a program, mpsprobe.observe() a part of one.",
         )
     if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")

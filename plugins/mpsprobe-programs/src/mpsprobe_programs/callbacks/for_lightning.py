@@ -100,7 +100,7 @@ class LightningCallback(_Parent or object):  # type: ignore[misc]
         self._said = state_dict
 
     def _conclude(self, trainer: Any, pl_module: Any) -> None:
-        said = self._watched.conclude(type(pl_module).__name__)
+        said = self._watched.conclude(pl_module)
         if said:
             self._said = said
             for logger in trainer.loggers:

@@ -97,7 +97,7 @@ class TransformersCallback(_Parent or object):  # type: ignore[misc]
             self._conclude(state, control, kwargs["model"])
 
     def _conclude(self, state: Any, control: Any, model: Any) -> None:
-        said = self._watched.conclude(type(model).__name__)
+        said = self._watched.conclude(model)
         if said:
             state.log_history.append({**said, "epoch": state.epoch, "step": state.global_step})
             self._unprinted = numbers(said)

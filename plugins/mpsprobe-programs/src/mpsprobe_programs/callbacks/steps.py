@@ -125,7 +125,7 @@ class WatchedSteps:
             raise MpsprobeError(f"{report.failure.error}: {report.failure.message}")
         return report
 
-    def conclude(self, name: str) -> dict[str, Any]:
+    def conclude(self, model: pytorch.nn.Module) -> dict[str, Any]:
         """What goes into the log; ``report`` is there then, saved if that was asked for.
 
         Raises:
@@ -134,13 +134,19 @@ class WatchedSteps:
         self._over = True
         if self._run is None:
             return {}
+        name, notes = type(model).__name__, []
         if isinstance(self._predicted, CoverageReport):
-            workload = self._predicted.workload.model_copy(update={"name": name})
-            self.report = self._predicted.model_copy(update={"workload": workload})
+            report = self._predicted
         else:
-            self.report = self._run.report(name)
-            if self._predicted is not None:
-                self.report.workload.notes.insert(0, NOT_JUDGED.format(why=self._predicted))
+            report = self._run.report(name)
+            notes = [] if self._predicted is None else [NOT_JUDGED.format(why=self._predicted)]
+        known = {
+            "name": name,
+            "architecture": name,
+            "parameters": sum(one.numel() for one in model.parameters()),
+            "notes": [*notes, *report.workload.notes],
+        }
+        self.report = report.model_copy(update={"workload": report.workload.model_copy(update=known)})
         if self._path is not None:
             self.report.save(Path(self._path))
         said = logged(self.report)
