@@ -166,7 +166,10 @@ def loss_of(run: TorchRun, output: Any) -> Any:
         # What torch.nn.parallel users do with a loss for each replica or sample.
         loss = loss.mean()
     if not loss.requires_grad:
-        raise WorkloadError("the loss does not depend on any parameter that requires a gradient")
+        raise WorkloadError(
+            "the loss does not depend on any parameter that requires a gradient",
+            "Call it outside of torch.no_grad and torch.inference_mode, with a model that is not frozen.",
+        )
     return loss
 
 

@@ -245,7 +245,7 @@ def workload_line(report: AnyReport) -> str:
     program = program_answer.of(report)
     calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
     calls += program_answer.run(program) if program is not None else []
-    counted = program is None or bool(report.workload.architecture)
+    counted = report.workload.phase != "program" or bool(report.workload.architecture)
     return ", ".join([*setting(_named(report), _sizes(report.workload), counted=counted), *calls])
 
 

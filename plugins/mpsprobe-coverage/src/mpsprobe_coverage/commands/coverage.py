@@ -13,7 +13,7 @@ from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.environment import check_version
 from mpsprobe.errors import RunFailed, UsageError
-from mpsprobe.options import Named, Names, Positive, check_training
+from mpsprobe.options import SAY_SO, Named, Names, Positive, check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import Progress, RunOptions, Workload
@@ -134,15 +134,15 @@ def asked(
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
-            "--method observed is not there yet: it will record real fallbacks on a Mac",
-            "Use --method predicted (the default), which needs no Mac.",
+            "--method observed is not there: the step of a workload is predicted, also on a Mac",
+            "Leave it out. On a Mac, mpsprobe run --device mps observes a program, mpsprobe.observe() a part of one.",
         )
     if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
     check_training(options, options.phase == "training")
     for field in OF_GENERATE if options.phase != GENERATE else ():
         if getattr(options, field) != getattr(RunOptions(), field):
-            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")
+            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
     from mpsprobe_coverage.kernels.backends import family_named
 
