@@ -1,4 +1,4 @@
-"""SARIF and annotations: at which lines, how bad, told apart and alike from day to day, with text that wants out."""
+"""SARIF and annotations: at which lines, how bad, the same from day to day, with text that wants out."""
 
 from __future__ import annotations
 
