@@ -129,6 +129,17 @@ def test_the_form_is_that_of_a_composite_action() -> None:
     assert ACTION["inputs"]["mpsprobe"]["default"] == f"mpsprobe[all]=={__version__}"
 
 
+def test_the_page_shows_inputs_and_outputs_that_there_are() -> None:
+    page = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
+    [text] = [one for one in re.findall(r"```yaml\n(.+?)```", page, flags=re.DOTALL) if "OWNER/mpsprobe@" in one]
+    steps = yaml.safe_load(text)["jobs"]["coverage"]["steps"]
+    [used] = [step for step in steps if step.get("uses", "").startswith("OWNER/mpsprobe@")]
+    assert used["uses"] == f"OWNER/mpsprobe@v{__version__}" and set(used["with"]) <= set(ACTION["inputs"])
+    assert set(re.findall(r"steps\.mps\.outputs\.([a-z-]+)", text)) <= set(ACTION["outputs"])
+    table = page.partition("| input | what |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, flags=re.MULTILINE) == list(ACTION["inputs"])
+
+
 @pytest.mark.slow
 def test_a_model_with_findings_fails_with_all_that_there_is_to_see(project: Path) -> None:
     ended = execute(project, workloads="tests/mps_model.py:make")
