@@ -86,7 +86,8 @@ def profile(
     request = asked((*names, *workloads), flags)
     registry = get_registry()
     name = exporting.choose(registry, format_name, output, "profile")
-    targets = [_target(registry, text, request) for text in exports]
+    stem = Path(request.preset or [*request.workloads, "profile"][0]).name
+    targets = [exporting.further(registry, text, stem, "profile") for text in exports]
     with make_progress() as progress:
         progress.start_loading(2)
         report = measured(registry, request, progress)
@@ -135,13 +136,3 @@ def measured(
     if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
         registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
     return report
-
-
-def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str, str]:
-    """Exporter and path of ``--export NAME[=PATH]``, checked before the long work."""
-    name, _, path = text.partition("=")
-    registry.exporter_declaration(name)
-    stem = Path(request.preset or [*request.workloads, "profile"][0]).name
-    path = path or exporting.default_path(registry, name, stem)
-    exporting.check_target(registry, name, path, "profile")
-    return name, path

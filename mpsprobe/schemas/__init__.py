@@ -56,6 +56,7 @@ from mpsprobe.schemas.profile import (
 )
 from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
+from mpsprobe.schemas.several import JudgedWorkload, SeveralReport
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo
 
@@ -64,9 +65,9 @@ __all__ = [
     "ComparedAdvisory", "ComparedCell", "ComparedFailure", "ComparedFallback", "ComparedOperator", "ComparedQuantity",
     "ComparedSide", "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey",
     "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DurationStatistics",
-    "Environment", "FallbackCost", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryUse",
-    "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime", "ProbeReading", "ProfileCell", "ProfilePlan",
-    "ProfileReport", "ProgramInfo", "RefusedTensor", "Report", "RunFailure", "Source", "StepSample", "TableProvenance",
-    "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell",
-    "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "Environment", "FallbackCost", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve",
+    "MemoryUse", "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime", "ProbeReading", "ProfileCell",
+    "ProfilePlan", "ProfileReport", "ProgramInfo", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source",
+    "StepSample", "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged",
+    "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
 ]  # fmt: skip

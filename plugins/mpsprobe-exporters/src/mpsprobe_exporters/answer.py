@@ -227,6 +227,11 @@ def first_refused(report: AnyReport) -> str | None:
     return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
 
 
+def allowed(report: AnyReport) -> list[str]:
+    """What ``--allow`` named, in a sentence."""
+    return [f"Passed over by --allow: {', '.join(map(one_line, report.allowed))}"] if report.allowed else []
+
+
 def macos_notes(report: AnyReport) -> list[str]:
     """What needs a newer macOS than the release itself, a sentence each."""
     if report.kind != "coverage":
