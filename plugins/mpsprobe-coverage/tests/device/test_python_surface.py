@@ -130,3 +130,14 @@ def test_random_numbers_have_shapes_and_no_influence(device: VirtualDevice) -> N
     assert [tuple(t.shape) for t in made] == [(2,), (2,), (4,)]
     torch.manual_seed(0)
     assert torch.rand(3).tolist() == expected
+
+
+def test_a_model_is_built_as_where_mps_is_there() -> None:
+    def table() -> torch.Tensor:
+        return torch.arange(4, dtype=torch.float32 if torch.backends.mps.is_available() else torch.float64)
+
+    before = torch.backends.mps.is_available(), torch.Generator
+    with VirtualDevice(TORCH_2_6).construction():
+        assert table().dtype == torch.float32
+        assert torch.Generator(device="mps").device.type == "mps"
+    assert (torch.backends.mps.is_available(), torch.Generator) == before

@@ -19,13 +19,13 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
-from torch.utils._device import DeviceContext, _device_constructors
+from torch.utils._device import DeviceContext
 
 from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import default_generator
 from mpsprobe_coverage.device.lazy import uninitialised
-from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
+from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python, replacing
 from mpsprobe_coverage.device.on_the_cpu import keep_real
 from mpsprobe_coverage.device.storages import loading
 from mpsprobe_coverage.device.tensor import (
@@ -50,16 +50,7 @@ _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed
 @contextmanager
 def device_in_python(dispatch: Dispatch) -> Iterator[None]:
     """Make Python's view of torch say that MPS, or the other backend, is there."""
-    put_back: list[Callable[[], None]] = []
-
-    def replace(owner: Any, name: str, value: Any) -> None:
-        own = vars(owner).get(name, _ABSENT)
-        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
-            value.__wrapped__ = own.__wrapped__
-        setattr(owner, name, value)
-        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
-
-    try:
+    with replacing() as (replace, put_back):
         replace(torch.Tensor, "to", _tensor_to(dispatch))
         replace(torch.Tensor, "data", data_of_tensors)
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
@@ -80,14 +71,7 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
             put_back.append(_other_module(replace))
         accelerator_in_python(replace, stands_for.device)
         _extend_optimizer_types(put_back)
-        _empty_caches_of_functions(put_back)
         yield
-    finally:
-        for undo in reversed(put_back):
-            undo()
-
-
-_ABSENT = object()
 
 
 def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str, Any], None]) -> None:
@@ -155,13 +139,6 @@ def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
     for supported in lists.values():
         supported.append(VirtualTensor)
         put_back.append(lambda supported=supported: supported.remove(VirtualTensor))  # type: ignore[misc]
-
-
-def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
-    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
-    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
-    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
-    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:
