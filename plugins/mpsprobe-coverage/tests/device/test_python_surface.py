@@ -11,6 +11,7 @@ import torch
 from expectations import TORCH_2_6
 
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.mps import load_table
 
 _VALUES = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -137,7 +138,7 @@ def test_a_model_is_built_as_where_mps_is_there() -> None:
         return torch.arange(4, dtype=torch.float32 if torch.backends.mps.is_available() else torch.float64)
 
     before = torch.backends.mps.is_available(), torch.Generator
-    with VirtualDevice(TORCH_2_6).construction():
+    with VirtualDevice(load_table("2.13.0")).construction():
         assert table().dtype == torch.float32
         assert torch.Generator(device="mps").device.type == "mps"
     assert (torch.backends.mps.is_available(), torch.Generator) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from mpsprobe_diffusers.recipe import Recipe
 from mpsprobe_diffusers.tokens import make_tokenizer
 
 
-def assemble(recipe: Recipe, dtype: torch.dtype, who: str, *, small: bool, given: dict[str, Any] | None = None) -> Any:
+def assemble(recipe: Recipe, dtype: torch.dtype, who: str, *, small: bool, few: Collection[str] = ()) -> Any:
     """A pipeline of diffusers, its models on torch's default device.
 
     Args:
@@ -21,15 +22,14 @@ def assemble(recipe: Recipe, dtype: torch.dtype, who: str, *, small: bool, given
         dtype: of the parameters.
         who: what the user typed, for errors.
         small: few layers.
-        given: components that are there already.
+        few: names of models that have few layers anyway.
 
     Raises:
         WorkloadError: a component or the pipeline cannot be made.
     """
-    parts = dict(given or {})
-    for name, component in recipe.components.items():
-        if name not in parts:
-            parts[name] = make(component, dtype, who, small=small)
+    parts = {
+        name: make(component, dtype, who, small=small or name in few) for name, component in recipe.components.items()
+    }
     for name, kinds in recipe.processors.items():
         if "tokenizer" in name:
             encoder = parts.get(name.replace("tokenizer", "text_encoder"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import NoneType
 from typing import Any
@@ -14,6 +14,15 @@ from mpsprobe.errors import MissingPackage, UnknownName, WorkloadError
 
 DISTRIBUTIONS = {"opencv": "opencv-python", "k_diffusion": "k-diffusion", "note_seq": "note-seq"}
 """Of packages that diffusers calls by another name than ``pip install`` does."""
+
+
+def check_installed(name: str, distributions: Iterable[str] = ("diffusers", "transformers")) -> None:
+    """Raise ``MissingPackage`` for the first of ``distributions`` that is not there; their modules have their names."""
+    import importlib.util
+
+    for distribution in distributions:
+        if importlib.util.find_spec(distribution) is None:
+            raise MissingPackage(f"the workload '{name}'", distribution)
 
 
 @cache

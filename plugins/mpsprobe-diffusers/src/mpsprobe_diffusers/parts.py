@@ -1,85 +1,95 @@
-"""The parts of a pipeline: which there are, and what each one is called with."""
+"""The parts of a pipeline alone, called with what the pipeline calls them with."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_diffusers.assemble import assemble
 from mpsprobe_diffusers.inputs import call_inputs
 from mpsprobe_diffusers.models import make
-from mpsprobe_diffusers.recipe import DENOISERS, Recipe
-from mpsprobe_diffusers.running import Call
-from mpsprobe_diffusers.shapes import WithoutData, Reached, arguments, filled
-
-ENCODES, DECODES = "encode", "decode"
+from mpsprobe_diffusers.recipe import AUTOENCODERS, STEP, Recipe
+from mpsprobe_diffusers.shapes import WithoutData, arguments, filled
+from mpsprobe_diffusers.step import step_run
 
 
+@dataclass(frozen=True, slots=True)
 class Part:
-    """A component that the pipeline calls, alone.
+    """A component that the pipeline calls.
+
+    Attributes:
+        pipeline: whose models are on meta.
+        model: the component, on torch's default device.
+        method: of the model that is called.
+        args, kwargs: what the pipeline calls it with, tensors on torch's default device.
+    """
+
+    pipeline: Any
+    model: Any
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def part(recipe: Recipe, name: str, options: RunOptions, who: str, *, guided: bool = True) -> Part:
+    """The part of a pipeline called ``name``.
 
     Args:
         recipe: of the pipeline.
-        name: of the part, as ``recipe.parts()`` has it.
+        name: as ``recipe.parts()`` has it.
         options: of the run.
         who: what the user typed, for errors.
-        small: few layers.
+        guided: with guidance, as in inference: many pipelines double the batch for it.
 
-    Attributes:
-        pipeline: with every model on meta but the part's, which is on torch's default device.
-        model: the part.
-        method: of the model that is called.
-        given: what the pipeline calls it with, tensors on torch's default device.
+    Raises:
+        WorkloadError: the pipeline does not call it by itself, or cannot be built.
     """
-
-    def __init__(
-        self, recipe: Recipe, name: str, options: RunOptions, who: str, *, small: bool, guided: bool = True
-    ) -> None:
-        dtype = getattr(torch, options.dtype)
-        component = name.removesuffix("-encoder") if name not in recipe.components else name
-        self.model = make(recipe.components[component], dtype, who, small=small)
-        with torch.device("meta"):
-            self.pipeline = assemble(recipe, dtype, who, small=small)
-        inputs = call_inputs(self.pipeline, recipe, options.batch_size or 1, small=small)
-        if not guided and "guidance_scale" in inputs_of(self.pipeline):
-            inputs["guidance_scale"] = 1.0
-        stand_in = getattr(self.pipeline, component)
-        self.method = DECODES if hasattr(stand_in, DECODES) and component not in DENOISERS else "forward"
-        found = arguments(self.pipeline, component, self.method, inputs, who)
-        if component != name:
-            self.method = ENCODES
-            with WithoutData(), torch.no_grad():
-                decoded = stand_in.decode(*found.arguments, **found.named)
-            found = Reached((first(decoded),), {})
-        self.args: tuple[Any, ...] = filled(found.arguments)
-        self.kwargs: dict[str, Any] = filled(found.named)
-
-    def call(self) -> Call:
-        """How the part is run."""
-
-        def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-            return getattr(model, self.method)(*args, **kwargs)
-
-        def encode(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-            encoded = model.encode(*args, **kwargs)
-            latents = getattr(encoded, "latent_dist", None)
-            return encoded if latents is None else latents.sample()
-
-        return encode if self.method == ENCODES else run
+    small, dtype = options.size == "small", getattr(torch, options.dtype)
+    component = name if name in recipe.components else name.removesuffix("-encoder")
+    model = make(recipe.components[component], dtype, who, small=small)
+    decodes = component in AUTOENCODERS
+    few = [other for other in recipe.components if decodes or other.endswith("encoder") or "text_encoder" in other]
+    with torch.device("meta"):
+        pipeline = assemble(recipe, dtype, who, small=small, few=few)
+    inputs = call_inputs(pipeline, recipe, options.batch_size or 1, small=small)
+    if not guided and "guidance_scale" in inspect.signature(type(pipeline).__call__).parameters:
+        inputs["guidance_scale"] = 1.0
+    method = "decode" if decodes else "forward"
+    args, kwargs = arguments(pipeline, component, method, inputs, who)
+    if component != name:
+        method = "encode"
+        with WithoutData(), torch.no_grad():
+            args, kwargs = (_tensor(getattr(pipeline, component).decode(*args, **kwargs)),), {}
+    return Part(pipeline, model, method, filled(args), filled(kwargs))
 
 
-def inputs_of(pipeline: Any) -> Mapping[str, Any]:
-    """The arguments of the pipeline's ``__call__`` by name."""
-    import inspect
+def part_run(recipe: Recipe, name: str, options: RunOptions, who: str) -> TorchRun:
+    """One call of the part called ``name``; arguments as ``part`` takes them."""
+    if name == STEP:
+        return step_run(recipe, options, who)
+    found = part(recipe, name, options, who)
 
-    return inspect.signature(type(pipeline).__call__).parameters
+    def call(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        output = getattr(model, found.method)(*args, **kwargs)
+        return output.latent_dist.sample() if hasattr(output, "latent_dist") else output
+
+    return TorchRun(
+        model=found.model,
+        args=found.args,
+        kwargs=found.kwargs,
+        architecture=type(found.model).__name__,
+        call=call,
+        batch_size=options.batch_size or 1,
+        notes=(*recipe.notes, f"{found.method} with what {recipe.pipeline.__name__} passes to it"),
+    )
 
 
-def first(output: Any) -> torch.Tensor:
-    """The tensor that a model of diffusers returns, out of what is around it."""
+def _tensor(output: Any) -> torch.Tensor:
     while not isinstance(output, torch.Tensor):
         output = output[0]
     return output

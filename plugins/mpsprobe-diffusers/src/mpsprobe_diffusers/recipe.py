@@ -8,13 +8,18 @@ from typing import Any
 
 from mpsprobe_diffusers.catalog import entries
 from mpsprobe_diffusers.catalog.entry import Component, Entry
-from mpsprobe_diffusers.classes import component_types, named_class, pipeline_class, required
+from mpsprobe_diffusers.classes import check_installed, component_types, named_class, pipeline_class, required
 
 PROCESSORS = ("tokenizer", "processor", "feature_extractor")
 """Words in the names of components that are made without a configuration of their own."""
 
 DENOISERS = ("transformer", "unet", "prior", "decoder")
 """What pipelines call the model that takes the noise away; the first that is there."""
+
+AUTOENCODERS = ("vae", "movq", "audio_vae")
+"""What pipelines call the model that turns latents into pixels or sound."""
+STEP = "step"
+"""The part that is no component: a denoising step with its scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,8 @@ class Recipe:
     def parts(self) -> tuple[str, ...]:
         """What may stand behind ``/``: the models, and the other half of an autoencoder."""
         models = [name for name in self.components if "scheduler" not in name]
-        encoders = [f"{name}-encoder" for name in models if name in ("vae", "movq")]
-        return (*models, *encoders, *(("step",) if self.denoiser else ()))
+        encoders = [f"{name}-encoder" for name in models if name in AUTOENCODERS]
+        return (*models, *encoders, *((STEP,) if self.denoiser else ()))
 
 
 def recipe(name: str) -> Recipe:
@@ -67,6 +72,7 @@ def recipe(name: str) -> Recipe:
 
 
 def _published(entry: Entry) -> Recipe:
+    check_installed(entry.name, entry.requires)
     found = named_class(entry.pipeline, f"'diffusers:{entry.name}'")
     processors = {
         name: kinds

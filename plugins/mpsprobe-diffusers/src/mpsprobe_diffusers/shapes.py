@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.fx.experimental import _config as of_meta
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -20,6 +21,7 @@ from mpsprobe_diffusers.models import quiet
 from mpsprobe_diffusers.running import renew_schedulers
 
 _READS = torch.ops.aten._local_scalar_dense.default
+_INDEXES = torch.ops.aten.index.Tensor
 _COPIES = torch.ops.aten._to_copy.default
 _CPU = torch.device("cpu")
 
@@ -34,11 +36,19 @@ class WithoutData(TorchDispatchMode):
             return func(*args, **kwargs)
         if func is _READS:
             return torch.ones((), dtype=tensors[0].dtype).item()
-        if func is _COPIES:
-            kwargs.pop("device", None)
+        if func is _COPIES and kwargs.get("device") == _CPU:
+            return torch.zeros(tensors[0].shape, dtype=kwargs.get("dtype") or tensors[0].dtype, device=_CPU)
+        if func is _INDEXES:
+            args = (args[0], [one for index in args[1] for one in _places(index)])
         if not all(one.is_meta for one in tensors):
             args, kwargs = tree_map(lambda one: one.to("meta") if isinstance(one, torch.Tensor) else one, (args, kwargs))
         return func(*args, **kwargs)
+
+
+def _places(index: Any) -> tuple[Any, ...]:
+    """A mask whose values are known, as the places that it selects."""
+    known = isinstance(index, torch.Tensor) and index.dtype == torch.bool and not index.is_meta
+    return index.nonzero(as_tuple=True) if known else (index,)
 
 
 class Reached(Exception):
@@ -57,6 +67,8 @@ def on_the_cpu(pipeline: Any) -> Iterator[None]:
     with (
         patch.object(kind, "_execution_device", _CPU),
         patch.object(kind, "device", _CPU),
+        patch.object(of_meta, "meta_nonzero_assume_all_nonzero", True),
+        torch._C.DisableTorchFunction(),  # of whoever builds the workload
         WithoutData(),
         quiet(),
         torch.no_grad(),
@@ -64,7 +76,9 @@ def on_the_cpu(pipeline: Any) -> Iterator[None]:
         yield
 
 
-def arguments(pipeline: Any, part: str, method: str, inputs: Mapping[str, Any], who: str) -> Reached:
+def arguments(
+    pipeline: Any, part: str, method: str, inputs: Mapping[str, Any], who: str
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What ``pipeline(**inputs)`` calls ``method`` of its component ``part`` with first.
 
     Args:
@@ -87,11 +101,11 @@ def arguments(pipeline: Any, part: str, method: str, inputs: Mapping[str, Any], 
         with on_the_cpu(pipeline):
             pipeline(**inputs)
     except Reached as reached:
-        return reached
+        return reached.arguments, reached.named
     except Exception as error:
         raise WorkloadError(
-            f"the inputs of {who} could not be found: {in_short(error)}",
-            f"Take the whole pipeline: {who.partition('/')[0]}'",
+            f"what {type(pipeline).__name__} passes to {who} could not be found: {in_short(error)}",
+            "Take the whole pipeline.",
         ) from error
     finally:
         vars(component).pop(method)

@@ -31,4 +31,5 @@ def audio() -> Iterator[Entry]:
             ),
         },
         family="audio",
+        requires=("torchsde",),
     )  # fmt: skip
