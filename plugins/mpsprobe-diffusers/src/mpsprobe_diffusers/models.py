@@ -41,10 +41,10 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
             config = merged(component.config, component.small if small else {})
             if not issubclass(found, torch.nn.Module):
                 return found(**config)
+            if small:
+                config = merged(config, few_layers(found, config, component.small))
             with default_dtype(dtype), without_tables():
-                model = _transformers(found, config, small) if hasattr(found, "config_class") else None
-                if model is None:
-                    model = found(**_few_layers(found, config) if small else config)
+                model = _transformers(found, config) if hasattr(found, "config_class") else found(**config)
         except MpsprobeError:
             raise
         except Exception as error:
@@ -56,27 +56,37 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
     return model.eval()
 
 
-def _transformers(found: type[Any], config: dict[str, Any], small: bool) -> Any:
+def _transformers(found: type[Any], config: Mapping[str, Any]) -> Any:
     from transformers.initialization import no_init_weights
 
     made = found.config_class(**config)
     made.dtype = torch.get_default_dtype()
-    if small:
-        for one in (made, *(getattr(made, key, None) for key in made.sub_configs)):
-            for key in LAYERS:
-                given = getattr(one, key, None)
-                if isinstance(given, int) and key not in config:
-                    setattr(one, key, min(given, FEW))
     with no_init_weights() if parameters_are_meta() else contextlib.nullcontext():
         model = found(made)
     model.tie_weights()
     return model
 
 
-def _few_layers(found: type[Any], config: dict[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(found.__init__).parameters
-    given = {key: config.get(key, parameters[key].default) for key in LAYERS if key in parameters}
-    return config | {key: min(value, FEW) for key, value in given.items() if isinstance(value, int)}
+def few_layers(found: type[Any], config: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a configuration of ``found`` one of few layers, inside of nested ones too.
+
+    Args:
+        found: the class of the model.
+        config: its configuration; what is not in it has the defaults of the class.
+        said: what is not to be changed.
+    """
+    if not hasattr(found, "config_class"):
+        parameters = inspect.signature(found.__init__).parameters
+        return _fewer({key: config.get(key, one.default) for key, one in parameters.items()}, said)
+    made = found.config_class(**config)
+    nested = {key: getattr(made, key, None) for key in made.sub_configs}
+    few = {key: _fewer(vars(one), said.get(key, {})) for key, one in nested.items() if one is not None}
+    return {**_fewer(vars(made), said), **few}
+
+
+def _fewer(config: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {key: config[key] for key in LAYERS if key in config and key not in said}
+    return {key: min(value, FEW) for key, value in numbers.items() if isinstance(value, int)}
 
 
 def merged(config: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
