@@ -10,11 +10,13 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
 import torch
+from torch.utils._device import _device_constructors
 
 Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
 
@@ -152,6 +154,36 @@ class Stream(metaclass=_StreamType):
 
     def __exit__(self, *_exc: object) -> None:
         """The stream that was current stays so: there is one."""
+
+
+@contextmanager
+def replacing() -> Iterator[tuple[Replace, list[Callable[[], None]]]]:
+    """What sets attributes and, at the end, undoes that in the opposite order; the list takes other things to undo."""
+    put_back: list[Callable[[], None]] = []
+    _empty_caches_of_functions(put_back)
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        own = vars(owner).get(name, _ABSENT)
+        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
+            value.__wrapped__ = own.__wrapped__
+        setattr(owner, name, value)
+        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
+
+    try:
+        yield replace, put_back
+    finally:
+        for undo in reversed(put_back):
+            undo()
+
+
+_ABSENT = object()
+
+
+def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
+    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
+    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
+    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
+    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
 def mps_in_python(
