@@ -24,6 +24,7 @@ class ProfileOptions(TypedDict, total=False):
         phase: ``inference``, ``training`` or ``both``.
         dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of the parameters, and of autocast.
         batch_size, seq_len: what a workload with a name is run with: one number or several.
+        size: ``real``, or ``small`` for a model with few layers of the same structure.
         steps, warmup, processes: how many timed steps, steps before them, and fresh processes.
         grad_accum: backward passes for each update.
         compile: run the model through ``torch.compile``.
@@ -42,6 +43,7 @@ class ProfileOptions(TypedDict, total=False):
     autocast: str | None
     batch_size: int | list[int] | None
     seq_len: int | list[int] | None
+    size: str
     steps: int
     warmup: int | None
     processes: int

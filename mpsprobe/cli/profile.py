@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from mpsprobe import exporting
 from mpsprobe.cli.planning import BOTH, make_plan
-from mpsprobe.declarations import DTYPES, PHASES
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import RunFailed
 from mpsprobe.options import Named, Names, Positive, Several
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mpsprobe.progress import SilentProgress
     from mpsprobe.schemas.profile import ProfileReport
 
-OF_ALL_RUNS = ("dtype", "autocast", "grad_accum", "weights", "trust_remote_code")
+OF_ALL_RUNS = ("dtype", "size", "autocast", "grad_accum", "weights", "trust_remote_code")
 CLOCKS = ("host", "device")
 
 
@@ -39,6 +39,9 @@ CLOCKS = ("host", "device")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--batch-size", "batch_sizes", type=Several(), metavar="N,…", help="Samples in a step; several: commas.")
 @click.option("--seq-len", "seq_lens", type=Several(), metavar="N,…", help="Tokens (frames, …) in a sample; likewise.")
+@click.option(
+    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+)
 @click.option("--steps", type=Positive(), default=20, show_default=True, help="Timed steps.")
 @click.option("--warmup", type=Positive(lowest=0), help="Steps before them [default: until they are stable].")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")

@@ -106,6 +106,7 @@ def _only_for(wanted: str, act: Callable[[str], None]) -> Callable[..., Any]:
         ({"phase": "generate"}, "no generate phase"),
         ({"weights": True}, "random weights"),
         ({"seq_len": 8}, "no sequences"),
+        ({"size": "small"}, "has one size"),
         ({"batch_size": 0}, "a batch of 0"),
         ({"batch_size": 2**31}, "a batch of 2147483648"),
     ],

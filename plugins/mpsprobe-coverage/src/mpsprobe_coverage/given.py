@@ -130,6 +130,8 @@ class Given:
             if getattr(options, size) is not None:
                 flag = size.replace("_", "-")
                 raise UsageError(f"the sizes of {self.name} are those of its inputs", f"Leave --{flag} out.")
+        if options.size != "real":
+            raise UsageError(f"{self.name} has the size that it was made with", "Leave --size out.")
         if options.dtype != self.dtype and options.dtype in DTYPES:
             hint = f"Leave --dtype out, or hand over a copy: copy.deepcopy(model).to(torch.{options.dtype})"
             raise UsageError(f"{self.name} is made of {self.dtype}, not of {options.dtype}", hint)

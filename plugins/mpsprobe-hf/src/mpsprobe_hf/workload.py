@@ -9,6 +9,7 @@ from typing import Any
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt
@@ -60,7 +61,10 @@ class NamedWorkload:
             loss=LOSSES[architecture.loss] if options.phase == "training" else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq") if any("seq" in field.shape for field in inputs) else None,
-            notes=(note(options),) if generates else architecture.notes,
+            notes=(
+                *((FEW_LAYERS,) if options.size == "small" else ()),
+                *((note(options),) if generates else architecture.notes),
+            ),
         )
 
     def describe(self) -> Mapping[str, Any]:
@@ -129,6 +133,8 @@ def make_model(entry: Entry, architecture: Architecture, options: RunOptions) ->
 
     with quiet():
         config = config_class(**copy.deepcopy(dict(entry.config)))
+        if options.size == "small":
+            config = make_small(config)
         return construct(model_class, config, options.dtype, training=training, untied=entry.untied)
 
 

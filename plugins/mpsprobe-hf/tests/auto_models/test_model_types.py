@@ -111,9 +111,8 @@ def test_weights_are_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("hf:autoformer", "The workload 'autoformer'"),
         ("hf:bark", "The workload 'bark'"),
-        ("hf:decision_transformer", "path/to/file.py:function"),
+        ("hf:perceiver", "path/to/file.py:function"),
     ],
 )
 def test_inputs_that_cannot_be_derived(name: str, says: str) -> None:

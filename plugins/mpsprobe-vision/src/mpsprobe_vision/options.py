@@ -22,6 +22,8 @@ def chosen_batch(name: str, options: RunOptions, training: int) -> int:
         raise UsageError(f"the workload '{name}' is made with random weights", own)
     if options.seq_len is not None:
         raise UsageError(f"the workload '{name}' has no sequences", "Leave --seq-len out.")
+    if options.size != "real":
+        raise UsageError(f"the workload '{name}' has one size", "Leave --size out.")
     batch = options.batch_size
     if batch is None:
         return training if options.phase == "training" else 1

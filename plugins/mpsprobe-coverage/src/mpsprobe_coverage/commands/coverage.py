@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mpsprobe import exporting
-from mpsprobe.declarations import DTYPES, PHASES
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.environment import check_version
 from mpsprobe.errors import RunFailed, UsageError
 from mpsprobe.options import Named, Names, Positive
@@ -48,6 +48,9 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
 @click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
+@click.option(
+    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+)
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option(

@@ -33,6 +33,7 @@ class CoverageOptions(TypedDict, total=False):
         dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of a workload's parameters, and of autocast. A model
             that is handed over has its own dtype.
         batch_size, seq_len: what a workload with a name is run with.
+        size: ``real``, or ``small`` for a model with few layers of the same structure.
         grad_accum, clip_norm: of a training step: backward passes for each update; the gradients' largest norm.
         weights: compute with the real values of the parameters instead of predicting from shapes.
         trust_remote_code: let a checkpoint run Python code of its own.
@@ -47,6 +48,7 @@ class CoverageOptions(TypedDict, total=False):
     autocast: str | None
     batch_size: int | None
     seq_len: int | None
+    size: str
     grad_accum: int
     clip_norm: float
     weights: bool

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mpsprobe_hf.auto_models.signature import Signature, first
+from mpsprobe_hf.auto_models.guess import Guess
 from mpsprobe_hf.catalog.entry import Field
 
 TOKEN_HEADS = ("CausalLM", "MaskedLM", "LMHeadModel", "ConditionalGeneration", "LMHead", "Seq2SeqLM")
 SAMPLE_HEADS = ("SequenceClassification", "ImageClassification", "AudioClassification", "VideoClassification")
 
 
-def label_fields(signature: Signature, inputs: Iterable[Field]) -> tuple[Field, ...]:
+def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:
     """What makes the model compute a loss of its own; empty if it has none or its form is not known."""
-    name, parameters = signature.name, signature.parameters
-    classes = first([signature.config], "num_labels") or 2
+    signature, measures = guess.signature, guess.measures
+    name, parameters = signature.name, set(signature.parameters)
+    classes = measures["classes"]
     if "return_loss" in parameters and {"input_ids", "pixel_values"} <= parameters:
         return (Field("return_loss", "constant", (), settings={"value": True}),)
     if {"start_positions", "end_positions"} <= parameters and name.endswith("QuestionAnswering"):
@@ -26,9 +27,9 @@ def label_fields(signature: Signature, inputs: Iterable[Field]) -> tuple[Field, 
     if name.endswith("TokenClassification"):
         return (Field("labels", "token_labels", ("batch", "seq"), classes),)
     if name.endswith("SemanticSegmentation"):
-        return (Field("labels", "integers", ("batch", *signature.image_size), classes),)
-    vocabulary = signature.vocabulary
-    if vocabulary is None:
+        return (Field("labels", "integers", ("batch", measures["height"], measures["width"]), classes),)
+    vocabulary = measures["vocabulary"]
+    if not vocabulary:
         return ()
     if name.endswith("CTC"):
         return (Field("labels", "integers", ("batch", 8), vocabulary, {"low": 1}),)

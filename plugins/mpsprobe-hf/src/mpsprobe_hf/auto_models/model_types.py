@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.environment import check_version
-from mpsprobe.errors import UnknownName, UsageError, WorkloadError
+from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import base_class_name, class_names, model_class_of, model_types
+from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
 from mpsprobe_hf.auto_models.images import with_image_token
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.run import make_run
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.generation import generating_class_name
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
-
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {"xmod": {"default_language": "en_XX"}}
-"""Model type → what its checkpoints say and its configuration class leaves open."""
 
 
 def load(name: str) -> Workload:
@@ -61,10 +62,21 @@ class ModelTypeWorkload:
             raise UsageError(
                 f"'{self.name}' is a model type: it has no weights", "Give a checkpoint: organisation/repository."
             )
+        if options.size == "small":
+            try:
+                return self._run(options, FEW_LAYERS)
+            except (UsageError, MissingPackage):
+                raise
+            except WorkloadError as error:
+                options = replace(options, size="real")
+                return self._run(options, f"at its real size, since few layers do not work: {error.message}")
+        return self._run(options)
+
+    def _run(self, options: RunOptions, *notes: str) -> TorchRun:
         from mpsprobe_hf.construct import construct, quiet
 
         with quiet():
-            config = self._config(options.phase)
+            config = self._config(options)
             model_class = self._class(config, options.phase)
             return make_run(
                 self.name,
@@ -72,7 +84,8 @@ class ModelTypeWorkload:
                 config,
                 options,
                 lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
-                hint=self._named(),
+                notes,
+                self._named(),
             )
 
     def describe(self) -> Mapping[str, Any]:
@@ -95,11 +108,15 @@ class ModelTypeWorkload:
             else None
         )
 
-    def _config(self, phase: str) -> Any:
+    def _config(self, options: RunOptions) -> Any:
         from transformers import AutoConfig
 
         try:
-            config = AutoConfig.for_model(self.model_type)
+            config = AutoConfig.for_model(
+                self.model_type, **copy.deepcopy(FAMILIES.get(self.model_type, NOTHING).config)
+            )
+            if options.size == "small":
+                config = make_small(config)
         except Exception as error:
             raise WorkloadError(
                 f"the model type '{self.model_type}' has no default configuration: {in_short(error)}",
@@ -109,9 +126,7 @@ class ModelTypeWorkload:
             # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
             config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
         with_image_token(config)
-        for field, value in DEFAULTS.get(self.model_type, {}).items():
-            setattr(config, field, value)
-        if phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
+        if options.phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
             config.is_decoder = True  # without it BERT and its like attend to what comes after
         return config
 
