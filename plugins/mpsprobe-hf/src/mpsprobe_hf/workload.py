@@ -30,9 +30,7 @@ class NamedWorkload:
         """The model in its published size with random weights, and one batch, on torch's default device."""
         entry = self.entry
         if options.weights:
-            own = "For real weights load them in a function of yours: path/to/file.py:function"
-            if entry.library == "transformers":
-                own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
+            own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
             raise UsageError(f"the workload '{entry.name}' is made with random weights", own)
         generates = options.phase == "generate"
         if not generates and options.phase not in entry.phases:
@@ -153,12 +151,6 @@ def check_installed(entry: Entry, architecture: Architecture) -> None:
 def make_model(entry: Entry, architecture: Architecture, options: RunOptions) -> Any:
     """The model of ``architecture`` with random weights, in the mode and dtype of ``options``."""
     training = options.phase == "training"
-    if entry.library == "torchvision":
-        if options.size == "small":
-            raise UsageError(f"'{entry.name}' has one size", "Leave --size out.")
-        from mpsprobe_hf.torchvision_models import make_torchvision_model
-
-        return make_torchvision_model(architecture.model_class, options.dtype, training=training)
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     config_class, model_class = load_classes(entry, architecture)
     if options.phase == "generate":
