@@ -73,7 +73,9 @@ def suites(report: SupportedReport) -> list[Suite]:
         return [_profile(report)]
     if report.kind == "coverage":
         return [_coverage(report)]
-    return _matrix(report) if report.kind == "coverage-matrix" else [_comparison(report)]
+    if report.kind == "comparison":
+        return [_comparison(report)]
+    return _matrix(report) if report.kind == "coverage-matrix" else []
 
 
 def _profile(report: ProfileReport) -> Suite:

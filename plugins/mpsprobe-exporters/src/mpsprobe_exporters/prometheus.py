@@ -143,7 +143,7 @@ def _families(report: SupportedReport) -> list[Family]:
         _coverage(metrics, report)
     elif report.kind == "coverage-matrix":
         _matrix(metrics, report)
-    else:
+    elif report.kind == "comparison":
         _comparison(metrics, report)
     return list(metrics.families.values())
 

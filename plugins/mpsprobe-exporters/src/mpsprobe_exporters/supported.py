@@ -8,11 +8,11 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport
+    from mpsprobe.schemas import CheckpointReport, ComparisonReport, CoverageReport, MatrixReport, ProfileReport
     from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
 
-    SupportedReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport
+    SupportedReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport | CheckpointReport
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:
