@@ -13,8 +13,8 @@ DtypeUse = Literal["computed", "held", "refused", "packed", "unknown"]
 """``computed``: kernels take it. ``held``: a tensor can have it, and is not converted. ``refused``: none can.
 ``packed``: torch has no such dtype; a library unpacks it. ``unknown``: no table says."""
 MpsPath = Literal["kernels", "operators", "dequantized", "none", "unknown"]
-"""``kernels``: Metal kernels of its own. ``operators``: PyTorch's operators, on the GPU. ``dequantized``: it is unpacked
-when it is loaded. ``none``: it does not run on MPS. ``unknown``: not established."""
+"""``kernels``: Metal kernels of its own. ``operators``: PyTorch's operators, on the GPU. ``dequantized``: unpacked when
+it is loaded. ``none``: it does not run on MPS. ``unknown``: not established."""
 
 
 class StoredDtype(Record):

@@ -65,8 +65,8 @@ def _dtypes(report: CheckpointReport) -> Iterator[str]:
         elif row.use == "held" and not quantized:
             since = f" from torch {row.since} on" if row.since else " in no release yet"
             yield (
-                f"MPS computes with {row.name}{since}. On torch {report.torch} such a tensor can be moved, and then its "
-                f"first operator raises.{_convert(row, 'on the CPU')}"
+                f"MPS computes with {row.name}{since}. On torch {report.torch} it can be moved, and its first "
+                f"operator raises.{_convert(row, 'on the CPU')}"
             )
 
 
