@@ -12,8 +12,8 @@ from mpsprobe.schemas.record import Exportable, Record
 DtypeUse = Literal["computed", "held", "refused", "packed", "unknown"]
 """``computed``: kernels take it. ``held``: a tensor can have it, and is not converted. ``refused``: none can.
 ``packed``: torch has no such dtype; a library unpacks it. ``unknown``: no table says."""
-MpsPath = Literal["kernels", "operators", "dequantized", "none", "unknown"]
-"""``kernels``: Metal kernels of its own. ``operators``: PyTorch's operators, on the GPU. ``dequantized``: unpacked when
+MpsPath = Literal["metal", "operators", "dequantized", "none", "unknown"]
+"""``metal``: kernels of its own. ``operators``: PyTorch's operators, on the GPU. ``dequantized``: unpacked when
 it is loaded. ``none``: it does not run on MPS. ``unknown``: not established."""
 
 
@@ -81,7 +81,7 @@ class PickleImport(Record):
     name: str = Field(description="Module and name.")
     times: int = Field(ge=1, description="How often.")
     kind: Literal["weights", "other", "code"] = Field(
-        description="`weights`: `torch.load` allows it. `other`: it asks for `weights_only=False`. "
+        description="`weights`: `torch.load` allows it. `other`: it refuses it by default. "
         "`code`: it can run any code or command."
     )
 

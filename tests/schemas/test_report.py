@@ -153,7 +153,7 @@ def test_a_report_opens_without_torch(tmp_path: Path) -> None:
 
 def test_samples_cover_every_field() -> None:
     samples = sample_reports()
-    assert set(samples) == {"coverage", "coverage-matrix", "profile", "comparison", "weather"}
+    assert set(samples) == {*KINDS, "weather"}
     for model in (CoverageReport, MatrixReport, ProfileReport, ComparisonReport):
         sample = samples[model.model_fields["kind"].default]
         assert set(model.model_fields) == set(sample.model_fields_set) | {"kind", "schema_version"}

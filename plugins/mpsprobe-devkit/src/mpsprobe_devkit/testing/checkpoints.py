@@ -73,7 +73,7 @@ def sample_checkpoint_report() -> CheckpointReport:
         others=["consolidated.pth"],
         adapter=Adapter(method="LORA", base_model="some/model", rank=8, targets=["q_proj", "v_proj"]),
         imports=[
-            PickleImport(name="os.system", times=1, kind="code"),
+            PickleImport(name="posix.system", times=1, kind="code"),
             PickleImport(name="torch._utils._rebuild_tensor_v2", times=3, kind="weights"),
         ],
         metadata={"general.architecture": "llama"},

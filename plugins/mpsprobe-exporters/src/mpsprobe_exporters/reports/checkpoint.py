@@ -22,7 +22,7 @@ USES = {
 }
 ROLES = {"weights": "weights", "packed": "packed weights", "scales": "scales"}
 PATHS = {
-    "kernels": "has Metal kernels",
+    "metal": "has Metal kernels",
     "operators": "runs by PyTorch's operators",
     "dequantized": "is unpacked when it is loaded",
     "none": "does not run",

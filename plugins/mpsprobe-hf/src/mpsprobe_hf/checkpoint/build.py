@@ -108,8 +108,8 @@ def gather(path: Path) -> Found:
     """What is at ``path``. Raises as ``read_checkpoint``."""
     if not path.is_dir():
         weights = read_file(path)
-        beside = path.parent / CONFIG
-        config = read_json(beside) if beside.is_file() and weights.format == "safetensors" else {}
+        near = path.parent / CONFIG
+        config = read_json(near) if near.is_file() and weights.format == "safetensors" else {}
         quantized = of_file(weights.format) or quantization_of(config)
         return Found(path, [Component("", _class(config), weights, quantized)])
     names = entries(path)

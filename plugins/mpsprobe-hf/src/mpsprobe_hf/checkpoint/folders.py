@@ -1,4 +1,4 @@
-"""Which files of a folder are its weights: what ``from_pretrained`` would load, and what lies beside it."""
+"""Which files of a folder are its weights: what ``from_pretrained`` would load, and what else lies there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUFFIXES = {
 FIRST = ("model", "diffusion_pytorch_model", "adapter_model", "pytorch_model", "consolidated")
 """How the files begin that libraries load without being asked for a name, in the order in which they are looked for."""
 NOT_WEIGHTS = re.compile(r"(optimizer|scheduler|scaler|rng_state|training_args|random_states|tokenizer)", re.IGNORECASE)
-"""Files that trainers write beside the weights."""
+"""Files that trainers write next to the weights."""
 SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})$")
 MOST_ENTRIES = 10_000
 """Of a folder; more are not looked at."""

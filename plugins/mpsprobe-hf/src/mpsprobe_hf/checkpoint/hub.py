@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import nearest, printable
-from mpsprobe_hf.auto_models.names import HUB_ID, PATH_LIKE
 
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""``organisation/repository``, as the Hub allows them."""
+PATH_LIKE = re.compile(r"[./~\\]|[A-Za-z]:[\\/]")
+"""How a name begins that can only be a path: ``./x``, ``/x``, ``~/x``, ``..\\x``, ``C:\\x``."""
 HUB = "models--"
 MOST_LISTED = 10_000
 

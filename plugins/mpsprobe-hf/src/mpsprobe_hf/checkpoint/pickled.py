@@ -90,7 +90,7 @@ def kind_of(module: str, name: str) -> Kind:
     if module in ("torch", "torch.cuda", "torch.sparse", "torch.cuda.sparse"):
         if name in BITS or name in STORAGES or name.endswith(("Storage", "Tensor")):
             return "weights"
-        if name.startswith(("per_tensor_", "per_channel_")):
+        if name.startswith(("per_tensor_", "per_channel_", "bits", "int", "uint")):
             return "weights"
     if module == "builtins":
         return "other" if name in HARMLESS_BUILTINS else "code"
@@ -153,9 +153,8 @@ def _directory_bytes(stream: IO[bytes], size: int) -> int:
     if place < 0 or len(tail) - place < 22:
         raise PickleError("is cut off: a zip file without its list of files")
     length: int = struct.unpack_from("<I", tail, place + 12)[0]
-    long = tail.rfind(END_64, 0, place)
-    if long >= 0 and place - long >= 56 and tail.rfind(LOCATOR, long, place) >= 0:
-        length = struct.unpack_from("<Q", tail, long + 40)[0]
+    if place >= 76 and tail[place - 20 :].startswith(LOCATOR) and tail[place - 76 :].startswith(END_64):
+        length = struct.unpack_from("<Q", tail, place - 76 + 40)[0]
     return length
 
 

@@ -111,7 +111,7 @@ def _settings(config: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 
 def _method(settings: Mapping[str, Any]) -> str | None:
-    """``quant_method`` in lower case; bitsandbytes is told apart by its size, as transformers does."""
+    """``quant_method`` in lower case; of bitsandbytes with its size, as transformers names it."""
     named = settings.get("quant_method") or settings.get("quant_type") or settings.get("quant_library")
     eight, four = settings.get("load_in_8bit"), settings.get("load_in_4bit")
     if named == "bitsandbytes" or (named is None and (eight or four)) or settings.get("_load_in_4bit"):
