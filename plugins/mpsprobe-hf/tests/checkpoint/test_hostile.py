@@ -79,6 +79,7 @@ def test_headers_of_safetensors(tmp_path: Path, header: object, size: int, says:
         (struct.pack("<Q", 100_000) + b"[" * 100_000, "nested too deeply"),
         (struct.pack("<Q", 5010) + b'{"a": ' + b"1" * 5003 + b"}", "not valid JSON"),
         (struct.pack("<Q", 2) + b"\xff\xfe", "not valid JSON"),
+        (struct.pack("<Q", 12_000_000) + b"[1]," * 3_000_000, "more than 4,000,000 values"),
     ],
 )
 def test_starts_of_safetensors(tmp_path: Path, data: bytes, says: str) -> None:

@@ -12,7 +12,7 @@ from mpsprobe_hf.checkpoint.reading import LARGEST_NUMBER, MEBIBYTE, ReadFile, S
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-LARGEST_HEADER = 128 * MEBIBYTE
+LARGEST_HEADER = 64 * MEBIBYTE
 """Bytes; a vocabulary of 256,000 words has about 10 MB."""
 MOST_DIMENSIONS = 8  # ggml has four
 SMALLEST_TENSOR, SMALLEST_PAIR = 24, 13  # bytes that a description has at least
@@ -22,6 +22,7 @@ SHOWN = (
     "general.architecture", "general.name", "general.file_type", "general.quantization_version", "general.size_label",
 )  # fmt: skip
 STRING, ARRAY = 8, 9
+LENGTH = struct.Struct("<Q")
 FIXED: Mapping[int, str] = {
     0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d",
 }  # fmt: skip
@@ -111,6 +112,20 @@ class _Header:
             raise damaged(self.path, f"is cut off or damaged: it says that it has {count:,} {what}")
         return count
 
+    def skip_texts(self, count: int) -> None:
+        """Pass over texts: a vocabulary has hundreds of thousands, so those in the buffer are passed over at once."""
+        while count:
+            at, data = self.at - self._start, self._data
+            while count and at + LENGTH.size <= len(data):
+                after = at + LENGTH.size + LENGTH.unpack_from(data, at)[0]
+                if after > len(data):
+                    break
+                at, count = after, count - 1
+            self.at = self._start + at
+            if count:  # the next one is not whole in the buffer
+                self.take(self.counted("bytes of text", 1))
+                count -= 1
+
     def value(self, kind: int) -> Any:
         """The next value of metadata; ``None`` for an array, which is passed over."""
         if kind in FIXED:
@@ -125,8 +140,7 @@ class _Header:
             width = struct.calcsize("<" + FIXED[inner])
             self.take(self.counted("numbers", width) * width)
         elif inner == STRING:
-            for _ in range(self.counted("texts", 8)):
-                self.take(self.counted("bytes of text", 1))
+            self.skip_texts(self.counted("texts", 8))
         else:
             raise damaged(self.path, f"has an array of an unknown type ({inner}) in its metadata")
         return None

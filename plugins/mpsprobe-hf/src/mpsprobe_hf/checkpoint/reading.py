@@ -15,6 +15,8 @@ from mpsprobe.suggestions import an, printable
 MEBIBYTE = 2**20
 LARGEST_JSON = 32 * MEBIBYTE
 """Bytes of a configuration, an index or a header; the index of a model with 100,000 tensors has about 12 MB."""
+MOST_VALUES = 4_000_000
+"""Of such a text: each takes some hundred bytes of memory. An index of 100,000 tensors has 200,000."""
 LARGEST_NUMBER = 2**63
 """Of elements or bytes: what a file cannot have."""
 AGAIN = "Download it again, or take it from where it was made."
@@ -94,6 +96,8 @@ def read_json(path: Path) -> dict[str, Any]:
 def parsed(text: bytes, path: Path, what: str = "") -> dict[str, Any]:
     """The object in the JSON text of ``path``, or of its ``what`` (``header``). Raises as ``read_json``."""
     where = f"has a {what} that" if what else ""
+    if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise damaged(path, f"{where} has more than {MOST_VALUES:,} values".strip())
     try:
         data = json.loads(text)
     except RecursionError as error:
