@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe_exporters import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.profile_rows import KEY
-from mpsprobe_exporters.reports import coverage, matrix, several
+from mpsprobe_exporters.reports import checkpoint, coverage, matrix, several
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.supported import supported_report
 
@@ -27,7 +27,7 @@ COMPARED = (*KEY, "release", "kind", *QUANTITY)
 
 
 class CsvExporter:
-    """The columns of coverage that have a key, those of a profile or a comparison; lists are joined by ``; ``.
+    """The columns of coverage or a checkpoint with a key, those of a profile or a comparison; lists joined by ``; ``.
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
     ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``; of a program
@@ -50,6 +50,8 @@ class CsvExporter:
             rows = _comparison_rows(read)
         elif read.kind == "coverage-several":
             rows = several.rows(read)
+        elif read.kind == "checkpoint":
+            rows = checkpoint.rows(read)
         else:
             rows = _coverage_rows(read) if read.kind == "coverage" else matrix.rows(read)
         writer.writerows([_cell(value, read.kind) for value in row] for row in rows)

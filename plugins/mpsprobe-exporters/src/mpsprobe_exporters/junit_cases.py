@@ -76,7 +76,9 @@ def suites(report: SupportedReport) -> list[Suite]:
         return [_coverage(report)]
     if report.kind == "coverage-several":
         return _several(report)
-    return _matrix(report) if report.kind == "coverage-matrix" else [_comparison(report)]
+    if report.kind == "comparison":
+        return [_comparison(report)]
+    return _matrix(report) if report.kind == "coverage-matrix" else []
 
 
 def _profile(report: ProfileReport) -> Suite:

@@ -9,6 +9,7 @@ from mpsprobe.declarations import ExporterDeclaration
 
 COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
 ALL_KINDS = (*COVERAGE, "profile", "comparison")
+READ = (*ALL_KINDS, "checkpoint")
 PROFILE = ("profile",)
 MARKDOWN = "GitHub-flavoured Markdown, for issues and pull requests"
 PROMETHEUS = "Gauges in Prometheus' text format, for dashboards over time"
@@ -26,11 +27,13 @@ TENSORBOARD = "traces.tensorboard:TensorboardExporter"
 def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
     """The formats that reports are read in."""
     return [
-        _made("table", ".txt", "table:TableExporter", "For the terminal: the short answer, what to do, and why"),
-        _made("json", ".json", "json_document:JsonExporter", "The whole report, as 'mpsprobe export' reads it back"),
-        _made("markdown", ".md", "markdown:MarkdownExporter", MARKDOWN),
-        _made("csv", ".csv", "csv_rows:CsvExporter", CSV),
-        _made("html", ".html", "html.exporter:HtmlExporter", HTML),
+        _made("table", ".txt", "table:TableExporter", "For the terminal: the short answer, what to do, and why", READ),
+        _made(
+            "json", ".json", "json_document:JsonExporter", "The whole report, as 'mpsprobe export' reads it back", READ
+        ),
+        _made("markdown", ".md", "markdown:MarkdownExporter", MARKDOWN, READ),
+        _made("csv", ".csv", "csv_rows:CsvExporter", CSV, READ),
+        _made("html", ".html", "html.exporter:HtmlExporter", HTML, READ),
         _made("chrome", ".trace.json", "traces.chrome:ChromeExporter", CHROME, PROFILE),
         _made("tensorboard", "", TENSORBOARD, "A logdir for TensorBoard with torch-tb-profiler", PROFILE, folder=True),
         _made("junit", ".xml", "junit:JunitExporter", JUNIT),

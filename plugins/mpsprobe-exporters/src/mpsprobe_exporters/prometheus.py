@@ -148,7 +148,7 @@ def _families(report: SupportedReport) -> list[Family]:
         _matrix(metrics, report)
     elif report.kind == "coverage-several":
         _several(metrics, report)
-    else:
+    elif report.kind == "comparison":
         _comparison(metrics, report)
     return list(metrics.families.values())
 

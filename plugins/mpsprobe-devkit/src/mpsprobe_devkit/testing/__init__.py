@@ -6,6 +6,7 @@ stands here needs neither, and torch only where it says so.
 
 from __future__ import annotations
 
+from mpsprobe_devkit.testing.checkpoints import sample_checkpoint_report
 from mpsprobe_devkit.testing.commands import CommandResult, run_cli
 from mpsprobe_devkit.testing.comparisons import sample_comparison_report, sample_coverage_comparison
 from mpsprobe_devkit.testing.contracts import (
@@ -67,6 +68,7 @@ __all__ = [
     "run_cli",
     "runner_contract",
     "sample_cell",
+    "sample_checkpoint_report",
     "sample_comparison_report",
     "sample_coverage_comparison",
     "sample_coverage_report",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe.schemas import Report
+from mpsprobe_devkit.testing.checkpoints import sample_checkpoint_report
 from mpsprobe_devkit.testing.comparisons import sample_comparison_report
 from mpsprobe_devkit.testing.profiles import sample_profile_report
 from mpsprobe_devkit.testing.reports import (
@@ -21,6 +22,7 @@ def sample_reports() -> dict[str, Report]:
         sample_several_report(),
         sample_profile_report(),
         sample_comparison_report(),
+        sample_checkpoint_report(),
         sample_unknown_report(),
     ]
     return {report.kind: report for report in reports}

@@ -16,6 +16,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import Report, Trace, UnknownReport
 from mpsprobe.schemas.report import KINDS, parse_report
 from mpsprobe_devkit.testing.strategies import (
+    checkpoint_reports,
     comparison_reports,
     coverage_reports,
     declarations,
@@ -44,6 +45,7 @@ MAKERS = {
     "coverage-several": several_reports,
     "profile": profile_reports,
     "comparison": comparison_reports,
+    "checkpoint": checkpoint_reports,
 }
 
 

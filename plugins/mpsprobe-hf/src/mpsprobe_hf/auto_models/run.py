@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, printable
+from mpsprobe_hf.auto_models.checkpoint_files import check_sizes
 
 if TYPE_CHECKING:
     from mpsprobe_hf.auto_models.derive import Derived
     from mpsprobe_hf.auto_models.guess import Guess
 
-MOST_LAYERS = 10_000
-"""A configuration with more is broken: building it would take the machine's memory in Python objects alone."""
-
 
 def check_config(name: str, config: Any) -> None:
-    """Refuse numbers that no model has and that would take all memory."""
+    """Refuse numbers that no model has and that would take all memory. Raises as ``check_sizes``."""
     for sub in (config, *(getattr(config, key, None) for key in getattr(config, "sub_configs", ()))):
-        for key, value in vars(sub).items() if hasattr(sub, "__dict__") else ():
-            if "layers" in key and isinstance(value, int) and value > MOST_LAYERS:
-                raise WorkloadError(f"the configuration of '{printable(name)}' has {key} = {value}")
+        if hasattr(sub, "__dict__"):
+            check_sizes(name, vars(sub))
 
 
 def make_run(

@@ -14,6 +14,7 @@ from mpsprobe_devkit.testing.strategies.declarations import (
     workload_declarations,
 )
 from mpsprobe_devkit.testing.strategies.reports import (
+    checkpoint_reports,
     comparison_reports,
     coverage_reports,
     matrix_reports,
@@ -28,6 +29,7 @@ from mpsprobe_devkit.testing.strategies.schemas import records
 from mpsprobe_devkit.testing.strategies.texts import hostile_texts, operator_names, releases, texts
 
 __all__ = [
+    "checkpoint_reports",
     "comparison_reports",
     "coverage_reports",
     "declarations",

@@ -7,6 +7,7 @@ from typing import get_args
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import (
+    CheckpointReport,
     ComparisonReport,
     Counter,
     CoverageReport,
@@ -50,6 +51,11 @@ def profile_reports() -> st.SearchStrategy[ProfileReport]:
 def comparison_reports() -> st.SearchStrategy[ComparisonReport]:
     """Any valid comparison, of profiles or of coverage."""
     return records(ComparisonReport)
+
+
+def checkpoint_reports() -> st.SearchStrategy[CheckpointReport]:
+    """Any valid report on a checkpoint."""
+    return records(CheckpointReport)
 
 
 def unknown_reports(kinds: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[UnknownReport]:
