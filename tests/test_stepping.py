@@ -110,6 +110,16 @@ def test_a_training_step_goes_through_its_phases_and_forgets_its_gradients() -> 
     assert [parameter.grad for parameter in step.parameters] == [None, None]
 
 
+def test_a_loss_that_was_made_up_is_said_so() -> None:
+    step = _training()
+    assert step.notes is None
+    step.take()
+    assert step.notes == ["no loss was given: trained with the mean of the model's output (1, 2)"]
+    given = TorchStep(TorchRun(torch.nn.Linear(2, 1), (torch.ones(1, 2),), loss=torch.sum), step.options, "cpu")
+    given.take()
+    assert given.notes == []
+
+
 def test_passes_that_are_accumulated_give_the_gradients_of_one() -> None:
     gradients = []
     for passes in (1, 4):
