@@ -55,6 +55,15 @@ def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
 
 
 @hookspec
+def mpsprobe_fitting_workloads(pattern: str) -> Iterable[str]:
+    """Names of an open name space that fit ``pattern``, which has ``*``, ``?`` or ``[…]`` as ``fnmatch`` reads them.
+
+    Called once for each pattern of a user (``hf:*bert*``), in addition to the names that are declared. Return nothing
+    for a pattern that is not yours.
+    """
+
+
+@hookspec
 def mpsprobe_workload_of(model: object, inputs: object) -> protocols.Workload | None:
     """What runs an object that a program hands over: a model of some framework, a function, a pipeline.
 

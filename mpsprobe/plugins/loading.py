@@ -25,8 +25,8 @@ from mpsprobe.suggestions import nearest, printable
 HOOK_PREFIX = "mpsprobe_"
 UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_workload_of", "mpsprobe_before_run", "mpsprobe_after_run"}
 """Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
-LONGER = {"mpsprobe_doctor": 6}
-"""Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""
+LONGER = {"mpsprobe_doctor": 6, "mpsprobe_fitting_workloads": 6}
+"""Hooks that get the time limit that many times: a library may have to be imported from a cold disk."""
 
 MOST_ANSWERS = 10_000
 """Elements of a lazy answer: one without end would take all memory long before its time is over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -175,6 +176,13 @@ class Registry:
             raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
         return answers[0]
 
+    def fitting(self, pattern: str) -> list[str]:
+        """Every name that fits ``pattern`` (``bert-*``): those that are declared, and of open name spaces."""
+        judge = partial(_texts, hook="mpsprobe_fitting_workloads")
+        answers = self._collection.answers("mpsprobe_fitting_workloads", judge, pattern=pattern)
+        names = [*self.workloads(), *(name for _, found in answers for name in found)]
+        return [name for name in dict.fromkeys(names) if fnmatchcase(name, pattern)]
+
     def workload_of(self, model: object, inputs: object = None) -> Workload:
         """What runs ``model`` with ``inputs``: a workload itself, a name, or what a plugin takes for its own.
 
@@ -325,6 +333,13 @@ def _instance(found: Any) -> Any:
 def _resolution(answer: Any, hook: str) -> WorkloadDeclaration | None:
     """The answer of a plugin with an open name space: a workload, or ``None`` where the name is not its own."""
     return None if answer is None else checked([answer], hook, WorkloadDeclaration, open_names=True)[0]
+
+
+def _texts(answer: Any, hook: str) -> list[str]:
+    names = [] if answer is None else list(answer)
+    if isinstance(answer, str) or not all(isinstance(name, str) for name in names):
+        raise loading.HookFailed(f"{hook} returned something else than names")
+    return names
 
 
 def _of_kind(answer: Any, kind: type) -> Any:

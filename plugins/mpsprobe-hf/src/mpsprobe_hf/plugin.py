@@ -40,6 +40,18 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
 
 
 @hookimpl
+def mpsprobe_fitting_workloads(pattern: str) -> Iterable[str]:
+    """Model types, for a pattern that begins as their names do."""
+    from mpsprobe_hf.auto_models.names import PREFIX
+
+    if not pattern.startswith(PREFIX):
+        return []
+    from mpsprobe_hf.auto_models.classes import model_types
+
+    return [PREFIX + one for one in model_types()]
+
+
+@hookimpl
 def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
     """Pipelines; whoever has one has imported them."""
     pipelines = sys.modules.get("transformers.pipelines.base")
