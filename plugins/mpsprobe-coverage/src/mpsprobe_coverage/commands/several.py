@@ -29,7 +29,7 @@ EACH = 25
 """Workloads that one process judges before a new one takes over, which has none of their memory."""
 WILD = frozenset("*?[")
 POLL_S = 0.2  # between looks at Ctrl-C, which does not end a wait on Windows
-PATIENCE = 4  # times what a process needs to start, without a result, until a further one starts
+PATIENCE = 4  # times what a process needs to start: without two results until then, a further one starts
 MEMORY = "It may have run out of memory: use fewer --jobs."
 
 
@@ -160,9 +160,9 @@ class _Pool:
         running, left = len(self._threads), self._left.qsize()
         if running == self._jobs or not left:
             return False
-        if not self._first_s:
+        known = [*self._later]
+        if not known:  # how long one takes in a process that runs
             return running == 0 or elapsed > PATIENCE * running * self._ready_s > 0
-        known = self._later or [one.seconds for one in list(self.rows.values())]
         return left * sum(known) / len(known) / running > self._first_s
 
     def end(self) -> None:
