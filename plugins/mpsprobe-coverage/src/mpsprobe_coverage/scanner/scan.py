@@ -111,6 +111,9 @@ class CoverageScanner:
                     run = workload.build(options)
                 if not isinstance(run, TorchRun):
                     raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+                optimizer = None
+                if options.phase == "training":
+                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
                 begin_to_collect()
                 traces: list[Trace] = []
                 outcomes: Outcomes = {}
@@ -119,9 +122,6 @@ class CoverageScanner:
                     progress.start(len(tables), step) if long and not traces else progress.advance(step)
                     run, found = settled(run, options, table, outcomes, device)
                     traces.append(found)
-                optimizer = None
-                if options.phase == "training":
-                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
                 info = workload_info(workload.name, run, options, optimizer)
                 info.notes.extend(moves_elsewhere(construction.elsewhere, family.backend))
                 since = None if long else _first_native_release(run, options, outcomes, traces[0])
