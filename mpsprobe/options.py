@@ -114,6 +114,10 @@ class Percent(click.ParamType):
         return number / 100
 
 
+SAY_SO = "Say so, or leave it out."
+"""What to do about an option that another one has to go with."""
+
+
 def check_training(options: RunOptions, trains: bool) -> None:
     """Refuse options of training where nothing is trained.
 
@@ -123,9 +127,9 @@ def check_training(options: RunOptions, trains: bool) -> None:
     given = {"--grad-accum": options.grad_accum != 1, "--lora": options.lora}
     for flag in given if not trains else ():
         if given[flag]:
-            raise UsageError(f"{flag} makes sense with --phase training only")
+            raise UsageError(f"{flag} makes sense with --phase training only", SAY_SO)
     if options.lora_rank != RunOptions().lora_rank and not options.lora:
-        raise UsageError("--lora-rank makes sense with --lora only")
+        raise UsageError("--lora-rank makes sense with --lora only", SAY_SO)
 
 
 def converted(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:

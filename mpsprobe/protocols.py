@@ -21,6 +21,8 @@ class RunOptions:
         dtype: of parameters and floating-point inputs: ``float32``, ``float16`` or ``bfloat16``.
         batch_size: samples in one step.
         seq_len: tokens, frames or whatever the workload's sequences are made of.
+        size: ``real``, or ``small``: few layers of the same structure, where the workload's sizes come from a
+            configuration.
         weights: load real weights instead of making random ones.
         trust_remote_code: allow a checkpoint to bring its own Python code.
         autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
@@ -36,6 +38,7 @@ class RunOptions:
     dtype: str = "float32"
     batch_size: int | None = None
     seq_len: int | None = None
+    size: str = "real"
     weights: bool = False
     trust_remote_code: bool = False
     autocast: str | None = None
@@ -65,6 +68,8 @@ class TorchRun:
         optimizer: makes the optimizer; ``None`` for AdamW as Hugging Face's Trainer makes it.
         batch_size, seq_len: what the inputs really have; ``None`` where there is no such thing.
         notes: what a reader of the report should know (for example an assumption about the inputs).
+        correct: for inputs that were derived: given what the model raised, with its traceback, the run with other
+            inputs, or ``None`` when nothing is left to try.
     """
 
     model: Any
@@ -77,6 +82,7 @@ class TorchRun:
     batch_size: int | None = None
     seq_len: int | None = None
     notes: Sequence[str] = ()
+    correct: Callable[[Exception], TorchRun | None] | None = None
 
 
 @runtime_checkable

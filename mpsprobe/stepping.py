@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import UsageError, WorkloadError
@@ -24,6 +25,30 @@ ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "wei
 """What ``torch.optim.AdamW`` is made with."""
 _NO_GRADIENT = "{count} of {of} parameters got no gradient (usual where the loss does not use them): {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
+
+
+def settled(run: TorchRun, options: RunOptions, device: str, place: Callable[[Any], Any]) -> TorchRun:
+    """``run`` with inputs that its model takes, where they were derived: the forward pass is tried.
+
+    Args:
+        place: moves inputs to ``device``, where the model is.
+
+    Raises:
+        Exception: whatever the model raises when nothing is left to try.
+    """
+    run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
+    while run.correct is not None:
+        try:
+            TorchStep(run, replace(options, phase="inference"), device).infer()
+        except Exception as error:
+            better = run.correct(error)
+            if better is None:
+                raise
+            run = better
+            run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
+        else:
+            break
+    return run
 
 
 class TorchStep:
@@ -141,7 +166,10 @@ def loss_of(run: TorchRun, output: Any) -> Any:
         # What torch.nn.parallel users do with a loss for each replica or sample.
         loss = loss.mean()
     if not loss.requires_grad:
-        raise WorkloadError("the loss does not depend on any parameter that requires a gradient")
+        raise WorkloadError(
+            "the loss does not depend on any parameter that requires a gradient",
+            "Call it outside of torch.no_grad and torch.inference_mode, with a model that is not frozen.",
+        )
     return loss
 
 

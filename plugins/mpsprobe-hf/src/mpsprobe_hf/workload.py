@@ -9,6 +9,7 @@ from typing import Any
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.catalog import entries, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt
@@ -29,9 +30,7 @@ class NamedWorkload:
         """The model in its published size with random weights, and one batch, on torch's default device."""
         entry = self.entry
         if options.weights:
-            own = "For real weights load them in a function of yours: path/to/file.py:function"
-            if entry.library == "transformers":
-                own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
+            own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
             raise UsageError(f"the workload '{entry.name}' is made with random weights", own)
         generates = options.phase == "generate"
         if not generates and options.phase not in entry.phases:
@@ -63,7 +62,10 @@ class NamedWorkload:
             loss=LOSSES[architecture.loss] if options.phase == "training" else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq") if any("seq" in field.shape for field in inputs) else None,
-            notes=(note(options),) if generates else architecture.notes,
+            notes=(
+                *((FEW_LAYERS,) if options.size == "small" else ()),
+                *((note(options),) if generates else architecture.notes),
+            ),
         )
 
     def describe(self) -> Mapping[str, Any]:
@@ -149,10 +151,6 @@ def check_installed(entry: Entry, architecture: Architecture) -> None:
 def make_model(entry: Entry, architecture: Architecture, options: RunOptions) -> Any:
     """The model of ``architecture`` with random weights, in the mode and dtype of ``options``."""
     training = options.phase == "training"
-    if entry.library == "torchvision":
-        from mpsprobe_hf.torchvision_models import make_torchvision_model
-
-        return make_torchvision_model(architecture.model_class, options.dtype, training=training)
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     config_class, model_class = load_classes(entry, architecture)
     if options.phase == "generate":
@@ -161,6 +159,8 @@ def make_model(entry: Entry, architecture: Architecture, options: RunOptions) ->
 
     with quiet():
         config = config_class(**copy.deepcopy(dict(entry.config)))
+        if options.size == "small":
+            config = make_small(config)
         return construct(model_class, config, options.dtype, training=training, untied=entry.untied)
 
 

@@ -9,19 +9,14 @@ from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import nearest, printable
 from mpsprobe_hf.catalog import published_as
+from mpsprobe_hf.checkpoint.hub import HUB_ID, PATH_LIKE
 
 PREFIX = "hf:"
 _ROOM = "mpsprobe_hf.auto_models"
 PUBLISHED = "mpsprobe_hf.workload:published"
 """Loads a repository whose sizes the catalog has."""
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-"""``organisation/repository``, as the Hub allows them."""
-
 PYTHON_FILE = re.compile(r"\.py(:|$)", re.IGNORECASE)
 """``path/to/file.py:function``, which the core answers to."""
-
-PATH_LIKE = re.compile(r"[./~\\]|[A-Za-z]:[\\/]")
-"""How a name begins that can only be a path: ``./x``, ``/x``, ``~/x``, ``..\\x``, ``C:\\x``."""
 
 
 def declare(name: str) -> WorkloadDeclaration | None:
