@@ -39,12 +39,12 @@ def reader(
         marks: the argument that has 1 for each of these and 0 for text; empty where there is none.
         pad: the id of the padding token.
     """
-    vocabulary, keep = config["text_config"]["vocab_size"], {"keep": count}
+    vocabulary, keep, leads = config["text_config"]["vocab_size"], {"keep": count}, ((image_token, count),)
     inputs = (
-        tokens(vocabulary, pad=pad, lead=(image_token, count), keep=count),
+        tokens(vocabulary, pad=pad, leads=leads, keep=count),
         Field("attention_mask", "padding_mask", ("batch", "seq"), settings=keep),
         *pixels,
-        *((Field(marks, "leading", ("batch", "seq"), settings=keep),) if marks else ()),
+        *((Field(marks, "spans", ("batch", "seq"), settings={"leads": leads}),) if marks else ()),
     )
     labels = Field("labels", "token_labels", ("batch", "seq"), vocabulary, keep)
     return Entry(
@@ -91,7 +91,7 @@ MISTRAL3: dict[str, Any] = {
 FLORENCE_TOKENS = 577
 """Tokens of an image in Florence-2: (768 / 32) squared, and one for all of them."""
 FLORENCE_INPUTS = (
-    tokens(51328, pad=1, lead=(51289, FLORENCE_TOKENS), keep=FLORENCE_TOKENS),
+    tokens(51328, pad=1, leads=((51289, FLORENCE_TOKENS),), keep=FLORENCE_TOKENS),
     Field("attention_mask", "padding_mask", ("batch", "seq"), settings={"keep": FLORENCE_TOKENS}),
     image(768),
 )
