@@ -82,6 +82,11 @@ def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
     return positions.lt(lengths).to(torch.int64)
 
 
+def leading(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """1 for the first ``settings["keep"]`` tokens, those of an image, and 0 for text, int64."""
+    return torch.arange(shape[1]).lt(field.settings["keep"]).to(torch.int64).repeat(shape[0], 1)
+
+
 def token_labels(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """The token ids again, without the padding."""
     return torch.where(padding_mask(field, shape, dtype) == 1, integers(field, shape, dtype), IGNORED_LABEL)
@@ -170,6 +175,7 @@ KINDS: dict[str, Maker] = {
     "integers": integers,
     "tokens": tokens,
     "padding_mask": padding_mask,
+    "leading": leading,
     "token_labels": token_labels,
     "floats": floats,
     "ones": ones,
