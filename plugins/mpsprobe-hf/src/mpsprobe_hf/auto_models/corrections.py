@@ -18,11 +18,7 @@ from typing import Any
 import torch
 
 from mpsprobe.suggestions import in_short
-<<<<<<< HEAD
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
-=======
 from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
->>>>>>> gaud
 from mpsprobe_hf.auto_models.forms import BY_PATCH, Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
 
