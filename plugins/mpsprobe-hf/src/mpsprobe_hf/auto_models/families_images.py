@@ -58,7 +58,9 @@ def _chameleon(code: int) -> str:
 
 
 PICTURES: Mapping[str, Family] = {
-    "aria": Family(measures={"height": 490, "width": 490}),
+    "aria": Family(
+        config={"vision_config": {"image_size": 980, "patch_size": 14}}, measures={"height": 490, "width": 490}
+    ),
     "depth_pro": Family(measures={"height": 1536, "width": 1536}),  # apple/DepthPro-hf
     "gemma3": Family(config={"vision_config": {"image_size": 896, "patch_size": 14}}),  # google/gemma-3-4b-it
     "granite_docling": Family(arguments={"pixel_attention_mask": Argument("flags", ("batch", "images"))}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from mpsprobe.suggestions import in_short, printable
 if TYPE_CHECKING:
     from mpsprobe_hf.auto_models.derive import Derived
     from mpsprobe_hf.auto_models.guess import Guess
+    from mpsprobe_hf.catalog.entry import Field
 
 MOST_LAYERS = 10_000
 """A configuration with more is broken: building it would take the machine's memory in Python objects alone."""
@@ -79,6 +80,16 @@ def make_run(
     return derivation.run(model.train(options.phase == "training"), guess)
 
 
+def _call(model: Any, options: RunOptions, fields: Iterable[Field]) -> Any:
+    """How the model is called, where that is not plainly."""
+    from mpsprobe_hf.auto_models.sessions import SESSION, in_session
+    from mpsprobe_hf.generation import generating
+
+    if options.phase == "generate":
+        return generating(model, options)
+    return in_session if any(field.name == SESSION for field in fields) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """Makes a run of a guess, and of the guesses that follow from what the model raises.
@@ -107,7 +118,7 @@ class Derivation:
         import torch
 
         from mpsprobe_hf.construct import quietly
-        from mpsprobe_hf.generation import generating, note, prompt
+        from mpsprobe_hf.generation import note, prompt
         from mpsprobe_hf.losses import LOSSES
         from mpsprobe_hf.tensors import make
 
@@ -124,7 +135,7 @@ class Derivation:
             model=model,
             kwargs={field.name: make(field, sizes, dtype) for field in fields},
             architecture=guess.signature.name,
-            call=quietly(generating(model, options) if generates else None),
+            call=quietly(_call(model, options, fields)),
             loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),
