@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ from mpsprobe_coverage.calls import sparse
 
 META, CPU = torch.device("meta"), torch.device("cpu")
 FLOAT_SHADOW_COST = 64
-EXPANDED = 64  # how many times as large as its values a tensor of integers may seem
 _empty_strided = torch.empty_strided
 
 
@@ -39,16 +39,18 @@ class TensorSpec:
         form: sparse.Form = (),
     ) -> None:
         self.shape, self.stride, self.dtype, self.layout, self.form = shape, stride, dtype, layout, form
-        self.numel = held = 1
-        for size, step in zip(shape, stride, strict=True):
+        self.numel = 1
+        for size in shape:
             self.numel *= size
-            held *= size if step else 1
         self.stored = self.numel if layout is torch.strided else sparse.stored(shape, layout, form)
         self.nbytes = self.stored * dtype.itemsize
         # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
         exact = not (dtype.is_floating_point or dtype.is_complex)
-        # A mask that is expanded to the width of a model holds as much as before, and is counted by it.
-        self.shadow_cost = max(held, self.numel // EXPANDED) if exact else self.numel * FLOAT_SHADOW_COST
+        # An expanded dimension takes no memory: a mask of tokens, seen as one of all their features, stays known.
+        held = (
+            prod(size for size, step in zip(shape, stride, strict=True) if step or not size) if stride else self.numel
+        )
+        self.shadow_cost = held if exact else held * FLOAT_SHADOW_COST
 
     def empty(self) -> torch.Tensor:
         """A fresh meta tensor of this spec."""

@@ -128,7 +128,7 @@ def _kept(count: int, values: Mapping[str, Any]) -> list[int]:
 
 
 def _labels(count: int, values: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """For each thing that the configuration says about its layers, what it says of each."""
+    """For each thing that the configuration says about its layers, the word for each of them."""
     for key, value in values.items():
         if isinstance(value, (list, tuple)) and len(value) == count:
             words = [str(one) for one in value]
