@@ -6,8 +6,12 @@ import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-INSTEAD: Mapping[str, tuple[str, int]] = {"resnet": ("resnet", 0), "swin": ("swin", 1)}
-"""How names in timm begin → the model type in transformers, and by how much its stages are numbered higher."""
+INSTEAD: Mapping[str, tuple[str, int, Mapping[str, Any]]] = {
+    "resnet": ("resnet", 0, {}),
+    "swin": ("swin", 1, {"apply_layernorm_after_vision_backbone": False}),  # that of transformers does it itself
+}
+"""How names in timm begin → the model type in transformers, by how much its stages are numbered higher, and what
+differs in the configuration around it."""
 
 
 def without_timm(config: Any) -> Iterator[str]:
@@ -21,10 +25,12 @@ def without_timm(config: Any) -> Iterator[str]:
         if getattr(backbone, "model_type", "") != "timm_backbone":
             continue
         name = str(backbone.backbone)
-        for begins, (model_type, higher) in INSTEAD.items():
+        for begins, (model_type, higher, around) in INSTEAD.items():
             if name.startswith(begins):
                 stages = [stage + higher for stage in backbone.out_indices]
                 part.backbone_config = AutoConfig.for_model(
                     model_type, out_indices=stages, num_channels=backbone.num_channels
                 )
+                for key in around.keys() & vars(part).keys():
+                    setattr(part, key, around[key])
                 yield f"with transformers' own {model_type} as its backbone: timm, which has '{name}', is not installed"

@@ -80,6 +80,7 @@ PICTURES: Mapping[str, Family] = {
     "minicpmv4_7": Family(measures=FOURFOLD),
     "modernvbert": Family(config={"vision_config": SMOL}),  # ModernVBERT/modernvbert
     "ultravbert": Family(config={"vision_config": SMOL}),
+    "sam3_video": Family(config={"max_num_objects": 2}),  # what is found depends on values: all 200 queries would be
     "seggpt": Family(measures={"height": 448}),  # the prompt stands above the image
     "ovis2": Family(config={"hidden_size": 4096}),  # that of its text model, as in every checkpoint
     "qwen2_vl": Family(config={"vision_config": {"hidden_size": 8192}}),  # Qwen/Qwen2-VL-72B-Instruct
