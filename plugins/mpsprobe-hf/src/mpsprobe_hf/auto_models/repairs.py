@@ -33,7 +33,7 @@ def repair(config: Any) -> list[str]:
     """Fill in what follows from other values, in ``config`` and those inside it; returns what was said."""
     said = []
     for part in parts(config):
-        heads, hidden = getattr(part, "num_attention_heads", None), getattr(part, "hidden_size", None)
+        heads, hidden = vars(part).get("num_attention_heads"), vars(part).get("hidden_size")
         if not isinstance(heads, int) or not isinstance(hidden, int):
             continue
         follows = {"head_dim": hidden // heads, "num_key_value_heads": heads}
