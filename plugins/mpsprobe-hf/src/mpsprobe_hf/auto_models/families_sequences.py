@@ -80,26 +80,33 @@ SEQUENCES: Mapping[str, Family] = {
     "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
     "rag": Family(
         config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},
+        arguments={
+            "context_input_ids": Argument("tokens", ("5*batch", "seq"), "vocabulary"),
+            "context_attention_mask": Argument("padding_mask", ("5*batch", "seq")),
+            "doc_scores": Argument("floats", ("batch", 5)),
+        },
+        more=("context_input_ids", "context_attention_mask", "doc_scores"),
     ),  # facebook/rag-token-nq
     # sound
     "csm": Family(
-        arguments={
-            "input_ids": Argument("integers", ("batch", "seq", 33), 2051),
-            "labels": Argument("integers", ("batch", "seq", 33), 2051),
-        },
-        without=("input_values",),
-    ),  # sesame/csm-1b: 32 codebooks of audio and one column of text
+        arguments={"labels": Argument("integers", ("batch", "seq", 32), 2051)}, without=("input_values",)
+    ),  # sesame/csm-1b: 32 codebooks; sound is context, which the first sentence has not
     "dia": Family(
+        measures={"vocabulary": 256},
         arguments={"decoder_input_ids": Argument("integers", ("batch", "seq", 9), 1028, with_=("encoder",))},
-    ),  # nari-labs/Dia-1.6B-0626: 9 channels
+    ),  # nari-labs/Dia-1.6B-0626: bytes, and 9 channels of sound
     "granite_speech": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),  # granite-speech-3.3-8b
     "granite_speech_plus": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),
     "kyutai_speech_to_text": Family(
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
+    "moonshine_streaming": Family(config={"num_key_value_heads": 8}),  # UsefulSensors/moonshine-streaming-tiny
     "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "qwen2_5_omni_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen2.5-Omni-7B
+    "qwen3_omni_moe_text": Family(
+        config={"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
+    ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "speecht5": Family(
         arguments={
