@@ -39,7 +39,12 @@ SEQUENCES: Mapping[str, Family] = {
     # text
     "xmod": Family(config={"default_language": "en_XX"}),
     "bamba": Family(config={"attn_layer_indices": [9, 18, 27]}),  # ibm-ai-platform/Bamba-9B-v2
-    "blt": Family(config={"use_cache": False}),  # its cache asks for layers, which only the parts have
+    "blt": Family(
+        # Its cache asks for layers, which only the parts have. Where patches begin depends on the text: at each byte.
+        config={"use_cache": False},
+        arguments={"patch_lengths": Argument("ones", ("batch", "seq"))},
+        more=("patch_lengths",),
+    ),
     "canine": Family(measures={"vocabulary": 0x110000}),  # characters of Unicode: no table of them
     "cohere_compass_text": Family(
         config={
@@ -77,6 +82,15 @@ SEQUENCES: Mapping[str, Family] = {
             "layer_types": ["full_attention" if n in (2, 6, 10, 14, 18, 21) else "conv" for n in range(24)],
         }
     ),  # LiquidAI/LFM2-8B-A1B
+    "qwen4_exp_text": Family(
+        config={
+            "indexer_n_heads": 4,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 256,
+            "indexer_budget": 2048,
+            "indexer_compress_ratio": 4,
+        }
+    ),  # no public checkpoint: what its class asks for
     "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
     "rag": Family(
         config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},

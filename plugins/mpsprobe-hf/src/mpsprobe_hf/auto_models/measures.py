@@ -17,6 +17,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         "llm_config",
         "thinker_config",
         "generator",
+        "model_config",
     ),
     "vision": (
         "vision_config",
