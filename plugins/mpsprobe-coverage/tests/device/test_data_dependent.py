@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from mpsprobe_coverage.device import VirtualDevice
@@ -31,3 +32,15 @@ def test_a_mask_selects_as_many_as_it_is_said_to_count() -> None:
             assert images[real].shape[0] == 6
             assert real.view(2, 3).sum(dim=1).tolist() == [3, 3]
             assert real.sum().item() == real.sum().cpu().item() == 6
+
+
+@pytest.mark.parametrize("tokens", [400, 20_000])
+def test_a_mask_of_tokens_stays_known_as_one_of_their_features(tokens: int) -> None:
+    """As vision-language models count the features that images have in a text; also where those are many."""
+    device = VirtualDevice(load_table("2.13.0"))
+    with device:
+        ids, features = device.move((torch.arange(tokens) % 4, torch.ones(tokens, 3072)))
+        with device.recording("forward"):
+            mask = (ids == 1).unsqueeze(-1).expand_as(features)
+            assert features[mask].numel() == features.masked_select(mask).numel() == tokens // 4 * 3072
+            assert tuple(features[mask[:, 0]].shape) == (tokens // 4, 3072)

@@ -82,6 +82,11 @@ def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
     return positions.lt(lengths).to(torch.int64)
 
 
+def leading(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """1 for the first ``settings["keep"]`` tokens, those of an image, and 0 for text, int64."""
+    return torch.arange(shape[1]).lt(field.settings["keep"]).to(torch.int64).repeat(shape[0], 1)
+
+
 def token_labels(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """The token ids again, without the padding."""
     return torch.where(padding_mask(field, shape, dtype) == 1, integers(field, shape, dtype), IGNORED_LABEL)
@@ -129,11 +134,6 @@ def places(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Te
     return grid.reshape(-1, 2).expand(shape).clone()
 
 
-def leading(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """1 for the first ``settings["count"]`` tokens, int64: those that stand for an image."""
-    return torch.arange(shape[1]).lt(field.settings["count"]).to(torch.int64).expand(shape).clone()
-
-
 def columns(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """TAPAS's token types ``(batch, seq, columns)``: ``settings["highs"]`` has one limit for each column."""
     parts = [integers(Field(field.name, "integers", shape[:-1], high), shape[:-1], dtype) for high in _highs(field)]
@@ -175,6 +175,7 @@ KINDS: dict[str, Maker] = {
     "integers": integers,
     "tokens": tokens,
     "padding_mask": padding_mask,
+    "leading": leading,
     "token_labels": token_labels,
     "floats": floats,
     "ones": ones,
@@ -185,7 +186,6 @@ KINDS: dict[str, Maker] = {
     "constant": constant,
     "rows": rows,
     "places": places,
-    "leading": leading,
     "columns": columns,
     "series": series,
     "boxes": boxes,

@@ -39,6 +39,7 @@ ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
 """Name → its forms, the special ones first."""
 
 PLACEHOLDERS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "input_ids": (("question_token_id",), "question_tokens"),
     "pixel_values": (("image_token_id", "image_token_index"), "image_tokens"),
     "image_pixel_values": (("image_token_id", "image_token_index"), "image_tokens"),
     "pixel_values_videos": (("video_token_id", "video_token_index"), "video_tokens"),

@@ -77,9 +77,7 @@ IMAGES: Mapping[str, tuple[Argument, ...]] = {
     "pixel_mask": ones("batch", "height", "width"),
     "bool_masked_pos": flags("batch", "patches"),
     "image_embeds_position_mask": (
-        Argument(
-            "leading", ("batch", "seq"), settings={"count": "latents"}, with_=(*PIXEL_VALUES, "flattened_patches")
-        ),
+        Argument("leading", ("batch", "seq"), settings={"keep": "latents"}, with_=(*PIXEL_VALUES, "flattened_patches")),
     ),
     # regions that another model has found
     "visual_feats": floats("batch", 36, "region_width"),

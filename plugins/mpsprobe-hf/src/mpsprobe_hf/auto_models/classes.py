@@ -109,6 +109,35 @@ def _module(model_type: str) -> ModuleType | None:
         return None
 
 
+def class_for_task(model_type: str, task: str) -> str:
+    """The class of the type that transformers' ``pipeline(task)`` makes.
+
+    Raises:
+        UnknownName: there is no such task; carries the nearest.
+        WorkloadError: the type has no class for it; the hint names tasks that it has one for.
+    """
+    from transformers import CONFIG_MAPPING
+    from transformers.pipelines import SUPPORTED_TASKS, TASK_ALIASES
+
+    aliases = {alias: SUPPORTED_TASKS[name] for alias, name in TASK_ALIASES.items()}
+    tasks: dict[str, Any] = {**SUPPORTED_TASKS, **aliases}
+    if task not in tasks:
+        raise UnknownName("task", task, tasks)
+    config_class = CONFIG_MAPPING[model_type]
+
+    def made_by(name: str) -> str:
+        found = [auto._model_mapping.get(config_class, None) for auto in tasks[name]["pt"]]
+        classes = [one[0] if isinstance(one, tuple) else one for one in found if one is not None]
+        return classes[0].__name__ if classes else ""
+
+    chosen = made_by(task)
+    if not chosen:
+        others = sorted(name for name in SUPPORTED_TASKS if made_by(name))
+        hint = f"It has classes for {', '.join(others)}." if others else None
+        raise WorkloadError(f"the model type '{model_type}' has no class for the task '{task}'", hint)
+    return chosen
+
+
 def model_class_of(model_type: str, class_name: str) -> type[Any]:
     """The class of that name, which must belong to the type.
 

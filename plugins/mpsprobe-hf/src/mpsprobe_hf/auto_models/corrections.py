@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -24,6 +24,8 @@ from mpsprobe_hf.auto_models.guess import Guess
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""
+OURS = ("mpsprobe.", "mpsprobe_coverage.")
+"""Modules that run a step, whose lines speak of the loss too."""
 Sizes = Mapping[str, int]
 Place = tuple[FrameType, int]
 """A frame and its line; the frame itself may have gone on."""
@@ -79,7 +81,7 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
 
 def without_images(guess: Guess, error: Exception) -> Guess | None:
     """``guess`` without the images, videos or sounds that raised, where a model that reads text needs none."""
-    media = [name for name in guess.given() if name in PLACEHOLDERS]
+    media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
     if "input_ids" not in guess.given() or not media or set(media) & guess.signature.required:
         return None
     where = {frame.f_code.co_name for frame, _ in _places(error)}
@@ -87,6 +89,19 @@ def without_images(guess: Guess, error: Exception) -> Guess | None:
     media = [name for name in media if f"get_{_modality(name)}_features" in where] or media
     said = f"{', '.join(media)} left out: none that fits could be derived ({in_short(error)})"
     return replace(guess, without=guess.without | set(media), learned=(*guess.learned, said))
+
+
+def without_labels(guess: Guess, labels: Collection[str], error: Exception) -> Guess | None:
+    """``guess`` without ``labels``, from which the model makes no loss; the loss is made up then."""
+    if not labels or set(labels) & guess.signature.required:
+        return None
+    about = re.compile("|".join(("loss", *labels)))
+    places = [place for place in _places(error) if not place[0].f_globals.get("__name__", "").startswith(OURS)]
+    of_labels = isinstance(error, NotImplementedError) and set(labels) & set(places[0][0].f_locals)
+    if not of_labels and not any(about.search(f"{place[0].f_code.co_name} {_source(place)}") for place in places):
+        return None
+    said = f"{', '.join(labels)} left out: none that fits could be derived ({in_short(error)})"
+    return replace(guess, without=guess.without | set(labels), learned=(*guess.learned, said))
 
 
 def _modality(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from mpsprobe_hf.auto_models.family import Family
 from mpsprobe_hf.auto_models.forms import BY_PATCH, GRID, TEXT, Argument
 
-CELLS = Argument("floats", ("grid_tokens*batch", "cell", "cell", "channels"), with_=TEXT)
+CELLS = Argument("floats", ("grid*batch", "cell", "cell", "channels"), with_=TEXT)
 """Squares of the patches that become one token, the channels last."""
 FOURFOLD: Mapping[str, int] = {"grid_height": 16, "grid_width": 16}
 """Two times, two by two patches are merged."""
@@ -16,6 +16,13 @@ SMOL: Mapping[str, Any] = {"image_size": 512, "patch_size": 16}
 
 PIXEL_VALUES = ("pixel_values",)
 STAGES = ["stage1", "stage2", "stage3", "stage4"]
+BLOCKS = [
+    [[3, 96, 96, 1, True]],
+    [[3, 96, 96, 2, False], [3, 96, 96, 1, False]],
+    [[3, 96, 192, 2, False], *([3, 192, 192, 1, odd] for odd in (True, False, True, False, True, False))],
+    [[3, 192, 384, 2, False], [3, 384, 384, 1, True], [3, 384, 384, 1, False]],
+]
+"""Kernel, channels, stride, and whether channels are weighed: by default those that read lines of text."""
 OMNI: Mapping[str, Any] = {
     "vision_start_token_id": 151652,
     "vision_end_token_id": 151653,
@@ -74,6 +81,10 @@ PICTURES: Mapping[str, Family] = {
     "seggpt": Family(measures={"height": 448}),  # the prompt stands above the image
     "ovis2": Family(config={"hidden_size": 4096}),  # that of its text model, as in every checkpoint
     "qwen2_vl": Family(config={"vision_config": {"hidden_size": 8192}}),  # Qwen/Qwen2-VL-72B-Instruct
+    "t5gemma2_encoder": Family(config={"vision_config": {"image_size": 896, "patch_size": 14}}),
+    "gemma4_unified": Family(
+        config={"text_config": {"hidden_size": 3840}, "vision_config": {}, "audio_config": {}}
+    ),  # features have this width by default
     "t5gemma2": Family(config={"encoder": {"vision_config": {"image_size": 896, "patch_size": 14}}}),
     "aya_vision": Family(
         config={"vision_config": {"num_attention_heads": 16, "image_size": 364}}
@@ -87,8 +98,23 @@ PICTURES: Mapping[str, Family] = {
                 "num_hidden_layers": 12,
                 "num_experts_per_tok": 6,
                 "mlp_layer_types": ["dense"] + ["sparse"] * 11,
-            }
-        }
+                "hidden_size": 1280,
+                "intermediate_size": 6848,
+                "moe_intermediate_size": 896,
+                "num_attention_heads": 10,
+                "num_key_value_heads": 10,
+            },
+            "vision_config": {
+                "encoder_config": {
+                    "hidden_size": 896,
+                    "intermediate_size": 4864,
+                    "num_hidden_layers": 24,
+                    "num_attention_heads": 14,
+                    "num_key_value_heads": 2,
+                }
+            },
+        },
+        measures={"height": 1024, "width": 1024},
     ),  # deepseek-ai/DeepSeek-OCR-2
     "emu3": Family(config={"vocabulary_map": EMU3}),
     "glm_image": Family(
@@ -114,14 +140,17 @@ PICTURES: Mapping[str, Family] = {
     "instructblipvideo": Family(
         config={"video_token_index": 32000}
     ),  # the first that is no word, as in Salesforce/instructblip-vicuna-7b
-    "lightglue": Family(config={"depth_confidence": -1.0}),  # how early it stops depends on values
+    "lightglue": Family(
+        config={"depth_confidence": -1.0, "width_confidence": -1.0}
+    ),  # how early it stops depends on values
     "lw_detr": Family(config={"projector_scale_factors": [1.0]}),  # AnnaZhang/lwdetr_small_60e_coco
     "molmo2": Family(
+        config={"adapter_config": {"text_hidden_size": 4096}},
         arguments={
             "pixel_values": Argument("floats", ("batch", 729, 588), with_=TEXT),
-            "image_token_pooling": Argument("integers", ("196*batch", 4), 729, with_=PIXEL_VALUES),
-            "image_grids": Argument("rows", ("batch", 4), settings={"row": (14, 14, 0, 0)}, with_=PIXEL_VALUES),
-        }
+            "image_token_pooling": Argument("integers", ("169*batch", 4), 729, with_=PIXEL_VALUES),
+            "image_grids": Argument("rows", ("batch", 4), settings={"row": (13, 13, 0, 0)}, with_=PIXEL_VALUES),
+        },
     ),  # one crop of 27 x 27 patches, of which four make a token
     "neomme": Family(arguments={"pixel_values": Argument("floats", BY_PATCH, with_=TEXT)}),
     "phi4_multimodal": Family(
@@ -139,7 +168,7 @@ PICTURES: Mapping[str, Family] = {
     ),  # the state and 50 actions
     "pp_ocrv6_medium_det": Family(
         config={
-            "backbone_config": {"model_type": "pp_lcnet_v4", "out_features": STAGES},
+            "backbone_config": {"model_type": "pp_lcnet_v4", "out_features": STAGES, "block_configs": BLOCKS},
             "kernel_list": [3, 2, 2],
             "scale_factor_list": [1, 2, 4, 8],
             "intraclass_block_config": INTRACLASS,
@@ -147,20 +176,22 @@ PICTURES: Mapping[str, Family] = {
     ),
     "pp_ocrv6_small_det": Family(
         config={
-            "backbone_config": {"model_type": "pp_lcnet_v4", "out_features": STAGES},
+            "backbone_config": {"model_type": "pp_lcnet_v4", "out_features": STAGES, "block_configs": BLOCKS},
             "layer_list_out_channels": [96, 96, 192, 384],
         }
     ),
     "rf_detr": Family(measures={"height": 560, "width": 560}),  # Roboflow/rf-detr-base
+    "qwen3_omni_moe_thinker": Family(
+        config={**OMNI, "text_config": {"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}}
+    ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "step3p7": Family(config={"text_config": {"sliding_window": 512}}),
     "uvdoc": Family(
         config={
             "backbone_config": {
                 "model_type": "uvdoc_backbone",
-                "out_features": ["stage2", "stage3", "stage4", "stage5", "stage6"],
+                "out_features": [*STAGES, "stage5", "stage6"],
             }
         }
     ),
     "qwen2_5_omni_thinker": Family(config=OMNI),
-    "qwen3_omni_moe_thinker": Family(config=OMNI),
 }

@@ -84,6 +84,10 @@ class Guess:
         """The argument ``name``, its measures as numbers."""
         form = self.form(name)
         assert form is not None
+        return self.as_field(name, form)
+
+    def as_field(self, name: str, form: Argument) -> Field:
+        """The argument ``name`` in ``form``, its measures as numbers."""
         settings = {key: self._setting(value) for key, value in form.settings.items()}
         leads = self.leads() if form.kind in ("tokens", "spans", "padding_mask") and not name.startswith("dec") else ()
         if leads:

@@ -212,6 +212,7 @@ COMPUTED: Mapping[str, Callable[[Measures], int]] = {
     "patch_values": lambda m: m["channels"] * m["temporal_patch"] * m["patch"] ** 2,
     "image_tokens": lambda m: _image_tokens(m),
     "audio_tokens": lambda m: 1,
+    "question_tokens": lambda m: 1,
     "images": lambda m: 1,
     "named": lambda m: 2,
     "cell": lambda m: m["patch"] * m["merge"],

@@ -1,4 +1,4 @@
-"""``hf:bert`` and ``hf:bert/BertForMaskedLM``: a model type of transformers with its default configuration."""
+"""``hf:bert``, ``hf:bert/BertForMaskedLM``, ``hf:bert@fill-mask``: a model type with its default configuration."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import (
     base_class_name,
+    class_for_task,
     class_names,
     holder_of,
     model_class_of,
     model_types,
     with_forward,
 )
+from mpsprobe_hf.auto_models.heads import complete
 from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
@@ -31,17 +33,20 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> Workload:
-    """The workload of ``hf:TYPE`` or ``hf:TYPE/CLASS``; ``hf:organisation/repository`` is one of the Hub.
+    """The workload of ``hf:TYPE``, ``hf:TYPE/CLASS`` or ``hf:TYPE@TASK``, or of a repository of the Hub.
 
     Raises:
         UnknownName: no such model type; carries the nearest.
     """
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     asked = name.removeprefix(PREFIX)
-    model_type, slash, class_name = asked.partition("/")
+    model_type, at, task = asked.partition("@")
+    model_type, slash, class_name = model_type.partition("/")
     known = model_types()
     if model_type in known:
-        return ModelTypeWorkload(name, model_type, class_name)
+        if at and class_name:
+            raise UsageError(f"'{name}' names a class and a task", f"Choose one: {PREFIX}{model_type}@{task}")
+        return ModelTypeWorkload(name, model_type, class_for_task(model_type, task) if at else class_name)
     if slash and class_name:
         return load_checkpoint(asked)
     raise UnknownName("model type", model_type, known, f"transformers has {len(known)} of them, such as hf:bert.")
@@ -100,6 +105,7 @@ class ModelTypeWorkload:
             if options.phase != "generate":
                 model_class = with_forward(model_class, config)
             config = part_for(model_class, config)
+            complete(config, model_class.__name__)
             return make_run(
                 self.name,
                 model_class,

@@ -15,12 +15,16 @@ from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
 
 def declared(config_class: type[Any]) -> dict[str, Any]:
     """What ``FAMILIES`` declares for a configuration of the class and those inside it, as arguments of the class."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
     values: dict[str, Any] = dict(copy.deepcopy(FAMILIES.get(config_class.model_type, NOTHING).config))
     for name, part in getattr(config_class, "sub_configs", {}).items():
-        inside = declared(part) if getattr(part, "model_type", "") else {}
+        default = getattr(config_class, "sub_configs_defaults", {}).get(name)
+        model_type = getattr(default, "model_type", "") or getattr(part, "model_type", "")
+        inside = declared(CONFIG_MAPPING[model_type]) if model_type in CONFIG_MAPPING else {}
         if inside:
             # What is given takes the place of what the outer class would have given.
-            given = getattr(getattr(config_class, "sub_configs_defaults", {}).get(name), "init_kwargs", {})
+            given = getattr(default, "init_kwargs", {})
             values[name] = {**given, **inside, **values.get(name, {})}
     return values
 
