@@ -47,6 +47,16 @@ def holder_of(model_type: str) -> str:
     return ""
 
 
+def part_types(model_type: str) -> list[str]:
+    """The model types of the parts of ``model_type`` that have models of their own."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config_class = CONFIG_MAPPING[model_type]
+    parts = {**config_class.sub_configs, **getattr(config_class, "sub_configs_defaults", {})}.values()
+    found = dict.fromkeys(getattr(part, "model_type", "") for part in parts)
+    return [part for part in found if part in model_types() and base_class_name(part)[:4] not in ("", "Timm")]
+
+
 def with_forward(model_class: type[Any], config: Any) -> type[Any]:
     """``model_class``, or that of its first part that has a forward pass, where it has none (``BarkModel``)."""
     from mpsprobe_hf.auto_models.repairs import parts

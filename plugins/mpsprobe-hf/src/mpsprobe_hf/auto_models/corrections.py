@@ -41,7 +41,7 @@ NUMBERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"length (?P<want>\d+), but found (?P<got>\d+)"),
     re.compile(r"[Ee]xpected:? (?P<want>\d+)\D{1,40}(?:got|found):? (?P<got>\d+)"),
     re.compile(r"(?P<got>\d+) but the model expects (?P<want>\d+)"),
-    re.compile(r"Expected (?P<got>\d+) in dimension \d+ but got (?P<want>\d+)"),
+    re.compile(r"Expected (?:size )?(?P<got>\d+)(?: in dimension \d+)? but got (?:size )?(?P<want>\d+) for tensor"),
     re.compile(r"size of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\)"),
     re.compile(r"dimension of length (?P<want>\d+) at -1! Mismatching .* broadcastable to \[[\d, ]*?(?P<got>\d+)\]"),
 )

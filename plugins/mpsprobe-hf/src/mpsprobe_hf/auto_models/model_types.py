@@ -18,6 +18,7 @@ from mpsprobe_hf.auto_models.classes import (
     holder_of,
     model_class_of,
     model_types,
+    part_types,
     with_forward,
 )
 from mpsprobe_hf.auto_models.heads import complete
@@ -75,7 +76,12 @@ class ModelTypeWorkload:
             )
         try:
             return self._sized(options)
-        except (UsageError, MissingPackage):
+        except UsageError:
+            raise
+        except MissingPackage as error:
+            parts = [] if self.class_name else [PREFIX + part for part in part_types(self.model_type)]
+            if parts:
+                error.hint = f"{error.hint} Parts that may not need it: {', '.join(parts)}."
             raise
         except WorkloadError:
             holder = "" if self.class_name else holder_of(self.model_type)
