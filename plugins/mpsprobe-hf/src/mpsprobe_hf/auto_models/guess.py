@@ -53,7 +53,7 @@ class Guess:
         names = (*signature.parameters, *(name for name in self.more if name not in signature.parameters))
         known = {name: form for name in names if (form := self.form(name)) is not None and self._has_values(form)}
         chosen = {name for name in (*signature.main, *self.more, *signature.required) if name in known} - self.without
-        if not chosen & set(signature.main) and "input_ids" in known:
+        if not chosen & set(signature.main) and "input_ids" in known.keys() - self.without:
             chosen.add("input_ids")
         reasons = chosen | ({"encoder"} if signature.writes else set())
         grown = True
