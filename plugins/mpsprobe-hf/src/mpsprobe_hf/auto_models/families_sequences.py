@@ -32,6 +32,9 @@ HALF_ROTARY: Mapping[str, Any] = {
 WIDE_SOUND: Mapping[str, Any] = {"projector_config": {"encoder_hidden_size": 1024}}
 """Of ``ibm-granite/granite-speech-3.3-8b``."""
 
+FEW_TOKENS: Mapping[str, int] = {"audio_tokens": 54}
+"""Three for each window of 15 frames, of which 256 have 18."""
+
 SPOKEN: Mapping[str, Argument] = {
     "spectrogram_labels": Argument("floats", ("batch", "seq", 80)),
     "duration_labels": Argument("ones", ("batch", "seq")),
@@ -130,8 +133,8 @@ SEQUENCES: Mapping[str, Family] = {
     ),  # nari-labs/Dia-1.6B-0626: bytes, and 9 channels of sound
     "fastspeech2_conformer": Family(arguments=SPOKEN),
     "fastspeech2_conformer_with_hifigan": Family(arguments=SPOKEN),
-    "granite_speech": Family(config=WIDE_SOUND, without=("input_features_mask",)),
-    "granite_speech_plus": Family(config=WIDE_SOUND, without=("input_features_mask",)),
+    "granite_speech": Family(config=WIDE_SOUND, measures=FEW_TOKENS, without=("input_features_mask",)),
+    "granite_speech_plus": Family(config=WIDE_SOUND, measures=FEW_TOKENS, without=("input_features_mask",)),
     "kyutai_speech_to_text": Family(
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
