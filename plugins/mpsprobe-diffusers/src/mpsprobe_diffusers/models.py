@@ -157,7 +157,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings from diffusers and transformers: about optional packages, names that go away, prompts that are cut."""
+    """No warnings of diffusers and transformers: about optional packages, names that go away, prompts that are cut."""
     from diffusers.utils import logging as ours
     from transformers.utils import logging as theirs
 
@@ -166,7 +166,8 @@ def quiet() -> Iterator[None]:
     theirs.set_verbosity(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            for category in (FutureWarning, DeprecationWarning):
+                warnings.simplefilter("ignore", category)
             yield
     finally:
         ours.set_verbosity(before[0])

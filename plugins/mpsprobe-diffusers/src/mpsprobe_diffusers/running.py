@@ -24,6 +24,7 @@ class Models(torch.nn.Module):
         for name, component in pipeline.components.items():
             if isinstance(component, torch.nn.Module) and (names is None or name in names):
                 self.add_module(name, component)
+        self.eval()
 
 
 def pipeline_run(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:

@@ -41,7 +41,9 @@ class WithoutData(TorchDispatchMode):
         if func is _INDEXES:
             args = (args[0], [one for index in args[1] for one in _places(index)])
         if not all(one.is_meta for one in tensors):
-            args, kwargs = tree_map(lambda one: one.to("meta") if isinstance(one, torch.Tensor) else one, (args, kwargs))
+            args, kwargs = tree_map(
+                lambda one: one.to("meta") if isinstance(one, torch.Tensor) else one, (args, kwargs)
+            )
         return func(*args, **kwargs)
 
 
@@ -69,6 +71,7 @@ def on_the_cpu(pipeline: Any) -> Iterator[None]:
         patch.object(kind, "device", _CPU),
         patch.object(of_meta, "meta_nonzero_assume_all_nonzero", True),
         torch._C.DisableTorchFunction(),  # of whoever builds the workload
+        torch.random.fork_rng(devices=[]),
         WithoutData(),
         quiet(),
         torch.no_grad(),
@@ -109,7 +112,9 @@ def arguments(
         ) from error
     finally:
         vars(component).pop(method)
-    raise WorkloadError(f"{type(pipeline).__name__} does not call {part}.{method} by itself", "Take the whole pipeline.")
+    raise WorkloadError(
+        f"{type(pipeline).__name__} does not call {part}.{method} by itself", "Take the whole pipeline."
+    )
 
 
 def filled(value: Any) -> Any:

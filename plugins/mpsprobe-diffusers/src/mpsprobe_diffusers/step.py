@@ -34,7 +34,6 @@ def _stop(pipeline: Any, step: int, timestep: Any, given: Mapping[str, Any]) -> 
     raise _Done(given.get("latents"))
 
 
-
 def step_run(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
     """A run of the pipeline up to the end of its first step, of which only the denoisers are models.
 

@@ -91,7 +91,7 @@ def flux() -> Iterator[Entry]:
         name="flux.2-dev",
         pipeline="Flux2Pipeline",
         checkpoint="black-forest-labs/FLUX.2-dev",
-        summary="Text to image, 1024 x 1024, 32 billion parameters beside a text encoder of 24 billion.",
+        summary="Text to image, 1024 x 1024, 32 billion parameters and a text encoder of 24 billion.",
         components={
             "vae": FLUX_2_VAE,
             "text_encoder": MISTRAL_SMALL_24B,
@@ -175,11 +175,12 @@ def image() -> Iterator[Entry]:
         name="pixart-sigma",
         pipeline="PixArtSigmaPipeline",
         checkpoint="PixArt-alpha/PixArt-Sigma-XL-2-1024-MS",
-        summary="Text to image, 1024 x 1024, 0.6 billion parameters beside T5.",
+        summary="Text to image, 1024 x 1024, 0.6 billion parameters and T5.",
         components={
             "vae": SDXL_VAE,
             "text_encoder": T5_XXL,
-            "transformer": Component("PixArtTransformer2DModel",
+            "transformer": Component(
+                "PixArtTransformer2DModel",
                 {"caption_channels": 4096, "interpolation_scale": 2, "use_additional_conditions": False},
             ),
             "scheduler": Component("DPMSolverMultistepScheduler"),
