@@ -25,7 +25,7 @@ from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import default_generator
 from mpsprobe_coverage.device.lazy import uninitialised
-from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python, replacing
+from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, ask_again, mps_in_python, replacing
 from mpsprobe_coverage.device.on_the_cpu import keep_real
 from mpsprobe_coverage.device.storages import loading
 from mpsprobe_coverage.device.tensor import (
@@ -66,7 +66,9 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
                 replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
         generator = default_generator(replace)
         if stands_for.type == "mps":
+            put_back.append(ask_again)
             mps_in_python(replace, generator)
+            ask_again()
         else:
             put_back.append(_other_module(replace))
         accelerator_in_python(replace, stands_for.device)

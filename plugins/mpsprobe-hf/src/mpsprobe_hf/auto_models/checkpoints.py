@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MpsprobeError, WorkloadError
+from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, nearest, printable
-from mpsprobe_hf.auto_models.checkpoint_files import CONFIG, check_weights, needs_own_code, read_config
+from mpsprobe_hf.auto_models.checkpoint_files import (
+    CONFIG,
+    SAFE_INDEX,
+    check_index,
+    check_sizes,
+    check_weights,
+    needs_own_code,
+    read_config,
+)
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.generation import generating_class_name
 
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
@@ -51,13 +61,15 @@ class CheckpointWorkload:
             self._check_folder(self.folder, options)
         config = self._config(options)
         check_config(self.name, config)
+        if options.size == "small":
+            config = self._small(config, options)
         model_class = self._class(config, options)
+        notes: tuple[str, ...]
         if options.weights:
-            notes = (f"weights of {printable(self.name)}",)
-            return make_run(
-                self.name, model_class, config, options, lambda: self._loaded(model_class, config, options), notes
-            )
-        return make_run(self.name, model_class, config, options, lambda: self._made(model_class, config, options))
+            make, notes = self._loaded, (f"weights of {printable(self.name)}",)
+        else:
+            make, notes = self._made, (FEW_LAYERS,) * (options.size == "small")
+        return make_run(self.name, model_class, config, options, partial(make, model_class, config, options), notes)
 
     def describe(self) -> Mapping[str, Any]:
         """What ``config.json`` says; nothing is fetched for a repository."""
@@ -95,15 +107,32 @@ class CheckpointWorkload:
             check_weights(folder)
 
     def _config(self, options: RunOptions) -> Any:
-        from transformers import AutoConfig
+        from transformers import AutoConfig, PreTrainedConfig
 
         from mpsprobe_hf.construct import quiet
 
         try:
             with quiet():
+                raw, _ = PreTrainedConfig.get_config_dict(self.source, **self._origin(options))
+                check_sizes(self.name, raw)  # the configuration makes a dictionary of its labels
                 return AutoConfig.from_pretrained(self.source, **self._origin(options))
+        except MpsprobeError:
+            raise
         except Exception as error:
             raise self._failure("its configuration", error) from error
+
+    def _small(self, config: Any, options: RunOptions) -> Any:
+        if options.weights:
+            raise UsageError(
+                f"the weights of '{printable(self.name)}' are those of all its layers", "Leave --size out."
+            )
+        try:
+            return make_small(config)
+        except Exception as error:
+            shown = printable(self.name)
+            raise WorkloadError(
+                f"'{shown}' cannot be made with few layers: {in_short(error)}", "Leave --size out."
+            ) from error
 
     def _class(self, config: Any, options: RunOptions) -> type[Any]:
         """The class that the checkpoint was saved from, else the one that ``AutoModel`` chooses."""
@@ -154,10 +183,20 @@ class CheckpointWorkload:
     def _loaded(self, model_class: type[Any], config: Any, options: RunOptions) -> Any:
         """The model with real weights, by the library's own code; safetensors only."""
         import torch
+        from transformers.utils.hub import cached_file
 
         from mpsprobe_hf.construct import progress_on_terminals_only
 
         try:
+            if self.folder is None:
+                index = cached_file(
+                    self.name,
+                    f"model{SAFE_INDEX}",
+                    _raise_exceptions_for_missing_entries=False,
+                    _raise_exceptions_for_connection_errors=False,
+                )
+                if index is not None:
+                    check_index(Path(index).parent, f"model{SAFE_INDEX}")
             with progress_on_terminals_only():
                 return model_class.from_pretrained(
                     self.source,
@@ -166,6 +205,8 @@ class CheckpointWorkload:
                     use_safetensors=True,
                     **self._origin(options),
                 )
+        except MpsprobeError:
+            raise
         except Exception as error:
             raise self._failure("its weights (model.safetensors)", error) from error
 
