@@ -15,6 +15,9 @@ from mpsprobe_devkit.testing import OpenDevice, open_virtual_device
 from mpsprobe_diffusers.catalog import entries
 from mpsprobe_diffusers.workload import load
 
+# What torch.norm says on MPS: it takes the newer operator on devices that it knows by name.
+pytestmark = pytest.mark.filterwarnings("ignore:at..frobenius_norm is deprecated:UserWarning")
+
 RELEASE = "2.13.0"
 ALL = sorted(entries())
 REFUSED = {"cogvideox-2b": {"aten::copy_"}}
@@ -48,7 +51,7 @@ def test_a_pipeline_and_its_training(name: str) -> None:
     with open_virtual_device(RELEASE) as device:
         output = called(device, built(device, name))[0]
         assert size(output) == (64, 64) if entries()[name].family != "audio" else output.dim() == 3
-        training = built(device, name, "training")
+        training = built(device, name, "training", lora=True)
         assert training.call is not None
         loss = device.run(partial(training.call, training.model), training.args, training.kwargs)
         device.run(loss.backward, phase="backward")
@@ -96,7 +99,7 @@ def test_a_part_is_called_as_the_pipeline_calls_it() -> None:
         assert called(device, encoder).shape == (3, 4, 8, 8)
 
 
-@pytest.mark.parametrize("name", ["StableDiffusionXLPipeline", "FluxControlPipeline", "WanVideoToVideoPipeline"])
+@pytest.mark.parametrize("name", ["StableDiffusionXLPipeline", "FluxImg2ImgPipeline", "QwenImageInpaintPipeline"])
 def test_a_class_of_diffusers_gets_sizes(name: str) -> None:
     with open_virtual_device(RELEASE) as device:
         run = built(device, f"diffusers:{name}/step")
@@ -110,6 +113,6 @@ def test_narrow_dtypes_keep_in_float32_what_diffusers_keeps() -> None:
         dtypes = {name: one.dtype for name, one in run.model.named_parameters()}
         assert dtypes["blocks.0.attn1.to_q.weight"] == torch.bfloat16
         assert dtypes["scale_shift_table"] == torch.float32
-        training = built(device, "diffusers:sdxl", "training", dtype="float16")
+        training = built(device, "diffusers:sdxl", "training", dtype="float16", lora=True)
         trained = {one.dtype for one in training.model.parameters() if one.requires_grad}
         assert trained == {torch.float32}

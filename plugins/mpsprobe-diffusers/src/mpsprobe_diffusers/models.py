@@ -40,7 +40,8 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
         try:
             config = merged(component.config, component.small if small else {})
             if not issubclass(found, torch.nn.Module):
-                return found(**config)
+                with torch.device("cpu"):  # where numpy reads the tables of schedulers, wherever the models are
+                    return found(**config)
             if small:
                 config = merged(config, few_layers(found, config, component.small))
             with default_dtype(dtype), without_tables():

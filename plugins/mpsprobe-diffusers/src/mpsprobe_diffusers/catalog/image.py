@@ -72,12 +72,13 @@ def flux() -> Iterator[Entry]:
         transformer=Component("FluxTransformer2DModel"),
         scheduler=_flow(shift=1.0),
     )
-    yield _flux(
+    kontext = _flux(
         "flux.1-kontext-dev",
         "FluxKontextPipeline",
         "black-forest-labs/FLUX.1-Kontext-dev",
         "FLUX.1 that edits an image by what the prompt says.",
     )
+    yield replace(kontext, small={**_SMALL, "max_area": 64 * 64, "_auto_resize": False})
     yield _flux(
         "flux.1-fill-dev",
         "FluxFillPipeline",
