@@ -47,7 +47,7 @@ class PipelineWorkload:
         self.part = part
 
     def build(self, options: RunOptions) -> TorchRun:
-        """The models on torch's default device, and a call of the pipeline, of the part, or a training step of the denoiser.
+        """The models on torch's default device, and a call of the pipeline or its part, or a step of training.
 
         Raises:
             UsageError: an option that a pipeline cannot honour.
