@@ -28,6 +28,7 @@ class RunOptions:
         autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
         grad_accum: forward and backward passes for each optimizer step.
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         macos: version of macOS to judge for; ``None`` for a new one.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
@@ -43,6 +44,8 @@ class RunOptions:
     autocast: str | None = None
     grad_accum: int = 1
     clip_norm: float = 1.0
+    lora: bool = False
+    lora_rank: int = 16
     macos: str | None = None
     backend: str = "mps"
     new_tokens: int = 8

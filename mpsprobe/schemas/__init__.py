@@ -1,5 +1,15 @@
 """The data that leaves mpsprobe, as pydantic models. Units are in field names (``_bytes``, ``_ns``)."""
 
+from mpsprobe.schemas.checkpoint import (
+    Adapter,
+    CheckpointFile,
+    CheckpointPart,
+    CheckpointReport,
+    DtypeUse,
+    PickleImport,
+    Quantization,
+    StoredDtype,
+)
 from mpsprobe.schemas.comparison import (
     ChangedCondition,
     ComparedAdvisory,
@@ -56,17 +66,19 @@ from mpsprobe.schemas.profile import (
 )
 from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
+from mpsprobe.schemas.several import JudgedWorkload, SeveralReport
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo
 
 __all__ = [
-    "SEVERITY", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
-    "ComparedAdvisory", "ComparedCell", "ComparedFailure", "ComparedFallback", "ComparedOperator", "ComparedQuantity",
-    "ComparedSide", "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey",
-    "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DurationStatistics",
-    "Environment", "FallbackCost", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryUse",
-    "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime", "ProbeReading", "ProfileCell", "ProfilePlan",
-    "ProfileReport", "ProgramInfo", "RefusedTensor", "Report", "RunFailure", "Source", "StepSample", "TableProvenance",
-    "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell",
-    "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
+    "CheckpointFile", "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
+    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict", "ComparisonMethod",
+    "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport", "CoverageSummary",
+    "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment", "FallbackCost",
+    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryUse", "ModuleTime",
+    "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
+    "ProfileReport", "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source",
+    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe",
+    "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
 ]  # fmt: skip

@@ -167,8 +167,8 @@ def _check_places(name: str, model: torch.nn.Module, inputs: Any) -> None:
         if tensor.device.type not in HELD:
             raise UsageError(
                 f"{what} of {name} is on {tensor.device}" if what == "an input" else f"{name} is on {tensor.device}",
-                "Hand over model and inputs on the CPU (copy.deepcopy(model).cpu()): they are put on a virtual device. "
-                "What happens on this one, mpsprobe.observe() sees.",
+                "Hand over model and inputs on the CPU (copy.deepcopy(model).cpu()): they are moved from there. "
+                "What happens where they are, mpsprobe.observe() sees.",
             )
 
 

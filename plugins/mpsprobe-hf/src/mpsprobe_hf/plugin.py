@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import RunnerDeclaration, WorkloadDeclaration
+from mpsprobe.declarations import CommandDeclaration, RunnerDeclaration, WorkloadDeclaration
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
@@ -48,6 +48,18 @@ def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
     from mpsprobe_hf.pipelines import PipelineWorkload
 
     return PipelineWorkload(model, inputs)
+
+
+@hookimpl
+def mpsprobe_commands() -> Iterable[CommandDeclaration]:
+    """What a checkpoint holds."""
+    return [
+        CommandDeclaration(
+            name="checkpoint",
+            target="mpsprobe_hf.checkpoint.command:checkpoint",
+            summary="What a checkpoint holds, what MPS does with it, and what it takes; nothing is loaded.",
+        )
+    ]
 
 
 @hookimpl

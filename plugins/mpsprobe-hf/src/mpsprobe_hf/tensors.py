@@ -82,6 +82,11 @@ def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
     return positions.lt(lengths).to(torch.int64)
 
 
+def leading(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """1 for the first ``settings["keep"]`` tokens, those of an image, and 0 for text, int64."""
+    return torch.arange(shape[1]).lt(field.settings["keep"]).to(torch.int64).repeat(shape[0], 1)
+
+
 def token_labels(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """The token ids again, without the padding."""
     return torch.where(padding_mask(field, shape, dtype) == 1, integers(field, shape, dtype), IGNORED_LABEL)
@@ -120,6 +125,13 @@ def zeros(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Ten
 def rows(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """``settings["row"]`` for each sample, int64: such as the height and width of its image."""
     return torch.tensor([field.settings["row"]] * shape[0])
+
+
+def places(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Column and row of each patch, int64: those of a grid with ``settings["row"]`` rows and columns."""
+    rows_of, columns_of = field.settings["row"]
+    grid = torch.stack(torch.meshgrid(torch.arange(columns_of), torch.arange(rows_of), indexing="xy"), dim=-1)
+    return grid.reshape(-1, 2).expand(shape).clone()
 
 
 def columns(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -163,6 +175,7 @@ KINDS: dict[str, Maker] = {
     "integers": integers,
     "tokens": tokens,
     "padding_mask": padding_mask,
+    "leading": leading,
     "token_labels": token_labels,
     "floats": floats,
     "ones": ones,
@@ -172,6 +185,7 @@ KINDS: dict[str, Maker] = {
     "zeros": zeros,
     "constant": constant,
     "rows": rows,
+    "places": places,
     "columns": columns,
     "series": series,
     "boxes": boxes,

@@ -10,9 +10,10 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
-from mpsprobe_hf.catalog import entries
+from mpsprobe_hf.catalog import entries, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt
+from mpsprobe_hf.lora import with_adapters
 from mpsprobe_hf.sizes import choose_sizes, shape_of
 
 
@@ -21,9 +22,9 @@ class NamedWorkload:
 
     framework = "torch"
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, name: str = "") -> None:
         self.entry = entry
-        self.name = entry.name
+        self.name = name or entry.name
 
     def build(self, options: RunOptions) -> TorchRun:
         """The model in its published size with random weights, and one batch, on torch's default device."""
@@ -40,7 +41,7 @@ class NamedWorkload:
         grows = generates and not any(field.name.startswith("decoder_") for field in architecture.inputs)
         sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
         check_installed(entry, architecture)
-        model = make_model(entry, architecture, options)
+        model = with_adapters(self.name, make_model(entry, architecture, options), options)
         inputs = architecture.inputs
         if generates:
             inputs = prompt(entry.prompt or inputs, timed=options.word_timestamps)
@@ -99,6 +100,31 @@ def _describe(entry: Entry, phase: str) -> dict[str, Any]:
         facts["loss"] = architecture.loss
         facts["requires"] = list(architecture.requires)
     return facts
+
+
+class PublishedWorkload(NamedWorkload):
+    """A repository of the Hub whose sizes the catalog has: real where the cache has it or weights are asked for."""
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """As the repository's own configuration has it, or as the catalog where nothing was fetched yet."""
+        from huggingface_hub import try_to_load_from_cache
+
+        from mpsprobe_hf.auto_models.checkpoints import load
+
+        checkpoint = self.entry.checkpoint
+        if options.weights or isinstance(try_to_load_from_cache(checkpoint, "config.json"), str):
+            return load(checkpoint).build(options)
+        run = super().build(options)
+        run.notes = (f"sizes as the workload '{self.entry.name}' has them: nothing was fetched", *run.notes)
+        return run
+
+
+def published(name: str) -> PublishedWorkload:
+    """The workload of a repository that the catalog has an entry of; ``name`` is what the user typed."""
+    entry = published_as(name.removeprefix("hf:"))
+    if entry is None:
+        raise UnknownName("workload", name, entries())
+    return PublishedWorkload(entry, name)
 
 
 def named(name: str) -> NamedWorkload:

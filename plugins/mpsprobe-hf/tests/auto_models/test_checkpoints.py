@@ -97,12 +97,22 @@ def test_pickled_weights_are_never_read(tmp_path: Path) -> None:
     assert load(str(tmp_path)).build(RunOptions()).architecture == "BertForSequenceClassification"
 
 
+def test_an_index_of_safetensors_that_names_a_pickle(tmp_path: Path) -> None:
+    saved(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
+    index = {"metadata": {}, "weight_map": {"classifier.weight": "pytorch_model.bin"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    error = failure(tmp_path, weights=True)
+    assert "pickled" in error.message and "pytorch_model.bin" in error.message
+
+
 @pytest.mark.parametrize("size", [0, 7, 100])
 def test_broken_weights(tmp_path: Path, size: int) -> None:
     saved(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
-    assert "weights" in failure(tmp_path, weights=True).message
+    assert "model.safetensors" in failure(tmp_path, weights=True).message
 
 
 @pytest.mark.parametrize(
@@ -110,14 +120,16 @@ def test_broken_weights(tmp_path: Path, size: int) -> None:
     [
         ("{", "not valid JSON"),
         ("", "not valid JSON"),
-        ("[" * 100_000, "cannot be read"),
-        ("[1]", "holds a list"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[1]", "is a list, not an object"),
         ({}, "does not say its model_type"),
         ({"model_type": 3}, "does not say its model_type"),
         ({"model_type": "brt"}, "does not know"),
         ({**SMALL, "hidden_size": "many"}, "cannot be used"),
         ({**SMALL, "hidden_size": 17}, "hidden"),
         ({**SMALL, "num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000"),
+        ({**SMALL, "num_labels": 10**9}, "num_labels = 1000000000"),
+        ('{"hidden_size": 1' + "0" * 5000 + "}", "not valid JSON"),
         ({**SMALL, "num_attention_heads": 0}, "(cannot be|ZeroDivision)"),
         ({**SMALL, "hidden_size": -16}, "cannot be"),
     ],

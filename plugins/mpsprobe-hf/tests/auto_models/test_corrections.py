@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import settled
 from mpsprobe_hf.auto_models.run import make_run
@@ -186,3 +187,14 @@ class Broken(Model):
 def test_other_errors_are_left_alone() -> None:
     with pytest.raises(RuntimeError, match="not about the inputs"):
         run_of(Broken)
+
+
+class NeedsAMystery(Model):
+    def forward(self, mystery: Any) -> Any:
+        return mystery
+
+
+def test_what_nobody_knows_is_named() -> None:
+    with pytest.raises(WorkloadError, match="its forward needs mystery") as caught:
+        run_of(NeedsAMystery)
+    assert "path/to/file.py:function" in str(caught.value.hint)

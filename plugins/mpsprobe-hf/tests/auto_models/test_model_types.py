@@ -108,19 +108,6 @@ def test_weights_are_refused() -> None:
         load("hf:bert").build(RunOptions(weights=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("hf:bark", "The workload 'bark'"),
-        ("hf:perceiver", "path/to/file.py:function"),
-    ],
-)
-def test_inputs_that_cannot_be_derived(name: str, says: str) -> None:
-    with pytest.raises(WorkloadError, match="no inputs can be derived") as caught:
-        build_on_meta(load(name))
-    assert says in str(caught.value.hint)
-
-
 def test_types_without_a_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(model_type: str) -> None:
         raise ValueError("a sub-configuration is needed\nand much more text")

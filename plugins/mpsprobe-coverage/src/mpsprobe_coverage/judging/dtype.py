@@ -16,14 +16,10 @@ import torch
 from mpsprobe.errors import PluginError
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.judging.judgement import Judgement, refused
+from mpsprobe_coverage.kernels.dtypes import MARKED
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.kernels.table import KernelTable
-
-_MARKED = {
-    "bfloat16_refused": ("bfloat16", "bfloat16", ("bfloat16",)),
-}
-"""Marker → what such a tensor is called, what the release refuses, the dtypes."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ def rules_of(table: KernelTable) -> tuple[RefusedDtypes, ...]:
         if not isinstance(dtype, torch.dtype):
             raise PluginError(f"{table.source} refuses the dtype '{name}', which torch does not have")
         judgements[dtype] = _refused(name, why)
-    for marker, (called, what, names) in _MARKED.items():
+    for marker, (called, what, names) in MARKED.items():
         if marker in table.markers:
             judgement = _refused(called, f"torch {table.release} refuses {what} on MPS", _first_without(marker))
             judgements.update({getattr(torch, name): judgement for name in names})

@@ -6,6 +6,7 @@ stands here needs neither, and torch only where it says so.
 
 from __future__ import annotations
 
+from mpsprobe_devkit.testing.checkpoints import sample_checkpoint_report
 from mpsprobe_devkit.testing.commands import CommandResult, run_cli
 from mpsprobe_devkit.testing.comparisons import sample_comparison_report, sample_coverage_comparison
 from mpsprobe_devkit.testing.contracts import (
@@ -32,7 +33,12 @@ from mpsprobe_devkit.testing.fakes import (
 )
 from mpsprobe_devkit.testing.packages import install_plugin
 from mpsprobe_devkit.testing.profiles import sample_cell, sample_profile_report, sample_trace
-from mpsprobe_devkit.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
+from mpsprobe_devkit.testing.reports import (
+    sample_coverage_report,
+    sample_matrix_report,
+    sample_several_report,
+    sample_unknown_report,
+)
 from mpsprobe_devkit.testing.samples import sample_reports
 from mpsprobe_devkit.testing.tiny import TinyWorkload
 from mpsprobe_devkit.testing.virtual import OpenDevice, assert_verdicts, open_virtual_device
@@ -62,12 +68,14 @@ __all__ = [
     "run_cli",
     "runner_contract",
     "sample_cell",
+    "sample_checkpoint_report",
     "sample_comparison_report",
     "sample_coverage_comparison",
     "sample_coverage_report",
     "sample_matrix_report",
     "sample_profile_report",
     "sample_reports",
+    "sample_several_report",
     "sample_trace",
     "sample_unknown_report",
     "scanner_contract",

@@ -16,6 +16,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import Report, Trace, UnknownReport
 from mpsprobe.schemas.report import KINDS, parse_report
 from mpsprobe_devkit.testing.strategies import (
+    checkpoint_reports,
     comparison_reports,
     coverage_reports,
     declarations,
@@ -30,6 +31,7 @@ from mpsprobe_devkit.testing.strategies import (
     reports,
     reports_of,
     run_options,
+    several_reports,
     texts,
     traces,
     unknown_reports,
@@ -40,8 +42,10 @@ QUICKLY = settings(phases=[Phase.generate], max_examples=1000, database=None)  #
 MAKERS = {
     "coverage": coverage_reports,
     "coverage-matrix": matrix_reports,
+    "coverage-several": several_reports,
     "profile": profile_reports,
     "comparison": comparison_reports,
+    "checkpoint": checkpoint_reports,
 }
 
 

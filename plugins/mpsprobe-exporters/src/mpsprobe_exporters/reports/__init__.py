@@ -11,10 +11,14 @@ if TYPE_CHECKING:
 
 def document_of(report: SupportedReport) -> Document:
     """``report`` as people read it."""
-    from mpsprobe_exporters.reports import comparison, coverage, matrix, profile
+    from mpsprobe_exporters.reports import checkpoint, comparison, coverage, matrix, profile, several
 
     if report.kind == "profile":
         return profile.document(report)
+    if report.kind == "checkpoint":
+        return checkpoint.document(report)
     if report.kind == "comparison":
         return comparison.document(report)
+    if report.kind == "coverage-several":
+        return several.document(report)
     return coverage.document(report) if report.kind == "coverage" else matrix.document(report)

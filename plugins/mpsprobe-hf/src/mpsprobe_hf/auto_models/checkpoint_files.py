@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import WorkloadError
-from mpsprobe.suggestions import an, printable
+from mpsprobe.suggestions import printable
+from mpsprobe_hf.checkpoint.folders import INDEX, entries, format_of, mapped_files, read_weights, text_of
+from mpsprobe_hf.checkpoint.reading import AGAIN, read_json
 
 CONFIG = "config.json"
-LARGEST_CONFIG = 16 * 2**20
-"""Bytes; real ones have a few thousand."""
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+ADAPTER = "adapter_config.json"
+SAFE_INDEX = f".safetensors{INDEX}"
+LARGEST_SIZES = {"layers": 10_000, "num_labels": 200_000}
+"""What the name of a size contains → the largest that a model has; ImageNet-21k has 21,843 labels."""
 
 
 def read_config(folder: Path) -> Mapping[str, Any]:
@@ -24,31 +26,23 @@ def read_config(folder: Path) -> Mapping[str, Any]:
             folder looks like instead.
     """
     path = folder / CONFIG
-    shown = printable(str(folder))
     if not path.is_file():
-        raise WorkloadError(f"the folder '{shown}' has no {CONFIG}", _what_it_is(folder))
-    try:
-        if path.stat().st_size > LARGEST_CONFIG:
-            raise WorkloadError(
-                f"{CONFIG} in '{shown}' is larger than {LARGEST_CONFIG} bytes: it is not a configuration"
-            )
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise WorkloadError(f"{CONFIG} in '{shown}' is not valid JSON: {error.msg} at {where}") from error
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise WorkloadError(f"{CONFIG} in '{shown}' cannot be read: {type(error).__name__}") from error
-    if not isinstance(config, dict):
-        raise WorkloadError(f"{CONFIG} in '{shown}' holds {an(type(config).__name__)}, not an object")
-    return config
+        raise WorkloadError(f"the folder '{printable(str(folder))}' has no {CONFIG}", _what_it_is(folder))
+    return read_json(path)
 
 
 def _what_it_is(folder: Path) -> str:
     names = {one.name for one in folder.iterdir()}
-    if "adapter_config.json" in names:
-        return "It holds an adapter (PEFT): give the folder of the model that it adapts, or merge the two."
+    if ADAPTER in names:
+        base = text_of(read_json(folder / ADAPTER), "base_model_name_or_path")
+        return (
+            f"It holds an adapter (PEFT): give the model that it adapts{f', {base}' if base else ''}, or merge the two."
+        )
     if "model_index.json" in names:
-        return "It holds a diffusers pipeline: give one of its folders, or path/to/file.py:function."
+        return (
+            "It holds a diffusers pipeline: give one of its folders, or path/to/file.py:function. "
+            f"mpsprobe checkpoint {printable(str(folder))} says what it holds."
+        )
     inside = sorted(one.name for one in folder.iterdir() if (one / CONFIG).is_file())
     if inside:
         return "Did you mean " + " or ".join(printable(str(folder / one)) for one in inside[:3]) + "?"
@@ -56,24 +50,61 @@ def _what_it_is(folder: Path) -> str:
 
 
 def check_weights(folder: Path) -> None:
-    """Raise unless there are weights in the safetensors format. Pickled ones can run code, and are never read.
+    """Raise unless there are whole weights in the safetensors format. Pickled ones can run code, and are never read.
 
     Raises:
-        WorkloadError: there are none, or only pickled ones.
+        WorkloadError: there are none, only pickled ones, or an index that maps to pickled ones; they are cut off,
+            damaged, or not in the folder.
     """
     shown = printable(str(folder))
-    if any(folder.glob("*.safetensors")):
+    names = entries(folder)
+    for index in names:
+        if index.endswith(SAFE_INDEX):
+            check_index(folder, index)
+    if any(name.endswith((".safetensors", SAFE_INDEX)) for name in names):
+        read = read_weights(folder)
+        if read is not None and read.missing:
+            raise WorkloadError(f"'{shown}' has no {printable(read.missing[0])}, which its index names", AGAIN)
         return
-    pickled = sorted(one.name for pattern in PICKLES for one in folder.glob(pattern))
+    pickled = [name for name in names if format_of(folder / name) == "pickle"]
     if pickled:
-        raise WorkloadError(
-            f"the weights in '{shown}' are pickled ({printable(pickled[0])}), which can run any code when read",
-            "Convert them once where you trust them: model.save_pretrained(folder) writes safetensors. "
-            "Without --weights they are not needed.",
-        )
+        raise _pickled(shown, pickled[0])
     raise WorkloadError(
         f"the folder '{shown}' holds no weights (*.safetensors)", "Leave out --weights: random ones need no files."
     )
+
+
+def check_index(folder: Path, index: str) -> None:
+    """Raise as ``check_weights`` if an index of safetensors maps to anything else: that would be read as what it is."""
+    for name in mapped_files(folder, index):
+        if format_of(folder / name) != "safetensors":
+            raise _pickled(printable(str(folder)), f"{printable(name)}, which {printable(index)} names")
+
+
+def _pickled(shown: str, what: str) -> WorkloadError:
+    return WorkloadError(
+        f"the weights in '{shown}' are pickled ({printable(what)}), which can run any code when read",
+        "Convert them once where you trust them: model.save_pretrained(folder) writes safetensors. "
+        "Without --weights they are not needed.",
+    )
+
+
+def check_sizes(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse numbers that no model has, and that take all memory in Python objects when the model is made of them.
+
+    Raises:
+        WorkloadError: one is larger than ``LARGEST_SIZES`` allows; the message names it.
+    """
+    for key, value in config.items():
+        if isinstance(value, dict):
+            for inner, number in value.items():
+                _check_size(name, f"{key}.{inner}", number)
+        _check_size(name, key, value)
+
+
+def _check_size(name: str, key: str, value: Any) -> None:
+    if type(value) is int and any(part in key and value > most for part, most in LARGEST_SIZES.items()):
+        raise WorkloadError(f"the configuration of '{printable(name)}' has {printable(key)} = {value}")
 
 
 def needs_own_code(config: Mapping[str, Any], known_types: tuple[str, ...]) -> bool:

@@ -12,7 +12,15 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, nearest, printable
-from mpsprobe_hf.auto_models.checkpoint_files import CONFIG, check_weights, needs_own_code, read_config
+from mpsprobe_hf.auto_models.checkpoint_files import (
+    CONFIG,
+    SAFE_INDEX,
+    check_index,
+    check_sizes,
+    check_weights,
+    needs_own_code,
+    read_config,
+)
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
@@ -99,13 +107,17 @@ class CheckpointWorkload:
             check_weights(folder)
 
     def _config(self, options: RunOptions) -> Any:
-        from transformers import AutoConfig
+        from transformers import AutoConfig, PreTrainedConfig
 
         from mpsprobe_hf.construct import quiet
 
         try:
             with quiet():
+                raw, _ = PreTrainedConfig.get_config_dict(self.source, **self._origin(options))
+                check_sizes(self.name, raw)  # the configuration makes a dictionary of its labels
                 return AutoConfig.from_pretrained(self.source, **self._origin(options))
+        except MpsprobeError:
+            raise
         except Exception as error:
             raise self._failure("its configuration", error) from error
 
@@ -171,10 +183,20 @@ class CheckpointWorkload:
     def _loaded(self, model_class: type[Any], config: Any, options: RunOptions) -> Any:
         """The model with real weights, by the library's own code; safetensors only."""
         import torch
+        from transformers.utils.hub import cached_file
 
         from mpsprobe_hf.construct import progress_on_terminals_only
 
         try:
+            if self.folder is None:
+                index = cached_file(
+                    self.name,
+                    f"model{SAFE_INDEX}",
+                    _raise_exceptions_for_missing_entries=False,
+                    _raise_exceptions_for_connection_errors=False,
+                )
+                if index is not None:
+                    check_index(Path(index).parent, f"model{SAFE_INDEX}")
             with progress_on_terminals_only():
                 return model_class.from_pretrained(
                     self.source,
@@ -183,6 +205,8 @@ class CheckpointWorkload:
                     use_safetensors=True,
                     **self._origin(options),
                 )
+        except MpsprobeError:
+            raise
         except Exception as error:
             raise self._failure("its weights (model.safetensors)", error) from error
 

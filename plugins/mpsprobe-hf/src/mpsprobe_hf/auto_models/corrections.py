@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -18,16 +18,19 @@ from typing import Any
 import torch
 
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS, Argument, Size
+from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
+from mpsprobe_hf.auto_models.forms import BY_PATCH, Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""
+OURS = ("mpsprobe.", "mpsprobe_coverage.")
+"""Modules that run a step, whose lines speak of the loss too."""
 Sizes = Mapping[str, int]
 Place = tuple[FrameType, int]
 """A frame and its line; the frame itself may have gone on."""
 
-FEATURES = re.compile(r"(image|video|audio)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
+FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
 MULTIPLE = re.compile(r"(\d+)\D{1,40}(?:multiple of|divisible by) *(\d+)")
 NUMBERS: tuple[re.Pattern[str], ...] = (
@@ -40,6 +43,7 @@ NUMBERS: tuple[re.Pattern[str], ...] = (
 )
 """Messages with the size that was given and the one that fits."""
 FORM = re.compile(r"shape \(([\w, ]+)\)")
+CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")
 UNPACKED = re.compile(r"not enough values to unpack \(expected (\d+), got (\d+)\)")
 
 DIMENSIONS: Mapping[str, Size] = {
@@ -64,7 +68,7 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
     if len(guess.learned) >= TRIES:
         return None
     places = list(_places(error))
-    for reading in (_features, _missing, _widths, _numbers, _form):
+    for reading in (_features, _missing, _widths, _numbers, _form, _other_form):
         better = reading(guess, error, places, sizes)
         if better is not None:
             return better
@@ -72,12 +76,32 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
 
 
 def without_images(guess: Guess, error: Exception) -> Guess | None:
-    """``guess`` for text alone, where a model that reads text takes no image that could be derived."""
-    media = [name for name in guess.given() if name in PLACEHOLDERS]
+    """``guess`` without the images, videos or sounds that raised, where a model that reads text needs none."""
+    media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
     if "input_ids" not in guess.given() or not media or set(media) & guess.signature.required:
         return None
+    where = {frame.f_code.co_name for frame, _ in _places(error)}
+    # A model reads each of them in a function of its own.
+    media = [name for name in media if f"get_{_modality(name)}_features" in where] or media
     said = f"{', '.join(media)} left out: none that fits could be derived ({in_short(error)})"
     return replace(guess, without=guess.without | set(media), learned=(*guess.learned, said))
+
+
+def without_labels(guess: Guess, labels: Collection[str], error: Exception) -> Guess | None:
+    """``guess`` without ``labels``, from which the model makes no loss; the loss is made up then."""
+    if not labels or set(labels) & guess.signature.required:
+        return None
+    about = re.compile("|".join(("loss", *labels)))
+    places = [place for place in _places(error) if not place[0].f_globals.get("__name__", "").startswith(OURS)]
+    of_labels = isinstance(error, NotImplementedError) and set(labels) & set(places[0][0].f_locals)
+    if not of_labels and not any(about.search(f"{place[0].f_code.co_name} {_source(place)}") for place in places):
+        return None
+    said = f"{', '.join(labels)} left out: none that fits could be derived ({in_short(error)})"
+    return replace(guess, without=guess.without | set(labels), learned=(*guess.learned, said))
+
+
+def _modality(name: str) -> str:
+    return PLACEHOLDERS[name][1].partition("_")[0]
 
 
 def _places(error: Exception) -> Iterator[Place]:
@@ -96,6 +120,8 @@ def _features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes)
     if found is None:
         return None
     modality, features = found[1].lower(), int(found[3])
+    if modality == "multimodal":
+        modality = "image"
     measure = f"{modality}_tokens"
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]
@@ -124,6 +150,8 @@ def _missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
             if nothing:
                 named = nothing
                 break
+    if "input_ids" in {*named, *given}:
+        named = [name for name in named if name != "inputs_embeds"]  # what becomes of the ids
     if not named:
         return None
     return replace(guess, more=(*guess.more, *named), learned=(*guess.learned, f"{', '.join(named)} asked for"))
@@ -242,6 +270,11 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
         shape = [_dimension(word) for word in re.findall(r"\w+", listed[1])]
         return _reshaped(guess, _main(guess), shape)
     unpacked = UNPACKED.search(str(error))
+    if unpacked is not None or CONVOLVED.search(str(error)):
+        for name in guess.given():
+            form = guess.form(name)
+            if form is not None and form.shape == BY_PATCH:
+                return _shaped(guess, name, form, ("grid*batch", "channels", "patch", "patch"))
     if unpacked is None:
         return None
     lacking = int(unpacked[1]) - int(unpacked[2])
@@ -259,6 +292,17 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
             if None not in known:
                 return _reshaped(guess, name, known)
         return _shaped(guess, name, form, [form.shape[0], *[1] * lacking, *form.shape[1:]])
+    return None
+
+
+def _other_form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """The next form that models give a floating-point input, where nothing in the error can be read."""
+    for name in guess.given():
+        for form in ARGUMENTS.get(name, ()):
+            if form.kind == "floats" and not form.if_:
+                better = _shaped(guess, name, form, form.shape)
+                if better is not None and better.learned[-1] not in guess.learned:
+                    return better
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe_hf.auto_models.guess import Guess
-from mpsprobe_hf.auto_models.labels import label_fields
+from mpsprobe_hf.auto_models.heads import label_fields
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.generation import prompt
 
@@ -23,13 +23,13 @@ class Derived:
 
     Attributes:
         fields: what ``forward`` is given.
-        has_labels: whether the model computes a loss of its own from them.
+        labels: those of them that the model computes a loss of its own from.
         note: what was assumed, for the report.
     """
 
     name: str
     fields: tuple[Field, ...]
-    has_labels: bool
+    labels: tuple[Field, ...]
     note: str
     seq_len: int | None
     longest: int
@@ -52,7 +52,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
     fields = [guess.field(one) for one in guess.given()]
     labels: tuple[Field, ...] = ()
     if phase == "training" and fields:
-        labels = tuple(one for one in label_fields(guess, fields) if one.name not in guess.without)
+        labels = label_fields(guess, fields)
         if any(field.name == "labels" for field in labels) and "decoder_input_ids" not in signature.required:
             fields = [field for field in fields if not field.name.startswith("decoder_")]
     missing = sorted(signature.required - {field.name for field in (*fields, *labels)})
@@ -71,7 +71,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
     return Derived(
         name=name,
         fields=(*fields, *labels),
-        has_labels=bool(labels),
+        labels=labels,
         note="; ".join((f"inputs were derived from the model's configuration: {', '.join(said)}", *guess.learned)),
         seq_len=(min(default, longest) if longest else default) if sequences else None,
         longest=longest,

@@ -6,34 +6,14 @@ Data, one entry for each type; whatever holds for more than one type belongs int
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
-from mpsprobe_hf.auto_models.arguments import Argument
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Corrections for one model type.
-
-    Attributes:
-        config: values of its configuration; those of a part are a mapping.
-        measures: sizes of its inputs.
-        arguments: forms of its arguments.
-        more: arguments that are given although nothing in its ``forward`` asks for them.
-        without: arguments that are left out.
-    """
-
-    config: Mapping[str, Any] = field(default_factory=dict)
-    measures: Mapping[str, int] = field(default_factory=dict)
-    arguments: Mapping[str, Argument] = field(default_factory=dict)
-    more: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-
+from mpsprobe_hf.auto_models.families_images import PICTURES
+from mpsprobe_hf.auto_models.families_sequences import SEQUENCES
+from mpsprobe_hf.auto_models.family import Family
 
 FAMILIES: Mapping[str, Family] = {
-    "xmod": Family(config={"default_language": "en_XX"}),
-    "aria": Family(measures={"height": 490, "width": 490}),
+    **SEQUENCES,
+    **PICTURES,
 }
 
 NOTHING = Family()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS, TEXT, Argument, Size
+from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
+from mpsprobe_hf.auto_models.forms import TEXT, Argument, Size
 from mpsprobe_hf.auto_models.measures import Measures, first
 from mpsprobe_hf.auto_models.signature import Signature
 from mpsprobe_hf.catalog.entry import Dimension, Field
@@ -45,7 +46,8 @@ class Guess:
     def given(self) -> tuple[str, ...]:
         """The arguments of one forward pass, in the order of the signature."""
         signature = self.signature
-        known = {name: form for name in signature.parameters if (form := self.form(name)) is not None}
+        names = (*signature.parameters, *(name for name in self.more if name not in signature.parameters))
+        known = {name: form for name in names if (form := self.form(name)) is not None}
         if "vocabulary" in {known[name].high for name in TEXT if name in known} and not self.measures["vocabulary"]:
             known.pop("input_ids")
         chosen = {name for name in (*signature.main, *self.more, *signature.required) if name in known} - self.without
@@ -58,13 +60,13 @@ class Guess:
             grown = not more <= chosen
             chosen |= more
             reasons |= more
-        return tuple(name for name in signature.parameters if name in chosen)
+        return tuple(name for name in names if name in chosen)
 
     def leads(self) -> tuple[tuple[int, int], ...]:
         """``(id, count)`` of the tokens that stand for images, videos and sounds in the text, in this order."""
         found = []
         for name, (tokens, measure) in PLACEHOLDERS.items():
-            token = first([self.signature.config], *tokens)
+            token = first([self.signature.config, *self.measures.parts("vision")], *tokens)
             if name in self.given() and isinstance(token, int) and 0 <= token < self.measures["vocabulary"]:
                 found.append((token, self.tokens_of(name, measure)))
         return tuple(found)
@@ -80,6 +82,10 @@ class Guess:
         """The argument ``name``, its measures as numbers."""
         form = self.form(name)
         assert form is not None
+        return self.as_field(name, form)
+
+    def as_field(self, name: str, form: Argument) -> Field:
+        """The argument ``name`` in ``form``, its measures as numbers."""
         settings = {key: self._setting(value) for key, value in form.settings.items()}
         leads = self.leads() if form.kind in ("tokens", "spans", "padding_mask") and not name.startswith("dec") else ()
         if leads:
@@ -96,10 +102,12 @@ class Guess:
         if isinstance(size, int) or size in ("batch", "seq"):
             return size
         measure, times, of = size.partition("*")
-        return f"{self._number(measure)}*{of}" if times else self._number(size)
+        if not times:
+            return self._number(size)
+        return f"{measure if measure.isdigit() else self._number(measure)}*{of}"
 
     def _number(self, size: Size) -> int:
-        return size if isinstance(size, int) else self.measures[size]
+        return int(size) if isinstance(size, int) or size.isdigit() else self.measures[size]
 
     def _setting(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, printable
+from mpsprobe_hf.auto_models.checkpoint_files import check_sizes
 
 if TYPE_CHECKING:
     from mpsprobe_hf.auto_models.derive import Derived
     from mpsprobe_hf.auto_models.guess import Guess
 
-MOST_LAYERS = 10_000
-"""A configuration with more is broken: building it would take the machine's memory in Python objects alone."""
-
 
 def check_config(name: str, config: Any) -> None:
-    """Refuse numbers that no model has and that would take all memory."""
+    """Refuse numbers that no model has and that would take all memory. Raises as ``check_sizes``."""
     for sub in (config, *(getattr(config, key, None) for key in getattr(config, "sub_configs", ()))):
-        for key, value in vars(sub).items() if hasattr(sub, "__dict__") else ():
-            if "layers" in key and isinstance(value, int) and value > MOST_LAYERS:
-                raise WorkloadError(f"the configuration of '{printable(name)}' has {key} = {value}")
+        if hasattr(sub, "__dict__"):
+            check_sizes(name, vars(sub))
 
 
 def make_run(
@@ -46,18 +43,21 @@ def make_run(
     from mpsprobe_hf.auto_models.derive import OWN_FUNCTION
     from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
     from mpsprobe_hf.auto_models.guess import Guess
+    from mpsprobe_hf.auto_models.heads import head_of
     from mpsprobe_hf.auto_models.measures import Measures
     from mpsprobe_hf.auto_models.signature import Signature
     from mpsprobe_hf.generation import check_generates
+    from mpsprobe_hf.lora import with_adapters
 
     check_config(name, config)
     if options.phase == "generate":
         check_generates(name, model_class, config.model_type)
     family = FAMILIES.get(config.model_type, NOTHING)
+    head = head_of(model_class.__name__)
     guess = Guess(
         Signature.of(model_class, config),
         Measures(config, family.measures),
-        family.arguments,
+        {**(head.inputs if head else {}), **family.arguments},
         family.more,
         frozenset(family.without),
     )
@@ -76,7 +76,7 @@ def make_run(
             f"'{printable(name)}' cannot be built as {model_class.__name__}: {in_short(error)}",
             "Its configuration may not fit the installed transformers, or it may need a package that is not installed.",
         ) from error
-    return derivation.run(model.train(options.phase == "training"), guess)
+    return derivation.run(with_adapters(name, model.train(options.phase == "training"), options), guess)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Derivation:
         fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
         training = options.phase == "training"
         notes = (derived.note, *((note(options),) if generates else ()), *self.notes)
-        if training and not derived.has_labels:
+        if training and not derived.labels:
             made_up = f"{guess.signature.name} has no loss that could be derived: trained with the mean of its outputs"
             notes += (made_up,)
         return TorchRun(
@@ -125,7 +125,7 @@ class Derivation:
             kwargs={field.name: make(field, sizes, dtype) for field in fields},
             architecture=guess.signature.name,
             call=quietly(generating(model, options) if generates else None),
-            loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
+            loss=LOSSES["own" if derived.labels else "mean"] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),
             notes=notes,
@@ -134,9 +134,14 @@ class Derivation:
 
     def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
         """The run with what ``error`` says about its inputs, which ``guess`` made."""
-        from mpsprobe_hf.auto_models.corrections import corrected, without_images
+        from mpsprobe_hf.auto_models.corrections import corrected, without_images, without_labels
 
-        for better in (corrected(guess, error, sizes), without_images(guess, error)):
+        labels = [field.name for field in self.sizes(guess)[0].labels]
+        for better in (
+            corrected(guess, error, sizes),
+            without_labels(guess, labels, error),
+            without_images(guess, error),
+        ):
             if better is not None:
                 with suppress(MpsprobeError):  # another input that cannot be derived
                     return self.run(model, better)

@@ -26,6 +26,8 @@ SOME = re.compile(r"_layers$")
 """Names of lists of the layers that are of another kind."""
 PATTERN = re.compile(r"(types?|pattern)$")
 """Names of lists of kinds that are repeated until there are enough."""
+OUTSIDE = re.compile(r"(feature_layers?|hook_ids|deepstack_layer_map|vision_layer|target_layers)$")
+"""Layers of a part of the model, which it names from outside."""
 FIRST = ("first_k_dense_replace", "num_dense_layers", "dense_layers")
 """Layers before another kind follows."""
 LAST = ("num_kv_shared_layers",)
@@ -74,7 +76,22 @@ def small(values: Mapping[str, Any]) -> dict[str, Any]:
             cut[key] = of_first if key in FIRST else of_last
         else:
             cut[key] = value
-    return cut
+    depths = [cut[key] for key in counts] or [depth for key, part in cut.items() for depth in _depths(key, part)]
+    return {key: _within(value, min(depths)) if depths and OUTSIDE.search(key) else value for key, value in cut.items()}
+
+
+def _depths(key: str, part: Any) -> list[int]:
+    """The numbers of layers of a configuration inside another."""
+    if not key.endswith("config") or not isinstance(part, Mapping):
+        return []
+    return [value for name, value in part.items() if COUNT.search(str(name)) and type(value) is int]
+
+
+def _within(value: Any, depth: int) -> Any:
+    """``value`` with the nearest of ``depth`` layers where it names one that is not there."""
+    if isinstance(value, list):
+        return [_within(one, depth) for one in value]
+    return max(min(value, depth - 1), -depth) if type(value) is int else value
 
 
 def _is_count(key: str, value: Any) -> bool:
@@ -111,7 +128,7 @@ def _kept(count: int, values: Mapping[str, Any]) -> list[int]:
 
 
 def _labels(count: int, values: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """For each thing that the configuration says about its layers, what it says of each."""
+    """For each thing that the configuration says about its layers, the word for each of them."""
     for key, value in values.items():
         if isinstance(value, (list, tuple)) and len(value) == count:
             words = [str(one) for one in value]

@@ -76,6 +76,7 @@ class Entry:
         seq_unit: what sequences are made of.
         prompt: what ``generate()`` is given, where that is not what the forward pass of inference takes.
         untied: modules whose ``weight`` is their own although the model class ties it to another.
+        configuration: the configuration class, where it is not called as the model is.
     """
 
     name: str
@@ -93,12 +94,13 @@ class Entry:
     seq_unit: str = "tokens"
     prompt: tuple[Field, ...] = ()
     untied: tuple[str, ...] = ()
+    configuration: str = ""
 
     @property
     def config_class(self) -> str:
         """The configuration class, called as the model is: ``BertConfig`` of ``BertModel``."""
         ending = r"(LMHeadModel|Model|(Model)?For[A-Z].*)$"
-        return re.sub(ending, "Config", self.inference.model_class)
+        return self.configuration or re.sub(ending, "Config", self.inference.model_class)
 
     @property
     def phases(self) -> tuple[str, ...]:

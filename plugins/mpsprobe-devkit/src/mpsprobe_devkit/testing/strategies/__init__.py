@@ -14,12 +14,14 @@ from mpsprobe_devkit.testing.strategies.declarations import (
     workload_declarations,
 )
 from mpsprobe_devkit.testing.strategies.reports import (
+    checkpoint_reports,
     comparison_reports,
     coverage_reports,
     matrix_reports,
     profile_reports,
     reports,
     reports_of,
+    several_reports,
     traces,
     unknown_reports,
 )
@@ -27,6 +29,7 @@ from mpsprobe_devkit.testing.strategies.schemas import records
 from mpsprobe_devkit.testing.strategies.texts import hostile_texts, operator_names, releases, texts
 
 __all__ = [
+    "checkpoint_reports",
     "comparison_reports",
     "coverage_reports",
     "declarations",
@@ -41,6 +44,7 @@ __all__ = [
     "reports",
     "reports_of",
     "run_options",
+    "several_reports",
     "texts",
     "traces",
     "unknown_reports",

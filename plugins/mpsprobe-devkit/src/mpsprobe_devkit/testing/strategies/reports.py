@@ -7,12 +7,14 @@ from typing import get_args
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import (
+    CheckpointReport,
     ComparisonReport,
     Counter,
     CoverageReport,
     MatrixReport,
     ProfileReport,
     Report,
+    SeveralReport,
     Trace,
     Track,
     UnknownReport,
@@ -36,6 +38,11 @@ def matrix_reports() -> st.SearchStrategy[MatrixReport]:
     return records(MatrixReport)
 
 
+def several_reports() -> st.SearchStrategy[SeveralReport]:
+    """Any valid report on several workloads."""
+    return records(SeveralReport)
+
+
 def profile_reports() -> st.SearchStrategy[ProfileReport]:
     """Any valid profile, with traces."""
     return records(ProfileReport)
@@ -44,6 +51,11 @@ def profile_reports() -> st.SearchStrategy[ProfileReport]:
 def comparison_reports() -> st.SearchStrategy[ComparisonReport]:
     """Any valid comparison, of profiles or of coverage."""
     return records(ComparisonReport)
+
+
+def checkpoint_reports() -> st.SearchStrategy[CheckpointReport]:
+    """Any valid report on a checkpoint."""
+    return records(CheckpointReport)
 
 
 def unknown_reports(kinds: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[UnknownReport]:

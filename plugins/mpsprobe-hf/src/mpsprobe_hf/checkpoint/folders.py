@@ -1,0 +1,210 @@
+"""Which files of a folder are its weights: what ``from_pretrained`` would load, and what else lies there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe.suggestions import printable
+from mpsprobe_hf.checkpoint.gguf import read_gguf
+from mpsprobe_hf.checkpoint.pickled import read_pickled
+from mpsprobe_hf.checkpoint.reading import ReadFile, check_inside, damaged, inside, read_json
+from mpsprobe_hf.checkpoint.safetensors import read_safetensors
+
+INDEX = ".index.json"
+READERS = {"safetensors": read_safetensors, "gguf": read_gguf, "pickle": read_pickled}
+SUFFIXES = {
+    ".safetensors": "safetensors",
+    ".gguf": "gguf",
+    ".bin": "pickle",
+    ".pt": "pickle",
+    ".pth": "pickle",
+    ".ckpt": "pickle",
+    ".pkl": "pickle",
+}
+"""Endings of files with weights → their format."""
+FIRST = ("model", "diffusion_pytorch_model", "adapter_model", "pytorch_model", "consolidated")
+"""How the files begin that libraries load without being asked for a name, in the order in which they are looked for."""
+NOT_WEIGHTS = re.compile(r"(optimizer|scheduler|scaler|rng_state|training_args|random_states|tokenizer)", re.IGNORECASE)
+"""Files that trainers write next to the weights."""
+SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})$")
+MOST_ENTRIES = 10_000
+"""Of a folder; more are not looked at."""
+MOST_FILES = 2_000
+"""Of one set of weights."""
+PREFERRED = ("safetensors", "gguf", "pickle")
+
+
+@dataclass(slots=True)
+class Weights:
+    """The files that belong together, read.
+
+    Attributes:
+        format: of all of them.
+        files: what each holds.
+        missing: names of those that the index names and that are not there.
+        others: names of further files with weights.
+        total: bytes that the index says that all files have; ``None`` where it does not.
+    """
+
+    format: str
+    files: list[ReadFile]
+    missing: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    total: int | None = None
+
+
+def entries(folder: Path) -> list[str]:
+    """The names in a folder, sorted.
+
+    Raises:
+        WorkloadError: it cannot be read, or has more than ``MOST_ENTRIES``.
+    """
+    try:
+        with os.scandir(folder) as listed:
+            names = [one.name for one, _ in zip(listed, range(MOST_ENTRIES + 1), strict=False)]
+    except OSError as error:
+        raise damaged(folder, f"cannot be read: {error.strerror}", "Check its permissions.") from error
+    if len(names) > MOST_ENTRIES:
+        raise damaged(folder, f"has more than {MOST_ENTRIES:,} files", "Give the folder of one checkpoint.")
+    return sorted(names)
+
+
+def format_of(path: Path) -> str | None:
+    """The format of a file with weights, by its ending; ``None`` for another file."""
+    return SUFFIXES.get(path.suffix.lower())
+
+
+def read_file(path: Path) -> Weights:
+    """A single file: by its ending, or by its first bytes.
+
+    Raises:
+        WorkloadError: it is no checkpoint, or damaged.
+    """
+    if path.name.endswith(INDEX):
+        return _indexed(path.parent, path.name)
+    return Weights(kind := format_of(path) or _guessed(path), [READERS[kind](path)])
+
+
+def read_weights(folder: Path) -> Weights | None:
+    """The weights in ``folder``, as a library would choose them; ``None`` where there are none.
+
+    Raises:
+        WorkloadError: the folder, its index or one of the files cannot be read, is damaged or leads elsewhere.
+    """
+    names = entries(folder)
+    sets = list(_sets(names))
+    if not sets:
+        return None
+    chosen = min(sets, key=_rank)
+    index, files = chosen
+    read = _indexed(folder, index) if index else _read(folder, files)
+    read.others = [name for other in sets if other is not chosen for name in (other[1] or [other[0]])]
+    return read
+
+
+def mapped_files(folder: Path, index: str) -> list[str]:
+    """The names of the files in an index of shards, each once. Raises as ``read_weights``."""
+    names = _index(folder, index)[0]
+    for name in names:
+        inside(folder, name)
+    return names
+
+
+def _index(folder: Path, index: str) -> tuple[list[str], int | None]:
+    document = read_json(inside(folder, index))
+    mapped = document.get("weight_map")
+    if not isinstance(mapped, dict) or not mapped:
+        raise damaged(folder / index, "is no index of shards: it has no weight_map")
+    if not all(isinstance(name, str) for name in mapped.values()):
+        raise damaged(folder / index, "maps a tensor to something that is no file name")
+    names = list(dict.fromkeys(mapped.values()))
+    if len(names) > MOST_FILES:
+        raise damaged(folder / index, f"names {len(names):,} files; at most {MOST_FILES:,} are read")
+    metadata: Any = document.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return names, total if type(total) is int and 0 <= total < 2**63 else None
+
+
+def _indexed(folder: Path, index: str) -> Weights:
+    names, total = _index(folder, index)
+    paths = {name: inside(folder, name) for name in names}
+    kinds = {format_of(path) for path in paths.values()}
+    if len(kinds) != 1 or None in kinds:
+        shown = printable(", ".join(sorted(names)[:3]))
+        raise damaged(folder / index, f"names files that are no weights of one format: {shown}")
+    there = {name: path for name, path in paths.items() if os.path.lexists(path)}
+    read = _read(folder, list(there))
+    read.missing = [name for name in names if name not in there]
+    read.total = total
+    if not there:
+        raise damaged(folder, f"has none of the {len(names)} files that {printable(index)} names")
+    return read
+
+
+def _read(folder: Path, names: list[str]) -> Weights:
+    if len(names) > MOST_FILES:
+        raise damaged(folder, f"has {len(names):,} files with weights; at most {MOST_FILES:,} are read")
+    for name in names:
+        check_inside(folder, folder / name)
+    kind = format_of(Path(names[0])) or "" if names else ""
+    return Weights(kind, [READERS[kind](folder / name) for name in names])
+
+
+def _sets(names: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """An index, or files that belong together by their names; of these the index is empty."""
+    indices = {name.removesuffix(INDEX): name for name in names if name.endswith(INDEX)}
+    indices = {stem: name for stem, name in indices.items() if format_of(Path(stem))}
+    yield from ((name, []) for name in indices.values())
+    shards: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        path = Path(name)
+        if format_of(path) is None or NOT_WEIGHTS.match(name):
+            continue
+        match = SHARD.match(path.stem)
+        key = (match["stem"] if match else path.stem, path.suffix)
+        if "".join(key) not in indices:
+            shards.setdefault(key, []).append(name)
+    yield from (("", files) for files in shards.values())
+
+
+def _rank(one: tuple[str, list[str]]) -> tuple[int, int, int, str]:
+    """Safetensors come first, then what has no variant (``.fp16``), then the names that libraries look for."""
+    index, files = one
+    name = index.removesuffix(INDEX) if index else files[0]
+    path = Path(name)
+    stem = path.stem
+    begins = next((place for place, known in enumerate(FIRST) if stem.startswith(known)), len(FIRST))
+    variant = int("." in stem)
+    return PREFERRED.index(SUFFIXES[path.suffix.lower()]), variant, begins, name
+
+
+def _guessed(path: Path) -> str:
+    from mpsprobe_hf.checkpoint.gguf import MAGIC
+    from mpsprobe_hf.checkpoint.pickled import ZIP
+    from mpsprobe_hf.checkpoint.reading import open_regular
+
+    stream, _ = open_regular(path)
+    with stream:
+        head = stream.read(9)
+    if head.startswith(MAGIC):
+        return "gguf"
+    if head.startswith((ZIP, b"\x80")):
+        return "pickle"
+    if head[8:9] == b"{":
+        return "safetensors"
+    raise WorkloadError(
+        f"'{printable(str(path))}' is no checkpoint: its first bytes are those of no format that is known here",
+        "Known are safetensors, GGUF, what torch.save writes, and folders of these.",
+    )
+
+
+def text_of(config: Mapping[str, Any], key: str) -> str | None:
+    """A text in a configuration, fit to print; ``None`` where there is none."""
+    value = config.get(key)
+    return printable(value) if isinstance(value, str) and value else None
