@@ -85,6 +85,13 @@ def test_real_weights(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert half.model.classifier.weight.dtype == torch.bfloat16
 
 
+def test_a_quantized_checkpoint_says_that_it_is_judged_without(tmp_path: Path) -> None:
+    quantized = {**SMALL, "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
+    run = build_on_meta(load(str(folder(tmp_path, quantized))))
+    assert any("quantized (gptq)" in note for note in run.notes)
+    assert {one.dtype for one in run.model.parameters()} == {torch.float32}
+
+
 def test_no_weights(tmp_path: Path) -> None:
     assert "no weights" in str(failure(folder(tmp_path, SMALL), weights=True))
 

@@ -86,11 +86,11 @@ def test_starts_of_safetensors(tmp_path: Path, data: bytes, says: str) -> None:
     assert says in read(raw(tmp_path / "m.safetensors", data))
 
 
-def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+def test_a_large_header_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", 3 * 2**30))
-        stream.truncate(4 * 2**30)
+        stream.write(struct.pack("<Q", 33 * 2**20))
+        stream.truncate(34 * 2**20)
     assert "more than any needs" in read(path)
 
 

@@ -23,8 +23,10 @@ from mpsprobe_hf.auto_models.checkpoint_files import (
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
+from mpsprobe_hf.checkpoint.quantization import quantization_of
 from mpsprobe_hf.generation import generating_class_name
 
+UNQUANTIZED = "the checkpoint is quantized ({}): judged as if it were not; mpsprobe checkpoint says what runs it on MPS"
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
 
 
@@ -60,12 +62,14 @@ class CheckpointWorkload:
         config = self._config(options)
         check_config(self.name, config)
         model_class = self._class(config, options)
+        make, notes = self._made, []
         if options.weights:
-            notes = (f"weights of {printable(self.name)}",)
-            return make_run(
-                self.name, model_class, config, options, lambda: self._loaded(model_class, config, options), notes
-            )
-        return make_run(self.name, model_class, config, options, lambda: self._made(model_class, config, options))
+            make, notes = self._loaded, [f"weights of {printable(self.name)}"]
+        elif quantized := quantization_of(config.to_dict()):
+            notes = [UNQUANTIZED.format(quantized.method)]
+        return make_run(
+            self.name, model_class, config, options, lambda: make(model_class, config, options), tuple(notes)
+        )
 
     def describe(self) -> Mapping[str, Any]:
         """What ``config.json`` says; nothing is fetched for a repository."""

@@ -28,7 +28,7 @@ from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.releases import INSTALLED, installed_release
 from mpsprobe_hf.checkpoint.advice import advice_for
 from mpsprobe_hf.checkpoint.dtypes import BITS, COMPUTED_IN, NEAREST, is_float
-from mpsprobe_hf.checkpoint.folders import Weights, entries, read_file, read_weights, text_of
+from mpsprobe_hf.checkpoint.folders import Weights, entries, read_file, read_weights, shards_of, text_of
 from mpsprobe_hf.checkpoint.pickled import kind_of
 from mpsprobe_hf.checkpoint.quantization import Quantized, Role, of_file, quantization_of
 from mpsprobe_hf.checkpoint.reading import damaged, read_json
@@ -111,7 +111,9 @@ def gather(path: Path) -> Found:
         near = path.parent / CONFIG
         config = read_json(near) if near.is_file() and weights.format == "safetensors" else {}
         quantized = of_file(weights.format) or quantization_of(config)
-        return Found(path, [Component("", _class(config), weights, quantized)])
+        count = shards_of(path.name)
+        notes = [f"it is one of {count} files: give its folder to count them all"] if count > 1 else []
+        return Found(path, [Component("", _class(config), weights, quantized)], notes=notes)
     names = entries(path)
     if PIPELINE in names:
         return _pipeline(path, names)
