@@ -83,10 +83,11 @@ def _adapter(report: CheckpointReport) -> Iterator[str]:
 
 def _smaller(report: CheckpointReport) -> Iterator[str]:
     whole = report.sizes.get("float32", 0)
-    if whole and report.bytes >= whole and "bfloat16" in report.sizes and report.converted_bytes >= whole:
+    code = any(one.kind == "code" for one in report.imports)
+    if whole and min(report.bytes, report.converted_bytes) >= whole and not code:
         yield (
-            "It is stored in 32 bits. In 16 it takes half as much: from_pretrained(…, dtype=torch.bfloat16), "
-            "from torch 2.3 on."
+            "It is stored in 32 bits. In 16 it takes half as much, from torch 2.3 on: from_pretrained(…, "
+            "dtype=torch.bfloat16), or model.to(torch.bfloat16)."
         )
 
 
