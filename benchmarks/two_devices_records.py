@@ -223,8 +223,6 @@ def _reduced(name: str, phase: str) -> Any:
     from mpsprobe_hf.workload import load_classes
 
     entry = entries()[name]
-    if entry.library != "transformers":
-        return entry
     architecture = entry.architecture(phase)
     known = {**load_classes(entry, architecture)[0]().to_dict(), **entry.config}
     narrow = architecture.parameters > LARGE and entry.family == "text"  # parts of others have to fit each other

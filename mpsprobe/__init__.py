@@ -11,11 +11,18 @@ if TYPE_CHECKING:
     from mpsprobe.hookspecs import hookimpl
     from mpsprobe.version import __version__
     from mpsprobe_coverage.commands.functions import check, coverage
+    from mpsprobe_programs.callbacks.for_lightning import LightningCallback
+    from mpsprobe_programs.callbacks.for_trainer import TransformersCallback
     from mpsprobe_programs.functions import observe, run_script
 
-__all__ = ["__version__", "check", "compare", "coverage", "hookimpl", "load_report", "observe", "profile", "run_script"]
+__all__ = [
+    "LightningCallback", "TransformersCallback", "__version__", "check", "compare", "coverage", "hookimpl",
+    "load_report", "observe", "profile", "run_script",
+]  # fmt: skip
 
 _HOMES = {
+    "LightningCallback": "mpsprobe_programs.callbacks.for_lightning",
+    "TransformersCallback": "mpsprobe_programs.callbacks.for_trainer",
     "__version__": "mpsprobe.version",
     "check": "mpsprobe_coverage.commands.functions",
     "compare": "mpsprobe.cli.functions",

@@ -16,6 +16,8 @@ PHASES = ("inference", "training")
 """What of a workload can be run."""
 DTYPES = ("float32", "float16", "bfloat16")
 """What parameters can be made of; all but the first are also for autocast."""
+SIZES = ("real", "small")
+"""Of a model: as it is, or with few layers."""
 
 
 @dataclass(frozen=True, slots=True)

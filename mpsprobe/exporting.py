@@ -147,6 +147,15 @@ def default_path(registry: Registry, name: str, stem: str) -> str:
     return f"{safe}-{name}" if declaration.folder else f"{safe}{declaration.extension}"
 
 
+def further(registry: Registry, text: str, stem: str, kind: str) -> tuple[str, str]:
+    """Exporter and path of ``--export NAME[=PATH]``, asked before the long work. Raises as ``check_target``."""
+    name, _, path = text.partition("=")
+    registry.exporter_declaration(name)
+    path = path or default_path(registry, name, stem)
+    check_target(registry, name, path, kind)
+    return name, path
+
+
 def _check_kind(registry: Registry, name: str, kind: str) -> None:
     kinds = registry.exporter_declaration(name).kinds
     if kind not in kinds:

@@ -9,6 +9,7 @@ import click
 
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.flags import flag_name
+from mpsprobe.protocols import RunOptions
 
 LARGEST = 2**31 - 1
 """The largest whole number that an option takes."""
@@ -111,6 +112,24 @@ class Percent(click.ParamType):
         if not 0 <= number <= MOST_PERCENT:
             raise UsageError(f"{_flag(param)} takes a percentage from 0 on, not '{str(value)[:40]}'")
         return number / 100
+
+
+SAY_SO = "Say so, or leave it out."
+"""What to do about an option that another one has to go with."""
+
+
+def check_training(options: RunOptions, trains: bool) -> None:
+    """Refuse options of training where nothing is trained.
+
+    Raises:
+        UsageError: they say how a training step goes, and ``trains`` is False.
+    """
+    given = {"--grad-accum": options.grad_accum != 1, "--lora": options.lora}
+    for flag in given if not trains else ():
+        if given[flag]:
+            raise UsageError(f"{flag} makes sense with --phase training only", SAY_SO)
+    if options.lora_rank != RunOptions().lora_rank and not options.lora:
+        raise UsageError("--lora-rank makes sense with --lora only", SAY_SO)
 
 
 def converted(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,14 @@ class RunOptions:
         dtype: of parameters and floating-point inputs: ``float32``, ``float16`` or ``bfloat16``.
         batch_size: samples in one step.
         seq_len: tokens, frames or whatever the workload's sequences are made of.
+        size: ``real``, or ``small``: few layers of the same structure, where the workload's sizes come from a
+            configuration.
         weights: load real weights instead of making random ones.
         trust_remote_code: allow a checkpoint to bring its own Python code.
         autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
         grad_accum: forward and backward passes for each optimizer step.
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         macos: version of macOS to judge for; ``None`` for a new one.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
@@ -35,11 +38,14 @@ class RunOptions:
     dtype: str = "float32"
     batch_size: int | None = None
     seq_len: int | None = None
+    size: str = "real"
     weights: bool = False
     trust_remote_code: bool = False
     autocast: str | None = None
     grad_accum: int = 1
     clip_norm: float = 1.0
+    lora: bool = False
+    lora_rank: int = 16
     macos: str | None = None
     backend: str = "mps"
     new_tokens: int = 8
@@ -62,6 +68,8 @@ class TorchRun:
         optimizer: makes the optimizer; ``None`` for AdamW as Hugging Face's Trainer makes it.
         batch_size, seq_len: what the inputs really have; ``None`` where there is no such thing.
         notes: what a reader of the report should know (for example an assumption about the inputs).
+        correct: for inputs that were derived: given what the model raised, with its traceback, the run with other
+            inputs, or ``None`` when nothing is left to try.
     """
 
     model: Any
@@ -74,6 +82,7 @@ class TorchRun:
     batch_size: int | None = None
     seq_len: int | None = None
     notes: Sequence[str] = ()
+    correct: Callable[[Exception], TorchRun | None] | None = None
 
 
 @runtime_checkable

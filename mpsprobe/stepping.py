@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.errors import WorkloadError
+from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 
 if TYPE_CHECKING:
@@ -24,6 +25,30 @@ ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "wei
 """What ``torch.optim.AdamW`` is made with."""
 _NO_GRADIENT = "{count} of {of} parameters got no gradient (usual where the loss does not use them): {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
+
+
+def settled(run: TorchRun, options: RunOptions, device: str, place: Callable[[Any], Any]) -> TorchRun:
+    """``run`` with inputs that its model takes, where they were derived: the forward pass is tried.
+
+    Args:
+        place: moves inputs to ``device``, where the model is.
+
+    Raises:
+        Exception: whatever the model raises when nothing is left to try.
+    """
+    run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
+    while run.correct is not None:
+        try:
+            TorchStep(run, replace(options, phase="inference"), device).infer()
+        except Exception as error:
+            better = run.correct(error)
+            if better is None:
+                raise
+            run = better
+            run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
+        else:
+            break
+    return run
 
 
 class TorchStep:
@@ -141,7 +166,10 @@ def loss_of(run: TorchRun, output: Any) -> Any:
         # What torch.nn.parallel users do with a loss for each replica or sample.
         loss = loss.mean()
     if not loss.requires_grad:
-        raise WorkloadError("the loss does not depend on any parameter that requires a gradient")
+        raise WorkloadError(
+            "the loss does not depend on any parameter that requires a gradient",
+            "Call it outside of torch.no_grad and torch.inference_mode, with a model that is not frozen.",
+        )
     return loss
 
 
@@ -184,20 +212,32 @@ def make_adamw(model: Any) -> Any:
 
 
 def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any) -> WorkloadInfo:
-    """What a report says about ``run``; ``optimizer`` is ``None`` in inference."""
+    """What a report says about ``run``; ``optimizer`` is ``None`` in inference.
+
+    Raises:
+        UsageError: adapters were asked for, and the workload has made none.
+    """
     from mpsprobe.schemas.workload import WorkloadInfo
 
+    adapters = getattr(run.model, "peft_config", {})  # as peft and transformers name the adapters of a model
+    if options.lora and not adapters:
+        hint = "Leave it out, or return a model that peft.get_peft_model made."
+        raise UsageError(f"the workload '{name}' does not take --lora", hint)
+    # An uninitialised parameter of a lazy module has no size before the first forward pass.
+    parameters = [p for p in run.model.parameters() if not hasattr(p, "materialize")]
+    count, trained = (sum(p.numel() for p in parameters if p.requires_grad or every) for every in (True, False))
     asked = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}
     return WorkloadInfo.model_validate(
         {
             **asked,
             "name": name,
             "architecture": run.architecture or type(run.model).__name__,
-            # An uninitialised parameter of a lazy module has no size before the first forward pass.
-            "parameters": sum(p.numel() for p in run.model.parameters() if not hasattr(p, "materialize")),
+            "parameters": count,
             "batch_size": run.batch_size,
             "seq_len": run.seq_len,
             "optimizer": None if optimizer is None else optimizer_name(optimizer),
+            "trained": None if optimizer is None or trained == count else trained,
+            "lora_rank": max((one.r for one in adapters.values() if hasattr(one, "r")), default=None),
             "notes": list(run.notes),
         }
     )

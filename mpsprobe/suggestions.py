@@ -11,6 +11,7 @@ REMEDIES = {
     r"compiled with CUDA|NVIDIA driver|on a CUDA device|CUDA GPUs": "A Mac has no CUDA. Leave out .cuda() and "
     'device="cuda", as mpsprobe moves the model and its inputs, or write '
     '.to("mps" if torch.backends.mps.is_available() else "cpu"). New tensors: device=x.device.',
+    r"Cannot copy out of meta tensor": "Its tensors have no values, which it needs to run: make them on the CPU.",
     r"torchvision::\w+ does not exist|load custom C\+\+ ops|torchvision.*(ndefined symbol|ymbol not found)": (
         "torchvision was built for another torch. Install both: pip install --upgrade torch torchvision"
     ),

@@ -142,6 +142,8 @@ class UserWorkload:
         anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         arguments: dict[str, Any] = {}
+        if options.size != "real":
+            raise UsageError(f"the function '{self.function}' makes a model of its own size", "Leave --size out.")
         for option in OPTIONS:
             value = getattr(options, option)
             parameter = parameters.get(option)

@@ -12,11 +12,13 @@ import mpsprobe
 from mpsprobe.errors import MissingPackage
 
 OFFERED = [
-    "__version__", "check", "compare", "coverage", "hookimpl", "load_report", "observe", "profile", "run_script",
+    "LightningCallback", "TransformersCallback", "__version__", "check", "compare", "coverage", "hookimpl",
+    "load_report", "observe", "profile", "run_script",
 ]  # fmt: skip
 
 STRANGER = """
 import torch
+import transformers
 
 import mpsprobe
 from mpsprobe.errors import CheckFailed, MpsprobeError
@@ -45,13 +47,24 @@ whole: CoverageReport = mpsprobe.run_script("train.py", ["--epochs", "1"], torch
 loaded = mpsprobe.load_report("report.json")
 if isinstance(loaded, ProfileReport):
     print(loaded.cells)
+release: str = "2.13"
+one_release: CoverageReport = mpsprobe.coverage(model, torch.rand(3, 4), torch=release)
+several: CoverageReport | MatrixReport = mpsprobe.coverage(model, torch.rand(3, 4), torch=["2.12", release])
+with mpsprobe.observe("mps", torch=release) as watched:
+    print([call.kind.operator for call in watched.calls()])
+mpsprobe.coverage(model, torch.rand(3, 4), torch=2.13)  # wrong: call-overload
+callback = mpsprobe.TransformersCallback(2, fail_on=["missing"], path="mps.html", then="stop")
+callbacks: list[transformers.TrainerCallback] = [callback]
+found: CoverageReport | None = callback.report or mpsprobe.LightningCallback().report
+mpsprobe.TransformersCallback(then="warn")  # wrong: arg-type
 mpsprobe.coverage(model, phaes="training")  # wrong: call-overload
 mpsprobe.observe(lines="no")  # wrong: arg-type
 report.operatorz  # wrong: attr-defined
 """
 
 
-def test_it_offers_this_and_nothing_else() -> None:
+def test_it_offers_this_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # which Lightning sets when it is imported
     assert mpsprobe.__all__ == OFFERED
     assert set(OFFERED) <= set(dir(mpsprobe))
     assert all(callable(getattr(mpsprobe, name)) for name in OFFERED if name not in ("__version__", "hookimpl"))

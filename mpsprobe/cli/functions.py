@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.profile import ProfileReport
     from mpsprobe.schemas.report import KnownReport, Report
 
+WHAT = "Compare two profiles, two coverage reports or two matrices (coverage --torch all)."
+
 
 class ProfileOptions(TypedDict, total=False):
     """The flags of ``mpsprobe profile``, whose help says more of each.
@@ -24,8 +26,10 @@ class ProfileOptions(TypedDict, total=False):
         phase: ``inference``, ``training`` or ``both``.
         dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of the parameters, and of autocast.
         batch_size, seq_len: what a workload with a name is run with: one number or several.
+        size: ``real``, or ``small`` for a model with few layers of the same structure.
         steps, warmup, processes: how many timed steps, steps before them, and fresh processes.
         grad_accum: backward passes for each update.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         compile: run the model through ``torch.compile``.
         runner: whose training loop.
         probe: what is measured in addition to time.
@@ -42,10 +46,13 @@ class ProfileOptions(TypedDict, total=False):
     autocast: str | None
     batch_size: int | list[int] | None
     seq_len: int | list[int] | None
+    size: str
     steps: int
     warmup: int | None
     processes: int
     grad_accum: int
+    lora: bool
+    lora_rank: int
     compile: bool
     runner: str
     probe: str | list[str] | None
@@ -107,12 +114,18 @@ def load_report(path: str | Path) -> KnownReport:
     Raises:
         ReportError: it cannot be read, is none, or is one that a newer mpsprobe or a plugin wrote.
     """
-    from mpsprobe.schemas.report import UnknownReport, read_report
+    from mpsprobe.schemas.report import read_report
 
-    report = read_report(path)
+    return _known(read_report(path), str(path))
+
+
+def _known(report: Report, source: str) -> KnownReport:
+    from mpsprobe.schemas.report import UnknownReport
+
     if isinstance(report, UnknownReport):
-        what = f"is a '{printable(report.kind)}' of version {report.schema_version}"
-        raise ReportError(f"{printable(str(path))} {what}, which this mpsprobe does not know", "Upgrade mpsprobe.")
+        what = f"is a report of the kind '{printable(report.kind)}' and version {report.schema_version}"
+        hint = "Upgrade mpsprobe, or the plugin that wrote it."
+        raise ReportError(f"{printable(source)} {what}, which this mpsprobe does not know", hint)
     return report
 
 
@@ -124,7 +137,8 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
         threshold: a smaller difference is none: a share of 1.
 
     Raises:
-        ReportError: they are of kinds that differ or that cannot be compared, or have nothing in common.
+        ReportError: they are of kinds that differ or that cannot be compared, or have nothing in common; a newer
+            mpsprobe wrote one.
     """
     from mpsprobe.engine.comparing import compare_profiles
     from mpsprobe.engine.comparing_coverage import compare_coverage, compare_matrices
@@ -134,7 +148,8 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
 
     named = [str(one) if isinstance(one, (str, Path)) else word for one, word in ((old, "old"), (new, "new"))]
     sources = (named[0], named[1])
-    old, new = (read_report(one) if isinstance(one, (str, Path)) else one for one in (old, new))
+    given = (read_report(one) if isinstance(one, (str, Path)) else one for one in (old, new))
+    old, new = map(_known, given, sources)
     if isinstance(old, ProfileReport) and isinstance(new, ProfileReport):
         return compare_profiles(old, new, sources, threshold)
     if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
@@ -143,6 +158,6 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
         return compare_matrices(old, new, sources)
     first, second, one, other = map(printable, (old.kind, new.kind, *sources))
     if first == second:
-        raise ReportError(f"reports of the kind '{first}' cannot be compared", "Upgrade mpsprobe and its plugins.")
+        raise ReportError(f"reports of the kind '{first}' cannot be compared", WHAT)
     problem = f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'"
-    raise ReportError(problem, "Compare two profiles, two coverage reports or two matrices (coverage --torch all).")
+    raise ReportError(problem, WHAT)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mpsprobe.declarations import PHASES
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.errors import UsageError
+from mpsprobe.options import check_training
 from mpsprobe.plugins.registry import ALL, AUTO, NONE, PLAIN
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     """
     preset = _preset(request)
     phases = PHASES if request.phase == BOTH else [request.phase] if request.phase is not None else preset.phases
-    if "training" not in phases and request.options.grad_accum != 1:
-        raise UsageError("--grad-accum makes sense with --phase training only")
+    check_training(request.options, "training" in phases)
     notes = [f"{preset.summary} ({preset.source})"] if preset.source and preset.summary else []
     notes += preset.notes
     devices = [choose_device(registry, request.device)]
@@ -51,8 +51,9 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     for one in preset.workloads:
         seq_lens, batch_sizes = request.seq_lens or (one.seq_len,), request.batch_sizes or (one.batch_size,)
         for phase, device, seq_len, batch_size in product(phases, devices, seq_lens, batch_sizes):
-            accum = request.options.grad_accum if phase == "training" else 1
-            options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len, grad_accum=accum)
+            options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len)
+            if phase != "training":
+                options = replace(options, grad_accum=1, lora=False)
             runs.append(Run(workloads[one.name], options, device, runner))
     return Plan(request, runs, probes, notes)
 

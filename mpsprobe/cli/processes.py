@@ -6,7 +6,6 @@ reads the request as JSON from its standard input and writes its report to a fil
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,6 @@ from mpsprobe.cli.planning import make_plan
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import write_atomically
-from mpsprobe.plugins.collection import DISABLE_VARIABLE
-from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
 
@@ -46,8 +43,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
 
     wanted = request.processes
     asked = TypeAdapter(ProfileRequest).dump_json(request)
-    blocked, folders = ",".join(sorted(registry.blocked)), os.pathsep.join(registry.folders)
-    environment = {**os.environ, DISABLE_VARIABLE: blocked, FOLDERS_VARIABLE: folders}
+    environment = registry.variables()
     reports: list[ProfileReport] = []
     failure: MpsprobeError | None = None
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:

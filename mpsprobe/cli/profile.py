@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from mpsprobe import exporting
 from mpsprobe.cli.planning import BOTH, make_plan
-from mpsprobe.declarations import DTYPES, PHASES
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import RunFailed
 from mpsprobe.options import Named, Names, Positive, Several
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mpsprobe.progress import SilentProgress
     from mpsprobe.schemas.profile import ProfileReport
 
-OF_ALL_RUNS = ("dtype", "autocast", "grad_accum", "weights", "trust_remote_code")
+OF_ALL_RUNS = ("dtype", "size", "autocast", "grad_accum", "lora", "lora_rank", "weights", "trust_remote_code")
 CLOCKS = ("host", "device")
 
 
@@ -39,9 +39,14 @@ CLOCKS = ("host", "device")
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--batch-size", "batch_sizes", type=Several(), metavar="N,…", help="Samples in a step; several: commas.")
 @click.option("--seq-len", "seq_lens", type=Several(), metavar="N,…", help="Tokens (frames, …) in a sample; likewise.")
+@click.option(
+    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+)
 @click.option("--steps", type=Positive(), default=20, show_default=True, help="Timed steps.")
 @click.option("--warmup", type=Positive(lowest=0), help="Steps before them [default: until they are stable].")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
+@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
+@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
 @click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
 @click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure besides time; all; none.")
@@ -81,7 +86,8 @@ def profile(
     request = asked((*names, *workloads), flags)
     registry = get_registry()
     name = exporting.choose(registry, format_name, output, "profile")
-    targets = [_target(registry, text, request) for text in exports]
+    stem = Path(request.preset or [*request.workloads, "profile"][0]).name
+    targets = [exporting.further(registry, text, stem, "profile") for text in exports]
     with make_progress() as progress:
         progress.start_loading(2)
         report = measured(registry, request, progress)
@@ -130,13 +136,3 @@ def measured(
     if registry.listens("mpsprobe_after_run"):  # a trace has a million events: no copy of them for nobody
         registry.announce("mpsprobe_after_run", workload=named, phase=phase, report=report.model_dump(mode="json"))
     return report
-
-
-def _target(registry: Registry, text: str, request: ProfileRequest) -> tuple[str, str]:
-    """Exporter and path of ``--export NAME[=PATH]``, checked before the long work."""
-    name, _, path = text.partition("=")
-    registry.exporter_declaration(name)
-    stem = Path(request.preset or [*request.workloads, "profile"][0]).name
-    path = path or exporting.default_path(registry, name, stem)
-    exporting.check_target(registry, name, path, "profile")
-    return name, path

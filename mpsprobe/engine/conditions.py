@@ -13,7 +13,7 @@ from mpsprobe.schemas.workload import WorkloadInfo
 UNKNOWN = "not known"
 _ENVIRONMENT = ("platform", "torch", "torch_build", "transformers", "torchvision", "python", "mpsprobe")
 _PLAN = ("runner", "compile", "steps", "warmup", "processes")
-_WORKLOAD = ("architecture", "parameters", "optimizer", "grad_accum", "weights")
+_WORKLOAD = ("architecture", "parameters", "optimizer", "lora_rank", "grad_accum", "weights")
 _TARGET = ("backend", "torch", "macos")
 Pair = tuple[str, object, object]
 

@@ -11,7 +11,7 @@ from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
 from mpsprobe.schemas.workload import WorkloadInfo
-from mpsprobe.suggestions import first_line, in_short
+from mpsprobe.suggestions import first_line, in_short, remedy
 
 OUT_OF_MEMORY = "no memory left on the device"
 
@@ -87,7 +87,8 @@ def _measure(plan: Plan, run: Run, progress: Progress) -> tuple[ProfileCell, Wor
         raise
     except Exception as error:
         if not device.is_out_of_memory(error):
-            raise WorkloadError(f"'{workload.name}' cannot be built on {device.name}: {in_short(error)}") from error
+            why = f"'{workload.name}' cannot be built on {device.name}: {in_short(error)}"
+            raise WorkloadError(why, remedy(error)) from error
         return _cell(device, workload.name, options, Measured(error=error, phase="build")), None, False
     try:
         measured = Session(device, plan.probes).measure(steps, plan.request, progress)

@@ -6,6 +6,7 @@ fails, is reported once on standard error and left out; the others go on.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,7 @@ from mpsprobe.errors import EVERYTHING, FOR_USERS, MissingPackage, PluginError, 
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import KINDS, Entry, checked
 from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
-from mpsprobe.plugins.plugin_files import folders_from_environment
+from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE, folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
 from mpsprobe.suggestions import an, printable
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 OPEN_NAMES = (
     "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
-    "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id)."
+    "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id; mpsprobe-vision: timm:NAME, "
+    "torchvision:NAME)."
 )
 """What an error about a workload's name says about the names that there are."""
 OBJECTS = (
@@ -88,6 +90,11 @@ class Registry:
     def folders(self) -> tuple[str, ...]:
         """The folders whose files are plugins (``--plugins-dir``)."""
         return self._collection.folders
+
+    def variables(self) -> dict[str, str]:
+        """The environment of another process that should have the same plugins."""
+        blocked, folders = ",".join(sorted(self.blocked)), os.pathsep.join(self.folders)
+        return {**os.environ, DISABLE_VARIABLE: blocked, FOLDERS_VARIABLE: folders}
 
     def contributions(self, plugin: Plugin) -> dict[str, list[str]]:
         """The names that ``plugin`` declares, by kind (``workload``, ``exporter``, …); asks every listing hook."""

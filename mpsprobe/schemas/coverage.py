@@ -263,6 +263,7 @@ class CoverageReport(Exportable):
     program: ProgramInfo | None = Field(
         default=None, description="Of a whole program, what the report has in addition to its operators."
     )
+    allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
 
     @property
     def findings(self) -> list[OperatorFinding]:
@@ -317,6 +318,7 @@ class MatrixReport(Exportable):
     not_judged: list[Unjudged] = []
     data_dependence: list[DataDependence] = []
     advisories: list[AdvisoryMatch] = []
+    allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
 
     @property
     def findings(self) -> list[OperatorFinding]:

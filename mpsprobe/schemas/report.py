@@ -15,6 +15,7 @@ from mpsprobe.schemas.comparison import ComparisonReport
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
 from mpsprobe.schemas.profile import ProfileReport
 from mpsprobe.schemas.record import Exportable
+from mpsprobe.schemas.several import SeveralReport
 from mpsprobe.suggestions import printable
 
 
@@ -30,7 +31,7 @@ class UnknownReport(Exportable):
     schema_version: int
 
 
-KnownReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport | CheckpointReport
+KnownReport = CoverageReport | MatrixReport | SeveralReport | ProfileReport | ComparisonReport | CheckpointReport
 """A report whose kind this version has a schema for."""
 Report = KnownReport | UnknownReport
 """What everything before produces and everything after reads."""

@@ -23,6 +23,8 @@ class WorkloadInfo(Record):
         autocast: the dtype of autocast; ``None`` without.
         grad_accum: backward passes for each update.
         optimizer: its class, in training.
+        trained: the parameters that it updates, where those are not all.
+        lora_rank: of the LoRA adapters that the model has; ``None`` without.
         weights: whether real weights were loaded.
         notes: what a reader should know, for example of the inputs.
     """
@@ -37,5 +39,7 @@ class WorkloadInfo(Record):
     autocast: str | None = None
     grad_accum: int = 1
     optimizer: str | None = None
+    trained: int | None = None
+    lora_rank: int | None = None
     weights: bool = False
     notes: list[str] = []

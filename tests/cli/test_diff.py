@@ -72,7 +72,7 @@ def test_kinds_that_cannot_be_compared(old: str, tmp_path: Path) -> None:
     odd = tmp_path / "odd.json"
     odd.write_text('{"kind": "weather\\u001b", "schema_version": 7}', encoding="utf-8")
     ran = run_cli("diff", odd, odd, process=False)
-    assert ran.code == 2 and "cannot be compared" in ran.stderr and "\x1b" not in ran.stderr
+    assert ran.code == 2 and "which this mpsprobe does not know" in ran.stderr and "\x1b" not in ran.stderr
     ran = run_cli("diff", tmp_path / "missing.json", old, process=False)
     assert ran.code == 2 and "cannot read" in ran.stderr
     ran = run_cli("diff", "-", "-", process=False)

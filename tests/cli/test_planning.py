@@ -80,11 +80,21 @@ def test_sizes_grow_within_a_device_phase_and_workload(registry: Registry) -> No
     ]
 
 
-def test_passes_are_accumulated_in_training_only(registry: Registry) -> None:
-    plan = make_plan(registry, ProfileRequest(("one",), phase="both", options=RunOptions(grad_accum=4)))
-    assert [one.options.grad_accum for one in plan.runs] == [1, 4]
+@pytest.mark.parametrize("options", [RunOptions(grad_accum=4), RunOptions(lora=True, lora_rank=4)])
+def test_how_a_model_is_trained_is_for_training_only(registry: Registry, options: RunOptions) -> None:
+    plan = make_plan(registry, ProfileRequest(("one",), phase="both", options=options))
+    assert [(one.options.grad_accum, one.options.lora) for one in plan.runs] == [
+        (1, False),
+        (options.grad_accum, options.lora),
+    ]
     with pytest.raises(UsageError, match="--phase training only"):
-        make_plan(registry, ProfileRequest(("one",), options=RunOptions(grad_accum=4)))
+        make_plan(registry, ProfileRequest(("one",), options=options))
+
+
+def test_rank_without_adapters(registry: Registry) -> None:
+    request = ProfileRequest(("one",), phase="training", options=RunOptions(lora_rank=4))
+    with pytest.raises(UsageError, match="--lora-rank makes sense with --lora only"):
+        make_plan(registry, request)
 
 
 def test_what_all_runs_share_reaches_each(registry: Registry) -> None:

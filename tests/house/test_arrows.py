@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "settings": {"errors", "suggestions"},
     "userfile": {"declarations", "errors", "protocols", "suggestions"},
     "environment": {"version", "errors", "schemas"},
-    "options": {"errors", "flags", "suggestions"},
+    "options": {"errors", "flags", "protocols", "suggestions"},
     "presets": {"errors", "suggestions"},
     "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},

@@ -61,6 +61,10 @@ def test_allowed_by_the_marker():
 def test_missing():
     torch.linalg.eig(torch.eye(3, device="mps"))
 
+@mps
+def test_falls_back():
+    torch.linalg.svd(torch.eye(3, device="mps"))
+
 @mps(torch="2.11.0", fail_on="fallback")
 def test_only_fallbacks():
     torch.linalg.eig(torch.eye(3, device="mps"))
@@ -117,6 +121,7 @@ def test_unmarked():
 """
 FAILING = {
     "test_missing": "aten::linalg_eig is missing on torch 2.13.0 (test_mine.py:",
+    "test_falls_back": "aten::linalg_svd is fallback on torch 2.13.0 (test_mine.py:",
     "test_of_releases[2.6-2]": "aten::linalg_qr.out is missing on torch 2.6.0",
     "test_of_releases[2.6-3]": "aten::linalg_qr.out is missing on torch 2.6.0",
     "test_nothing_on_mps": 'nothing in it ran on "mps"',

@@ -8,7 +8,12 @@ from typing import Any
 
 from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport
 from mpsprobe.schemas.report import Report
-from mpsprobe_devkit.testing import sample_comparison_report, sample_coverage_comparison, sample_profile_report
+from mpsprobe_devkit.testing import (
+    sample_comparison_report,
+    sample_coverage_comparison,
+    sample_profile_report,
+    sample_several_report,
+)
 
 ENVIRONMENT = {
     "mpsprobe": "0.1.0",
@@ -359,4 +364,5 @@ def examples() -> dict[str, Report]:
         "measured": sample_profile_report(),
         "compared": sample_comparison_report(),
         "compared-coverage": sample_coverage_comparison(),
+        "several": sample_several_report(),
     }

@@ -15,6 +15,8 @@ TestHtml = exporter_contract(DECLARED["html"])
 TestChrome = exporter_contract(DECLARED["chrome"])
 TestTensorboard = exporter_contract(DECLARED["tensorboard"])
 TestJunit = exporter_contract(DECLARED["junit"])
+TestSarif = exporter_contract(DECLARED["sarif"])
+TestAnnotations = exporter_contract(DECLARED["annotations"])
 TestPrometheus = exporter_contract(DECLARED["prometheus"])
 TestParquet = exporter_contract(DECLARED["parquet"])
 

@@ -29,8 +29,8 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int) -> N
     elif report.kind == "comparison":
         names = [one.operator for one in report.verdicts]
         names += [one.name for cell in report.cells for one in cell.quantities]
-    elif report.kind == "coverage":
-        names = [one.operator for one in report.operators]
+    elif report.kind == "coverage-several":
+        names = [one.name for one in report.workloads]
     else:
         names = [one.operator for one in report.operators]
     words = [word for one in names for word in re.findall("[A-Za-z0-9]+", one)]

@@ -21,7 +21,6 @@ from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.scanner.scan import CoverageScanner, trace
 from mpsprobe_devkit.testing import FakeProgress
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
-from mpsprobe_hf.auto_models.images import features_of_images, with_image_token
 from mpsprobe_hf.auto_models.model_types import load
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.generation import generating_class_name
@@ -159,28 +158,6 @@ def test_the_class_of_a_type_that_generates(model_type: str, class_name: str) ->
 def test_encoders_are_made_decoders() -> None:
     assert build_on_meta(load("hf:bert"), phase="generate", seq_len=4).model.config.is_decoder
     assert not build_on_meta(load("hf:bert/BertLMHeadModel"), seq_len=4).model.config.is_decoder
-
-
-def test_an_image_has_as_many_tokens_as_features() -> None:
-    from transformers import LlavaConfig, LlavaForConditionalGeneration
-
-    text = {"model_type": "llama", "vocab_size": 100, **DECODER}
-    config = LlavaConfig(
-        vision_config={"model_type": "clip_vision_model", **TOWER}, text_config=text, image_token_index=100
-    )
-    with_image_token(config)
-    assert config.text_config.vocab_size == 101
-    model = LlavaForConditionalGeneration(config)
-    assert features_of_images(model, {"input_ids": 0, "pixel_values": torch.ones(2, 3, 28, 28)}) == 2 * 4
-    assert features_of_images(torch.nn.Linear(1, 1), {}) is None
-
-
-def test_an_image_in_tiles_comes_with_its_size() -> None:
-    with VirtualDevice(family_named("mps").load("2.13.0")).construction():
-        run = load("hf:llava_next").build(RunOptions(phase="generate"))
-    tiles, tokens = run.kwargs["pixel_values"].shape[1], run.model.config.image_token_id
-    assert tiles == 3 and tuple(run.kwargs["image_sizes"].shape) == (1, 2)
-    assert tokens < run.model.config.text_config.vocab_size and (run.seq_len or 0) > 3 * 576
 
 
 def test_a_checkpoint_brings_its_settings_of_generation(tmp_path: Path) -> None:

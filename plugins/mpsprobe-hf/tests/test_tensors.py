@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from mpsprobe_hf.auto_models.arguments import ARGUMENTS
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.catalog.fields import image, padding_mask, token_labels, tokens
@@ -51,7 +52,7 @@ def test_labels_ignore_padding() -> None:
 
 
 def test_leading_image_tokens() -> None:
-    ids = made(tokens(100, pad=1, lead=(7, 5), keep=5))
+    ids = made(tokens(100, pad=1, leads=((7, 5),), keep=5))
     assert ids[:, :5].eq(7).all() and not ids[:, 5:].eq(7).any()
 
 
@@ -96,5 +97,5 @@ def test_every_kind_is_used_and_known() -> None:
         for phase in entry.phases
         for field in entry.architecture(phase).inputs
     }
-    assert used <= set(KINDS)
-    assert set(KINDS) - used == {"flags", "rows"}, "these are for derived inputs only"
+    used |= {form.kind for forms in ARGUMENTS.values() for form in forms} | {"constant"}
+    assert used == set(KINDS)

@@ -52,6 +52,8 @@ def test_what_runs_inside_is_seen_and_computed_as_ever() -> None:
 def test_a_device_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no device 'gpu'"):
         mpsprobe.observe("gpu")
+    with pytest.raises(UsageError, match=r"torch .* finds no xpu here"):
+        mpsprobe.observe("xpu")
 
 
 @pytest.mark.slow

@@ -130,6 +130,8 @@ class Given:
             if getattr(options, size) is not None:
                 flag = size.replace("_", "-")
                 raise UsageError(f"the sizes of {self.name} are those of its inputs", f"Leave --{flag} out.")
+        if options.size != "real":
+            raise UsageError(f"{self.name} has the size that it was made with", "Leave --size out.")
         if options.dtype != self.dtype and options.dtype in DTYPES:
             hint = f"Leave --dtype out, or hand over a copy: copy.deepcopy(model).to(torch.{options.dtype})"
             raise UsageError(f"{self.name} is made of {self.dtype}, not of {options.dtype}", hint)
@@ -165,8 +167,8 @@ def _check_places(name: str, model: torch.nn.Module, inputs: Any) -> None:
         if tensor.device.type not in HELD:
             raise UsageError(
                 f"{what} of {name} is on {tensor.device}" if what == "an input" else f"{name} is on {tensor.device}",
-                "Hand over model and inputs on the CPU (copy.deepcopy(model).cpu()): they are put on a virtual device. "
-                "What happens on this one, mpsprobe.observe() sees.",
+                "Hand over model and inputs on the CPU (copy.deepcopy(model).cpu()): they are moved from there. "
+                "What happens where they are, mpsprobe.observe() sees.",
             )
 
 

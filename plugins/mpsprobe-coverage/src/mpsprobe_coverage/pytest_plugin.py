@@ -112,7 +112,7 @@ def mps_coverage(request: pytest.FixtureRequest) -> MpsCoverage:
             return mpsprobe.check(
                 model,
                 inputs,
-                torch=torch or asked.get("torch", "installed"),
+                torch=_releases(asked if torch is None else _checked({"torch": torch})),
                 allow=[*asked["allow"], *([allow] if isinstance(allow, str) else allow)],
                 fail_on=asked.get("fail_on", FAIL_ON),
                 **options,
@@ -154,12 +154,14 @@ def _asked(item: Any) -> dict[str, Any]:
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """``given`` with a list for each of ``allow`` and ``fail_on``, and one text for ``torch``."""
     from mpsprobe.errors import UnknownName
+    from mpsprobe_coverage.commands.functions import in_quotes
 
     found = dict(given)
     for name, value in given.items():
         if name not in KEYS:
             raise UnknownName("setting", name, KEYS, "The marker and [tool.mpsprobe.check] take: " + ", ".join(KEYS))
-        texts = value.split(",") if isinstance(value, str) else [str(one) for one in value]
+        texts = value.split(",") if isinstance(value, str) else value
+        texts = in_quotes(texts) if name == "torch" else [str(one) for one in texts]
         found[name] = ",".join(texts) if name in ("torch", "macos") else [one.strip() for one in texts]
     return found
 

@@ -73,7 +73,7 @@ BAD = [
     (["models.py:clean", "--format", "jsno"], ["unknown exporter 'jsno'", "json"]),
     (["models.py:clean", "--fail-on", "mising"], ["unknown verdict 'mising'", "missing"]),
     (["models.py:clean", "--fail-on", ","], ["at least one verdict"]),
-    (["models.py:clean", "--method", "observed"], ["not there yet", "--method predicted"]),
+    (["models.py:clean", "--method", "observed"], ["not there", "mpsprobe run --device mps"]),
     (["models.py:clean", "--method", "observd"], ["unknown method 'observd'", "observed"]),
     (["models.py:clean", "--batch-size", "0"], ["--batch-size takes a whole number from 1, not '0'"]),
     (["models.py:clean", "--batch-size", "-3"], ["--batch-size takes a whole number from 1, not '-3'"]),

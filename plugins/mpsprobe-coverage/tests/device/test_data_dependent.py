@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from mpsprobe_coverage.device import VirtualDevice
@@ -19,3 +20,27 @@ def test_an_operator_that_writes_its_results_gives_the_tensors_that_it_wrote() -
         with device.recording("backward"):
             solution.sum().backward()
         assert matrix.grad is not None and tuple(matrix.grad.shape) == (2, 3)
+
+
+def test_a_mask_selects_as_many_as_it_is_said_to_count() -> None:
+    """As vision-language models leave out images that are padding, and split what they made of the others."""
+    device = VirtualDevice(load_table("2.13.0"))
+    with device:
+        (images,) = device.move((torch.ones(6, 3, 512, 512),))
+        with device.recording("forward"):
+            real = (images == 0.0).sum(dim=(-1, -2, -3)) != images[0].numel()
+            assert images[real].shape[0] == 6
+            assert real.view(2, 3).sum(dim=1).tolist() == [3, 3]
+            assert real.sum().item() == real.sum().cpu().item() == 6
+
+
+@pytest.mark.parametrize("tokens", [400, 20_000])
+def test_a_mask_of_tokens_stays_known_as_one_of_their_features(tokens: int) -> None:
+    """As vision-language models count the features that images have in a text; also where those are many."""
+    device = VirtualDevice(load_table("2.13.0"))
+    with device:
+        ids, features = device.move((torch.arange(tokens) % 4, torch.ones(tokens, 3072)))
+        with device.recording("forward"):
+            mask = (ids == 1).unsqueeze(-1).expand_as(features)
+            assert features[mask].numel() == features.masked_select(mask).numel() == tokens // 4 * 3072
+            assert tuple(features[mask[:, 0]].shape) == (tokens // 4, 3072)

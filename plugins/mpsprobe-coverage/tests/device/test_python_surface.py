@@ -11,6 +11,7 @@ import torch
 from expectations import TORCH_2_6
 
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.mps import load_table
 
 _VALUES = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -21,6 +22,9 @@ _WAYS: dict[str, Callable[[], Any]] = {
     "to with a dtype": lambda: torch.tensor(_VALUES, dtype=torch.float64).to("mps", torch.float32),
     "to another's": lambda: torch.tensor(_VALUES).to(torch.ones(1, device="mps")),
     "tensor": lambda: torch.tensor(_VALUES, device="mps"),
+    "of scalars": lambda: torch.Tensor([[one * 1 for one in row] for row in torch.tensor(_VALUES, device="mps")]).to(
+        "mps"
+    ),
     "as_tensor": lambda: torch.as_tensor(_VALUES, device="mps"),
     "asarray": lambda: torch.asarray(_VALUES, device="mps"),
     "new_tensor": lambda: torch.ones(1, device="mps").new_tensor(_VALUES),
@@ -130,3 +134,14 @@ def test_random_numbers_have_shapes_and_no_influence(device: VirtualDevice) -> N
     assert [tuple(t.shape) for t in made] == [(2,), (2,), (4,)]
     torch.manual_seed(0)
     assert torch.rand(3).tolist() == expected
+
+
+def test_a_model_is_built_as_where_mps_is_there() -> None:
+    def table() -> torch.Tensor:
+        return torch.arange(4, dtype=torch.float32 if torch.backends.mps.is_available() else torch.float64)
+
+    before = torch.backends.mps.is_available(), torch.Generator
+    with VirtualDevice(load_table("2.13.0")).construction():
+        assert table().dtype == torch.float32
+        assert torch.Generator(device="mps").device.type == "mps"
+    assert (torch.backends.mps.is_available(), torch.Generator) == before

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
-from mpsprobe.stepping import TorchStep, workload_info
+from mpsprobe.stepping import TorchStep, settled, workload_info
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo
@@ -116,7 +117,7 @@ class TorchDevice:
         if not isinstance(run, TorchRun):
             raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
         run.model = run.model.to(self.name)
-        run.args, run.kwargs = move(run.args, self.name), move(dict(run.kwargs), self.name)
+        run = settled(run, options, self.name, partial(move, device=self.name))
         return TorchSteps(workload.name, run, options, self, compiled=compiled)
 
 

@@ -10,6 +10,8 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mpsprobe.schemas import AdvisoryMatch, AffectedRange, AffectedSystems, CoverageReport, MatrixReport
 
     AnyReport = CoverageReport | MatrixReport
@@ -44,7 +46,9 @@ def _row(report: AnyReport, one: AdvisoryMatch) -> Row:
         f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})",
         one.condition,
         one.symptom,
-        _here(report, one.id) if report.kind == "coverage-matrix" else None,
+        ranges(report, [one.id in cell.advisories for cell in report.releases])
+        if report.kind == "coverage-matrix"
+        else None,
         releases(one.torch),
         systems(one.macos),
         one.hardware,
@@ -52,10 +56,9 @@ def _row(report: AnyReport, one: AdvisoryMatch) -> Row:
     )
 
 
-def _here(report: MatrixReport, advisory: str) -> str:
-    """The releases whose calls an advisory is about, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
+def ranges(report: MatrixReport, having: Sequence[bool]) -> str:
+    """The releases of which ``having`` says so, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
     names = [cell.target.torch for cell in report.releases]
-    having = [advisory in cell.advisories for cell in report.releases]
     found = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
     return ", ".join(found) or "-"
 

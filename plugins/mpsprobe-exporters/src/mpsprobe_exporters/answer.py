@@ -227,6 +227,11 @@ def first_refused(report: AnyReport) -> str | None:
     return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
 
 
+def allowed(report: AnyReport) -> list[str]:
+    """What ``--allow`` named, in a sentence."""
+    return [f"Passed over by --allow: {', '.join(map(one_line, report.allowed))}"] if report.allowed else []
+
+
 def macos_notes(report: AnyReport) -> list[str]:
     """What needs a newer macOS than the release itself, a sentence each."""
     if report.kind != "coverage":
@@ -245,7 +250,7 @@ def workload_line(report: AnyReport) -> str:
     program = program_answer.of(report)
     calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
     calls += program_answer.run(program) if program is not None else []
-    counted = program is None or bool(report.workload.architecture)
+    counted = report.workload.phase != "program" or bool(report.workload.architecture)
     return ", ".join([*setting(_named(report), _sizes(report.workload), counted=counted), *calls])
 
 
@@ -282,6 +287,8 @@ def setting(
         one_line(workload.dtype or ""),
         f"autocast {one_line(workload.autocast)}" if workload.autocast else "",
         *sizes,
+        f"LoRA of rank {workload.lora_rank}" if workload.lora_rank else "",
+        f"{quantity(workload.trained)} parameters trained" if workload.trained is not None else "",
         passes if workload.grad_accum != 1 else "",
         one_line(workload.optimizer or ""),
         *compiled,

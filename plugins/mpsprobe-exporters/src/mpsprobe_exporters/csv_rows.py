@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe_exporters import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.profile_rows import KEY
-from mpsprobe_exporters.reports import checkpoint, coverage, matrix
+from mpsprobe_exporters.reports import checkpoint, coverage, matrix, several
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.supported import supported_report
 
@@ -31,7 +31,8 @@ class CsvExporter:
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
     ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``; of a program
-    ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead.
+    ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead;
+    of several workloads the name and the release stand before each row.
     """
 
     def render(self, report: Report) -> str:
@@ -47,6 +48,8 @@ class CsvExporter:
             rows: Iterable[tuple[object, ...]] = [profile_rows.COLUMNS, *profile_rows.rows(read)]
         elif read.kind == "comparison":
             rows = _comparison_rows(read)
+        elif read.kind == "coverage-several":
+            rows = several.rows(read)
         elif read.kind == "checkpoint":
             rows = checkpoint.rows(read)
         else:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ProfileCell,
         ProfileReport,
         RunFailure,
+        SeveralReport,
         Target,
     )
     from mpsprobe_exporters.supported import SupportedReport
@@ -73,6 +74,8 @@ def suites(report: SupportedReport) -> list[Suite]:
         return [_profile(report)]
     if report.kind == "coverage":
         return [_coverage(report)]
+    if report.kind == "coverage-several":
+        return _several(report)
     if report.kind == "comparison":
         return [_comparison(report)]
     return _matrix(report) if report.kind == "coverage-matrix" else []
@@ -112,7 +115,8 @@ def _coverage(report: CoverageReport) -> Suite:
         if one.verdict in FAILING:
             message = ": ".join(filter(None, (f"{one.verdict} on {on}", one_line(one.advice or "", 1000))))
         lines = (f"verdict: {one.verdict}", *_facts(table, row))
-        cases.append(_judged(group, one.operator, one.verdict, message, lines))
+        verdict = "" if one.operator in report.allowed else one.verdict  # it does not fail
+        cases.append(_judged(group, one.operator, verdict, message, lines))
     left = ((one.operator, f"not judged: {one_line(one.reason)}") for one in report.not_judged)
     cases += [_judged(group, name, "unknown", message) for name, message in left]
     known_wrong = advisories.table(report)
@@ -164,11 +168,23 @@ def _matrix(report: MatrixReport) -> list[Suite]:
         for name in names:
             verdict = cell.findings.get(name)
             missed = "not met before the run stopped" if cell.failure is not None else ""
-            cases.append(_judged(group, name, verdict or "", missed if verdict is None else f"{verdict} on {on}"))
+            message = missed if verdict is None else f"{verdict} on {on}"
+            cases.append(_judged(group, name, "" if name in report.allowed else verdict or "", message))
         cases += [_judged(group, known, "advisory", "a known wrong result") for known in cell.advisories]
         cases.append(_whole(group, cell.failure))
         made.append(Suite(f"mpsprobe coverage on {on}", cases, list(versions(report.environment).items())))
     return made
+
+
+def _several(report: SeveralReport) -> list[Suite]:
+    """The suites of each workload; what could not be judged is a case that fails."""
+    made = [suite for one in report.workloads if one.report is not None for suite in suites(one.report)]
+    cases = [
+        Case("mpsprobe.coverage", one_line(one.name), one.seconds, "failure", "no report", one_line(one.error or ""))
+        for one in report.workloads
+        if one.report is None
+    ]
+    return [*made, *([Suite("mpsprobe coverage", cases)] if cases else [])]
 
 
 def _comparison(report: ComparisonReport) -> Suite:

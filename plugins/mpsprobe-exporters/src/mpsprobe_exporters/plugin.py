@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
 
-ALL_KINDS = ("coverage", "coverage-matrix", "profile", "comparison")
+COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
+ALL_KINDS = (*COVERAGE, "profile", "comparison")
 READ = (*ALL_KINDS, "checkpoint")
 PROFILE = ("profile",)
 MARKDOWN = "GitHub-flavoured Markdown, for issues and pull requests"
@@ -17,6 +18,8 @@ HTML = "One self-contained page: charts, operators, modules, memory, time line, 
 CHROME = "A time line for Perfetto and chrome://tracing (trace event format)"
 JUNIT = "JUnit XML, which CI systems show as tests; regressions and findings fail"
 PARQUET = "Every sample as a row with typed columns, for pandas and DuckDB (needs pyarrow)"
+SARIF = "SARIF 2.1.0, for GitHub's code scanning and editors: each finding at its line of the repository"
+ANNOTATIONS = "Workflow commands, which GitHub Actions shows as annotations on the lines of the repository"
 TENSORBOARD = "traces.tensorboard:TensorboardExporter"
 
 
@@ -34,6 +37,8 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _made("chrome", ".trace.json", "traces.chrome:ChromeExporter", CHROME, PROFILE),
         _made("tensorboard", "", TENSORBOARD, "A logdir for TensorBoard with torch-tb-profiler", PROFILE, folder=True),
         _made("junit", ".xml", "junit:JunitExporter", JUNIT),
+        _made("sarif", ".sarif", "sarif:SarifExporter", SARIF, COVERAGE),
+        _made("annotations", ".annotations", "annotations:AnnotationsExporter", ANNOTATIONS, COVERAGE),
         _made("prometheus", ".prom", "prometheus:PrometheusExporter", PROMETHEUS),
         _made("parquet", ".parquet", "parquet:ParquetExporter", PARQUET, PROFILE, binary=True),
     ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ProbeReading,
         ProfileCell,
         ProfileReport,
+        SeveralReport,
         Target,
     )
     from mpsprobe.schemas.environment import Environment
@@ -137,19 +138,22 @@ class Metrics:
 def _families(report: SupportedReport) -> list[Family]:
     """The metrics of a report."""
     metrics = Metrics()
+    if report.kind != "comparison":
+        _environment(metrics, report.environment)
     if report.kind == "profile":
         _profile(metrics, report)
     elif report.kind == "coverage":
         _coverage(metrics, report)
     elif report.kind == "coverage-matrix":
         _matrix(metrics, report)
+    elif report.kind == "coverage-several":
+        _several(metrics, report)
     elif report.kind == "comparison":
         _comparison(metrics, report)
     return list(metrics.families.values())
 
 
 def _profile(metrics: Metrics, report: ProfileReport) -> None:
-    _environment(metrics, report.environment)
     for info in report.devices:
         labels = {"device": info.type, "name": info.name}
         metrics.add("device_memory", "Memory of the device.", "bytes", labels, info.memory_bytes)
@@ -221,7 +225,6 @@ def _reading(metrics: Metrics, reading: ProbeReading, labels: dict[str, str]) ->
 
 
 def _coverage(metrics: Metrics, report: CoverageReport) -> None:
-    _environment(metrics, report.environment)
     labels = _judged(report, report.target)
     counts = Counter(left.operator for left in report.not_judged)
     _summary(metrics, report.summary, labels)
@@ -230,11 +233,21 @@ def _coverage(metrics: Metrics, report: CoverageReport) -> None:
 
 
 def _matrix(metrics: Metrics, report: MatrixReport) -> None:
-    _environment(metrics, report.environment)
     for cell in report.releases:
         labels = _judged(report, cell.target)
         _summary(metrics, cell.summary, labels)
         metrics.add("coverage_failed", "1 if the run stopped.", "", labels, cell.failure is not None)
+
+
+def _several(metrics: Metrics, report: SeveralReport) -> None:
+    for one in report.workloads:
+        if one.report is None:
+            metrics.add("coverage_failed", "1 if the run stopped.", "", {"workload": one.name}, 1)
+        elif one.report.kind == "coverage":
+            _coverage(metrics, one.report)
+        else:
+            _matrix(metrics, one.report)
+    metrics.add("coverage_complete", "1 if every workload was judged, 0 after Ctrl-C.", "", {}, report.complete)
 
 
 def _judged(report: CoverageReport | MatrixReport, target: Target) -> dict[str, str]:

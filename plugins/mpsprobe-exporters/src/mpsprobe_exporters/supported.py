@@ -8,11 +8,19 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CheckpointReport, ComparisonReport, CoverageReport, MatrixReport, ProfileReport
+    from mpsprobe.schemas import (
+        CheckpointReport,
+        ComparisonReport,
+        CoverageReport,
+        MatrixReport,
+        ProfileReport,
+        SeveralReport,
+    )
     from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
 
-    SupportedReport = CoverageReport | MatrixReport | ProfileReport | ComparisonReport | CheckpointReport
+    JudgedReport = CoverageReport | MatrixReport | SeveralReport
+    SupportedReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:
@@ -37,6 +45,14 @@ def profile_of(report: Report, exporter: str) -> ProfileReport:
     read = supported_report(report, exporter)
     if read.kind != "profile":
         raise ReportError(f"the exporter '{exporter}' reads profiles, not '{read.kind}'", "Make one: mpsprobe profile")
+    return read
+
+
+def judged_report(report: Report, exporter: str) -> JudgedReport:
+    """``report`` as coverage, of one workload or of several. Raises as ``supported_report``, and if it is none."""
+    read = supported_report(report, exporter)
+    if read.kind == "profile" or read.kind == "comparison" or read.kind == "checkpoint":
+        raise ReportError(f"the exporter '{exporter}' reads coverage, not '{read.kind}'", "Make one: mpsprobe coverage")
     return read
 
 

@@ -9,7 +9,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from browsing import chromium, reports
 from playwright.sync_api import Browser, Page
 
-WIDTHS = (1280, 500)
+WIDTHS = (1280, 500, 400)
 COLOURS = {"light": ("#ffffff", "#000000de", "#1565c0"), "dark": ("#111111", "#ffffffde", "#64b5f6")}
 """Of the ground, of text and of links."""
 NOTEBOOK = """<!DOCTYPE html><html lang="en"><title>A notebook</title><style>
@@ -23,10 +23,11 @@ NOTEBOOK = """<!DOCTYPE html><html lang="en"><title>A notebook</title><style>
   .out:not(.markdown) :is(td, th, tr) {{ text-align: right; vertical-align: middle; white-space: normal;
     max-width: none; padding: 0.5em; line-height: normal; border: none; }}
   .out tbody tr:nth-child(odd) {{ background: rgba(128, 128, 128, 0.1); }}
+  .out :is(img, svg) {{ max-width: 100%; }}
   .out dl dt {{ float: left; width: 20%; }} .out dl dd {{ margin-left: 20%; }}
 </style><main><div class="out">{shown}</div></main></html>"""
 NARROW, LINES = 100, 30  # pixels: wider running text may be higher than wide; what is lower stands on one line
-# Texts in a column of letters or words, and elements that leave the cell, but for what scrolls.
+# Texts in a column of letters or words, and elements that leave the cell, but for what scrolls, or a number's cell.
 BROKEN = f"""() => {{
   const cell = document.querySelector(".out"), right = cell.getBoundingClientRect().right + 1, found = [];
   if (cell.scrollWidth > cell.clientWidth) found.push(`wider than the cell: ${{cell.scrollWidth}}`);
@@ -37,6 +38,8 @@ BROKEN = f"""() => {{
     const range = document.createRange();
     range.selectNodeContents(one);
     const {{width, height}} = range.getBoundingClientRect();
+    const cut = one.matches(".n") && width > one.clientWidth;
+    if (cut) found.push(`over the next cell: ${{one.outerHTML}}`);
     const own = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim().length > 1);
     if (own && height > Math.max(width, {LINES}) && width < {NARROW}) found.push(`a column: ${{one.outerHTML}}`);
   }}

@@ -13,6 +13,18 @@ def output(out: Any) -> Any:
     return out.loss
 
 
+def own(out: Any) -> Any:
+    """``output``, where labels were derived that the model may take no notice of.
+
+    Raises:
+        ValueError: it computed no loss.
+    """
+    loss = getattr(out, "loss", None)
+    if loss is None:
+        raise ValueError("no loss is computed from these labels")
+    return loss
+
+
 def first_token(out: Any) -> torch.Tensor:
     """Cross-entropy of the summary of each text, read as class scores, against class 0.
 
@@ -46,4 +58,10 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-LOSSES: dict[str, Callable[[Any], Any]] = {"output": output, "first_token": first_token, "scores": scores, "mean": mean}
+LOSSES: dict[str, Callable[[Any], Any]] = {
+    "output": output,
+    "own": own,
+    "first_token": first_token,
+    "scores": scores,
+    "mean": mean,
+}

@@ -44,17 +44,28 @@ def integers(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.
 def tokens(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Token ids, the padding token where there is padding.
 
-    Settings: ``pad``, the padding token; ``lead``, ``(id, count)`` of a token that stands first,
+    Settings: ``pad``, the padding token; ``leads``, ``(id, count)`` of each token that stands first,
     such as an image's, and nowhere else; those of ``padding_mask``.
     """
     ids = integers(field, shape, dtype)
     if "pad" in field.settings:
         ids = torch.where(padding_mask(field, shape, dtype) == 1, ids, field.settings["pad"])
-    if "lead" in field.settings:
-        token, count = field.settings["lead"]
-        ids = torch.where(ids == token, 0, ids)
-        ids[:, :count] = token
+    start = 0
+    for token, count in field.settings.get("leads", ()):
+        ids[ids == token] = 0
+        ids[:, start : start + count] = token
+        start += count
     return ids
+
+
+def spans(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """0 for text, and 1, 2, … for the tokens of each of ``settings["leads"]``."""
+    kinds = torch.zeros(shape, dtype=torch.int64)
+    start = 0
+    for number, (_, count) in enumerate(field.settings.get("leads", ()), 1):
+        kinds[:, start : start + count] = number
+        start += count
+    return kinds
 
 
 def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -69,6 +80,11 @@ def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
     if field.settings.get("left"):
         positions = length - 1 - positions
     return positions.lt(lengths).to(torch.int64)
+
+
+def leading(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """1 for the first ``settings["keep"]`` tokens, those of an image, and 0 for text, int64."""
+    return torch.arange(shape[1]).lt(field.settings["keep"]).to(torch.int64).repeat(shape[0], 1)
 
 
 def token_labels(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -101,9 +117,21 @@ def constant(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     return field.settings["value"]
 
 
+def zeros(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """False everywhere: a mask of what is left out, which is nothing."""
+    return torch.zeros(shape, dtype=torch.bool)
+
+
 def rows(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """``settings["row"]`` for each sample, int64: the height and width of its image."""
+    """``settings["row"]`` for each sample, int64: such as the height and width of its image."""
     return torch.tensor([field.settings["row"]] * shape[0])
+
+
+def places(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Column and row of each patch, int64: those of a grid with ``settings["row"]`` rows and columns."""
+    rows_of, columns_of = field.settings["row"]
+    grid = torch.stack(torch.meshgrid(torch.arange(columns_of), torch.arange(rows_of), indexing="xy"), dim=-1)
+    return grid.reshape(-1, 2).expand(shape).clone()
 
 
 def columns(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -147,13 +175,17 @@ KINDS: dict[str, Maker] = {
     "integers": integers,
     "tokens": tokens,
     "padding_mask": padding_mask,
+    "leading": leading,
     "token_labels": token_labels,
     "floats": floats,
     "ones": ones,
     "observed": observed,
     "flags": flags,
+    "spans": spans,
+    "zeros": zeros,
     "constant": constant,
     "rows": rows,
+    "places": places,
     "columns": columns,
     "series": series,
     "boxes": boxes,

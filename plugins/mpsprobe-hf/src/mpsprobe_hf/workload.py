@@ -9,9 +9,11 @@ from typing import Any
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_hf.catalog import entries
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
+from mpsprobe_hf.catalog import entries, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt
+from mpsprobe_hf.lora import with_adapters
 from mpsprobe_hf.sizes import choose_sizes, shape_of
 
 
@@ -20,17 +22,15 @@ class NamedWorkload:
 
     framework = "torch"
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, name: str = "") -> None:
         self.entry = entry
-        self.name = entry.name
+        self.name = name or entry.name
 
     def build(self, options: RunOptions) -> TorchRun:
         """The model in its published size with random weights, and one batch, on torch's default device."""
         entry = self.entry
         if options.weights:
-            own = "For real weights load them in a function of yours: path/to/file.py:function"
-            if entry.library == "transformers":
-                own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
+            own = f"For real weights give the checkpoint instead: mpsprobe coverage {entry.checkpoint} --weights"
             raise UsageError(f"the workload '{entry.name}' is made with random weights", own)
         generates = options.phase == "generate"
         if not generates and options.phase not in entry.phases:
@@ -41,7 +41,7 @@ class NamedWorkload:
         grows = generates and not any(field.name.startswith("decoder_") for field in architecture.inputs)
         sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
         check_installed(entry, architecture)
-        model = make_model(entry, architecture, options)
+        model = with_adapters(self.name, make_model(entry, architecture, options), options)
         inputs = architecture.inputs
         if generates:
             inputs = prompt(entry.prompt or inputs, timed=options.word_timestamps)
@@ -62,7 +62,10 @@ class NamedWorkload:
             loss=LOSSES[architecture.loss] if options.phase == "training" else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq") if any("seq" in field.shape for field in inputs) else None,
-            notes=(note(options),) if generates else architecture.notes,
+            notes=(
+                *((FEW_LAYERS,) if options.size == "small" else ()),
+                *((note(options),) if generates else architecture.notes),
+            ),
         )
 
     def describe(self) -> Mapping[str, Any]:
@@ -99,6 +102,31 @@ def _describe(entry: Entry, phase: str) -> dict[str, Any]:
     return facts
 
 
+class PublishedWorkload(NamedWorkload):
+    """A repository of the Hub whose sizes the catalog has: real where the cache has it or weights are asked for."""
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """As the repository's own configuration has it, or as the catalog where nothing was fetched yet."""
+        from huggingface_hub import try_to_load_from_cache
+
+        from mpsprobe_hf.auto_models.checkpoints import load
+
+        checkpoint = self.entry.checkpoint
+        if options.weights or isinstance(try_to_load_from_cache(checkpoint, "config.json"), str):
+            return load(checkpoint).build(options)
+        run = super().build(options)
+        run.notes = (f"sizes as the workload '{self.entry.name}' has them: nothing was fetched", *run.notes)
+        return run
+
+
+def published(name: str) -> PublishedWorkload:
+    """The workload of a repository that the catalog has an entry of; ``name`` is what the user typed."""
+    entry = published_as(name.removeprefix("hf:"))
+    if entry is None:
+        raise UnknownName("workload", name, entries())
+    return PublishedWorkload(entry, name)
+
+
 def named(name: str) -> NamedWorkload:
     """The workload that the catalog has under ``name``."""
     found = entries()
@@ -123,10 +151,6 @@ def check_installed(entry: Entry, architecture: Architecture) -> None:
 def make_model(entry: Entry, architecture: Architecture, options: RunOptions) -> Any:
     """The model of ``architecture`` with random weights, in the mode and dtype of ``options``."""
     training = options.phase == "training"
-    if entry.library == "torchvision":
-        from mpsprobe_hf.torchvision_models import make_torchvision_model
-
-        return make_torchvision_model(architecture.model_class, options.dtype, training=training)
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     config_class, model_class = load_classes(entry, architecture)
     if options.phase == "generate":
@@ -135,6 +159,8 @@ def make_model(entry: Entry, architecture: Architecture, options: RunOptions) ->
 
     with quiet():
         config = config_class(**copy.deepcopy(dict(entry.config)))
+        if options.size == "small":
+            config = make_small(config)
         return construct(model_class, config, options.dtype, training=training, untied=entry.untied)
 
 

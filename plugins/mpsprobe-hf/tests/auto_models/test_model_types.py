@@ -108,18 +108,10 @@ def test_weights_are_refused() -> None:
         load("hf:bert").build(RunOptions(weights=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("hf:autoformer", "The workload 'autoformer'"),
-        ("hf:bark", "The workload 'bark'"),
-        ("hf:decision_transformer", "path/to/file.py:function"),
-    ],
-)
-def test_inputs_that_cannot_be_derived(name: str, says: str) -> None:
+def test_inputs_that_cannot_be_derived() -> None:
     with pytest.raises(WorkloadError, match="no inputs can be derived") as caught:
-        build_on_meta(load(name))
-    assert says in str(caught.value.hint)
+        build_on_meta(load("hf:bark"))
+    assert "The workload 'bark'" in str(caught.value.hint)
 
 
 def test_types_without_a_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import WorkloadError
-from mpsprobe_hf.auto_models.names import declare
+from mpsprobe_hf.auto_models.names import PUBLISHED, declare
 from mpsprobe_hf.plugin import mpsprobe_resolve_workload
 
 TYPES, CHECKPOINTS = "mpsprobe_hf.auto_models.model_types:load", "mpsprobe_hf.auto_models.checkpoints:load"
@@ -23,7 +23,8 @@ TYPES, CHECKPOINTS = "mpsprobe_hf.auto_models.model_types:load", "mpsprobe_hf.au
         ("hf:org/name", TYPES),
         ("hf:", TYPES),
         ("org/name", CHECKPOINTS),
-        ("google-bert/bert-base-uncased", CHECKPOINTS),
+        ("google-bert/bert-base-uncased", PUBLISHED),
+        ("hf:Qwen/Qwen3-0.6B", PUBLISHED),
         ("bert-bsae", None),
         ("a/b/c", None),
         ("", None),

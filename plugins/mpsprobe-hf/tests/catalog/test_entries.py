@@ -59,7 +59,6 @@ PROMISED = [
     "bark",
     "speecht5",
     "musicgen",
-    "vgg16",
     "time-series-transformer",
     "informer",
     "autoformer",
@@ -67,6 +66,14 @@ PROMISED = [
     "patchtsmixer",
     "timesfm",
     "tapas",
+    *["qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-14b"],
+    *["qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-14b", "qwen3-30b-a3b", "qwen3-next-80b-a3b"],
+    *["deepseek-r1-distill-qwen-1.5b", "deepseek-r1-distill-qwen-7b", "deepseek-r1-distill-llama-8b"],
+    *["tinyllama-1.1b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "orpheus-3b"],
+    *["smollm2-135m", "smollm2-360m", "smollm2-1.7b", "smollm3-3b", "gpt-oss-20b", "phi-4", "phi-4-mini"],
+    *["gemma-3-270m", "gemma-3-1b"],
+    *["mistral-7b-v0.3", "mistral-nemo-12b", "mistral-small-24b", "ministral-8b", "glm-4-9b", "glm-4.5-air"],
+    *["granite-3.3-2b", "granite-4.0-h-tiny", "olmo-2-1b", "olmo-2-7b", "olmo-3-7b", "lfm2-350m", "lfm2-1.2b"],
 ]
 
 PUBLISHED = {
@@ -98,7 +105,6 @@ PUBLISHED = {
     "swin": 28_288_354,
     "convnext": 28_589_128,
     "resnet50": 25_557_032,
-    "vgg16": 138_357_544,
     "detr": 41_524_768,
     "segformer": 3_752_694,
     "clip": 151_277_313,

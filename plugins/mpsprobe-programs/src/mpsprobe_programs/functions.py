@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+
+import torch as pytorch
 
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.options import converted
 from mpsprobe.schemas import CoverageReport
+from mpsprobe_coverage.commands.functions import in_quotes
+from mpsprobe_coverage.device import device_now
+from mpsprobe_coverage.kernels.live import has_mps_build
 from mpsprobe_programs.commands.run import ran
 from mpsprobe_programs.commands.run import run as command
 from mpsprobe_programs.observing import observe as observing
 
 if TYPE_CHECKING:
     import torch
+
+    from mpsprobe_programs.running.on_virtual import OnVirtual
 
 
 class ScriptOptions(TypedDict, total=False):
@@ -42,35 +49,91 @@ class ScriptOptions(TypedDict, total=False):
 
 
 class Observed(observing.Observation):
-    """What ``observe`` sees while it is open; it can be opened again, nested, and opened on several threads."""
+    """What ``observe`` sees while it is open; it can be opened again, nested, and opened on several threads.
+
+    Args:
+        virtual: watches a virtual device in place of a real one.
+    """
+
+    def __init__(self, device: str, lines: bool, virtual: OnVirtual | None = None) -> None:
+        super().__init__(device, lines)
+        self._virtual = virtual
+        if virtual is not None:
+            self.recorder = virtual.recorder
+
+    def __enter__(self) -> Self:
+        if self._virtual is None:
+            return super().__enter__()
+        self._virtual.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._virtual is None:
+            super().__exit__(*error)
+        else:
+            self._virtual.__exit__(*error)
+
+    def finish(self) -> None:
+        """Bring what was counted up to now into ``recorder`` and ``calls``; the observation may stay open."""
+        if self._virtual is None:
+            super().finish()
+        else:
+            self._virtual.finish()
+
+    def calls(self) -> Iterator[observing.ObservedCall]:
+        """What was called, after ``finish`` or the end of ``with``: on all devices; on the virtual one alone there."""
+        return super().calls() if self._virtual is None else self._virtual.calls()
 
     def report(self, name: str = "observed") -> CoverageReport:
-        """What was seen up to now; ``method`` is ``observed``, durations are not in it, bytes are those of tensors.
+        """What was seen up to now; durations are not in it, bytes are those of tensors.
+
+        ``method`` is ``observed``, and ``predicted`` on a virtual device, whose calls are judged by the kernel table.
 
         Args:
             name: what the report calls it.
-
-        Raises:
-            UsageError: it is about MPS, and there is none.
         """
         from mpsprobe_programs.observing.reporting import report
 
         self.finish()
-        return report(self, name)
+        return report(self, name) if self._virtual is None else self._virtual.report(name)
 
 
-def observe(device: str | torch.device | None = None, *, lines: bool = True) -> Observed:
+def observe(device: str | torch.device | None = None, *, torch: str | None = None, lines: bool = True) -> Observed:
     """Watch what runs in ``with mpsprobe.observe() as run:``; numbers are what they are without it.
+
+    Where torch has no MPS, ``observe("mps")`` watches the virtual device: that of ``mpsprobe run`` or of a marked test,
+    else one that is open for as long as the ``with``, so that ``device="mps"`` works there. The CPU computes for it.
 
     Args:
         device: whose calls ``run.report()`` has: ``mps``, ``cuda``, ``cpu``; without it the accelerator that is there,
             else the CPU. ``run.calls()`` has those of all devices.
-        lines: find the module and the source line of each call, which takes some microseconds.
+        torch: the release to judge, for the virtual device that is opened: ``2.13.0``, ``latest``.
+        lines: find the module and the source line of each call, which takes some microseconds; a virtual device
+            always does.
 
     Raises:
-        UsageError: torch knows no such device.
+        UsageError: there is no such device here, or no such release; a release for a device that is not virtual; where
+            the ``with`` begins: another release's device is open.
     """
-    return Observed(observing.observe(device, lines=lines).name, lines)
+    if torch is not None:
+        in_quotes(torch)
+    found = observing.observe(device, lines=lines).name
+    if found == "mps" and (not has_mps_build() or device_now() is not None):
+        from mpsprobe_programs.running.on_virtual import OnVirtual
+
+        return Observed(found, lines, OnVirtual(torch))
+    backend: Any = getattr(pytorch, found, None)
+    if hasattr(backend, "is_available") and not backend.is_available():
+        raise UsageError(
+            f"torch {pytorch.__version__} finds no {found} here",
+            "Leave the device out: it is the accelerator that is there, else the CPU.",
+        )
+    if torch is not None:
+        raise UsageError(
+            f"what runs on {found} runs on the installed torch, and is not judged for {torch}",
+            'Leave torch= out, or observe("mps"), which is virtual where there is none.',
+        )
+    return Observed(found, lines)
 
 
 def run_script(
@@ -96,6 +159,7 @@ def run_script(
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("a program is run from the main thread, which gets its signals", "Call run_script there.")
     check_version("torch", "mpsprobe-programs", "run_script")
+    in_quotes(options.get("torch", "installed"))
     flags = converted(command, options)
     ended = ran((str(script), *arguments), module, **flags)
     if ended.report is None:

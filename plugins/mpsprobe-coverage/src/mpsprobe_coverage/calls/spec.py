@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -45,7 +46,11 @@ class TensorSpec:
         self.nbytes = self.stored * dtype.itemsize
         # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
         exact = not (dtype.is_floating_point or dtype.is_complex)
-        self.shadow_cost = self.numel if exact else self.numel * FLOAT_SHADOW_COST
+        # An expanded dimension takes no memory: a mask of tokens, seen as one of all their features, stays known.
+        held = (
+            prod(size for size, step in zip(shape, stride, strict=True) if step or not size) if stride else self.numel
+        )
+        self.shadow_cost = held if exact else held * FLOAT_SHADOW_COST
 
     def empty(self) -> torch.Tensor:
         """A fresh meta tensor of this spec."""

@@ -5,19 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from mpsprobe import exporting
-from mpsprobe.declarations import DTYPES, PHASES
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.environment import check_version
-from mpsprobe.errors import RunFailed, UsageError
-from mpsprobe.options import Named, Names, Positive
+from mpsprobe.errors import RunFailed, UsageError, WorkloadError
+from mpsprobe.options import SAY_SO, Named, Names, Positive, check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import CoverageReport, MatrixCell, MatrixReport, Report
+from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, Report, SeveralReport
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands import several
 from mpsprobe_coverage.commands.options import (
     ADVISORY,
     ALL,
@@ -32,6 +36,7 @@ from mpsprobe_coverage.commands.options import (
 STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
 GENERATE = "generate"
+MOST_NAMED = 3  # workloads in an error
 DECODINGS = ("greedy", "sampling", "beams")
 CACHES = ("dynamic", "static")
 OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
@@ -39,7 +44,12 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 
 
 @click.command()
-@click.argument("workload", required=False, metavar="WORKLOAD")
+@click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
+@click.option("--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line.")
+@click.option("--jobs", type=Positive(), help="Processes for several workloads [default: up to 4].")
+@click.option(
+    "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
+)
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
@@ -48,11 +58,16 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
 @click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
+@click.option(
+    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+)
 @click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option(
     "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
 )
+@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
+@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
 @click.option(
     "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
 )
@@ -69,6 +84,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
 @click.option(
     "--fail-on",
     type=VerdictList(),
@@ -76,14 +92,21 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
 )
 @click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
+@click.pass_context
 def coverage(
-    workload: str | None,
+    ctx: click.Context,
+    /,
+    names: tuple[str, ...],
+    files: tuple[str, ...],
+    jobs: int | None,
+    timeout: int,
     torch_release: str,
     method: str,
     explain: bool,
     everything: bool,
     format_name: str | None,
     output: str | None,
+    exports: tuple[str, ...],
     fail_on: tuple[str, ...] | None,
     allow: tuple[str, ...] | None,
     **run_options: Any,
@@ -92,7 +115,7 @@ def coverage(
 
     WORKLOAD is a name ('mpsprobe workloads list'), hf:TYPE for any transformers model type, a checkpoint
     folder, a Hub id, or path/to/file.py:function returning a model and its inputs. Nothing is downloaded
-    for a name, and no Mac is needed.
+    for a name, and no Mac is needed. Several of them, or a pattern such as 'bert-*', give one table.
 
     \b
     mpsprobe coverage bert-base
@@ -100,17 +123,34 @@ def coverage(
     mpsprobe coverage whisper-tiny --torch all
     mpsprobe coverage llama-3-8b --phase generate --decoding beams
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
+    mpsprobe coverage --workloads models.txt --jobs 4 --fail-on missing
     """
-    if workload is None:
+    if names and ctx.get_parameter_source("files") is not ParameterSource.COMMANDLINE:
+        files = ()  # of a variable or a file: what is typed goes before
+    if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     registry = get_registry()
     options, targets = asked(torch_release, method, explain, run_options)
-    kind = "coverage" if len(targets) == 1 else "coverage-matrix"
+    many = bool(files) or len(names) > 1 or several.is_pattern(names[0])
+    wanted = several.names(names, files, registry) if many else [*names]
+    kind = "coverage-several" if many else "coverage" if len(targets) == 1 else "coverage-matrix"
     name = exporting.choose(registry, format_name, output, kind)
+    stem = PurePath(files[0]).stem if files else PurePath(names[0]).name
+    others = [exporting.further(registry, text, stem, kind) for text in exports]
     with make_progress() as progress:
-        progress.start_loading(STEPS)
-        report = judged(workload, options, targets, explain, progress)
-    exporting.write(registry, name, report, output, everything)
+        report: Report
+        if many:
+            check_version("torch", "mpsprobe-coverage", "coverage")
+            report = several.judge(wanted, options, targets, explain, jobs or several.usual_jobs(), timeout, progress)
+        else:
+            progress.start_loading(STEPS)
+            report = judged(names[0], options, targets, explain, progress)
+    report = with_allowed(report, allow or ())
+    try:
+        for other, path in others:
+            click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
+    finally:  # the report is not lost with an export that fails
+        exporting.write(registry, name, report, output, everything)
     shown = name == "table" and output in (None, "-")
     sys.exit(exit_code(report, fail_on or (), allow or (), shown=shown))
 
@@ -129,16 +169,15 @@ def asked(
     options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
     if method == "observed":
         raise UsageError(
-            "--method observed is not there yet: it will record real fallbacks on a Mac",
-            "Use --method predicted (the default), which needs no Mac.",
+            "--method observed is not there: the step of a workload is predicted, also on a Mac",
+            "Leave it out. On a Mac, mpsprobe run --device mps observes a program, mpsprobe.observe() a part of one.",
         )
     if explain and ("," in torch_release or torch_release == ALL):
         raise UsageError("--explain is about one torch release", "Name one with --torch.")
-    if options.phase != "training" and options.grad_accum != 1:
-        raise UsageError("--grad-accum makes sense with --phase training only")
+    check_training(options, options.phase == "training")
     for field in OF_GENERATE if options.phase != GENERATE else ():
         if getattr(options, field) != getattr(RunOptions(), field):
-            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only")
+            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
     from mpsprobe_coverage.kernels.backends import family_named
 
@@ -171,7 +210,20 @@ def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] =
 
     Args:
         shown: the report, which has the cause of a failure, is what the user sees.
+
+    Raises:
+        WorkloadError: it did not; of several workloads, one of them.
+        KeyboardInterrupt: of several workloads, not all were judged.
     """
+    if isinstance(report, SeveralReport):
+        if not report.complete:
+            raise KeyboardInterrupt
+        failed = [one.name for one in report.workloads if _failed(one.report)]
+        if failed:
+            some = ", ".join(map(printable, failed[:MOST_NAMED])) + (", …" if len(failed) > MOST_NAMED else "")
+            count = f"{len(failed)} of {len(report.workloads)} workloads"
+            raise WorkloadError(f"{count} could not be judged to their end: {some}", "The report says why.")
+        return int(any(broken(one.report, fail_on, allow) for one in report.workloads if one.report))
     return 1 if broken(report, fail_on, allow, shown=shown) else 0
 
 
@@ -197,6 +249,27 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, 
         advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
         found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
     return list(found)
+
+
+def _failed(report: CoverageReport | MatrixReport | None) -> bool:
+    cells = report.releases if isinstance(report, MatrixReport) else [report]
+    return any(cell is None or cell.failure is not None for cell in cells)
+
+
+def with_allowed(report: Report, allow: Collection[str]) -> Report:
+    """``report`` with the operators of its findings that ``allow`` names, for who shows it."""
+    if isinstance(report, SeveralReport):
+        rows = [
+            one.model_copy(update={"report": with_allowed(one.report, allow)}) if one.report else one for one in report
+        ]
+        return report.model_copy(update={"workloads": rows})
+    if isinstance(report, CoverageReport):
+        operators = [one.operator for one in report.operators if SEVERITY[one.verdict]]
+    elif isinstance(report, MatrixReport):
+        operators = [operator for cell in report.releases for operator in cell.findings]
+    else:
+        return report
+    return report.model_copy(update={"allowed": [one for one in dict.fromkeys(operators) if is_allowed(one, allow)]})
 
 
 def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:

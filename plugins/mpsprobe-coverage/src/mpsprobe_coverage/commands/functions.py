@@ -33,7 +33,9 @@ class CoverageOptions(TypedDict, total=False):
         dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of a workload's parameters, and of autocast. A model
             that is handed over has its own dtype.
         batch_size, seq_len: what a workload with a name is run with.
+        size: ``real``, or ``small`` for a model with few layers of the same structure.
         grad_accum, clip_norm: of a training step: backward passes for each update; the gradients' largest norm.
+        lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         weights: compute with the real values of the parameters instead of predicting from shapes.
         trust_remote_code: let a checkpoint run Python code of its own.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
@@ -47,8 +49,11 @@ class CoverageOptions(TypedDict, total=False):
     autocast: str | None
     batch_size: int | None
     seq_len: int | None
+    size: str
     grad_accum: int
     clip_norm: float
+    lora: bool
+    lora_rank: int
     weights: bool
     trust_remote_code: bool
     new_tokens: int
@@ -88,8 +93,8 @@ def coverage(
         model: a ``torch.nn.Module``; a function, whose modules are found in its closure; a pipeline of transformers;
             the name of a workload; a function without inputs that returns a model and its inputs.
         inputs: what it is called with: a tensor, a tuple of positional or a dict of keyword arguments, of any shapes.
-        torch: the release to judge: ``2.13.0``, ``2.13``, ``installed``, ``latest``. Several, in a list or with commas,
-            or ``all`` of them give a ``MatrixReport``.
+        torch: the release to judge: ``2.13.0``, ``2.13``, ``installed``, ``latest``. Several, in a list, or ``all`` of
+            them give a ``MatrixReport``.
         options: called as the flags are.
 
     Raises:
@@ -97,7 +102,9 @@ def coverage(
         MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises while it runs is no
             error here: the report has the operators before it, and ``failure``.
     """
-    flags = converted(command, {**options, "torch": torch if isinstance(torch, str) else ",".join(torch)})
+    if isinstance(torch, str) and "," in torch:  # a type checker takes it for one
+        raise UsageError(f"several torch releases are a list, not '{torch:.40}'", 'For example ["2.6", "2.13"].')
+    flags = converted(command, {**options, "torch": ",".join(in_quotes(torch))})
     release, explain = flags.pop("torch_release"), flags.pop("explain", False)
     workload = get_registry().workload_of(model, inputs)
     own = {"dtype": workload.dtype} if hasattr(workload, "dtype") else {}
@@ -106,6 +113,19 @@ def coverage(
         report = judged(workload, run_options, targets, explain, SilentProgress())
     assert isinstance(report, (CoverageReport, MatrixReport))
     return report
+
+
+def in_quotes(torch: Releases) -> list[str]:
+    """The releases that a program names.
+
+    Raises:
+        UsageError: one is a number: 2.10 would be 2.1.
+    """
+    named = list(torch) if isinstance(torch, Sequence) and not isinstance(torch, str) else [torch]
+    for one in named:
+        if not isinstance(one, str):
+            raise UsageError(f"a torch release is written in quotes, not as {one!r:.40}", 'For example torch="2.10".')
+    return named
 
 
 def check(

@@ -5,12 +5,14 @@ models look at. Here what parameters are made of (``empty``, ``rand``, ``randn``
 every other factory runs on the CPU as long as what it makes is small.
 
 What was asked for on the device, and what is computed from that, is marked as ``placed`` there: on a Mac it is on the
-device, while other tensors stay on the CPU unless the model moves them.
+device, while other tensors stay on the CPU unless the model moves them. ``torch.backends.mps`` and ``torch.mps`` answer
+as on a Mac: models ask them whether to make tables in float64 (Lumina2's rotary embedding in diffusers 0.42).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,6 +21,8 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.calls.spec import CPU, META, tensors_in
 from mpsprobe_coverage.device.attribution import Attribution, Origin
+from mpsprobe_coverage.device.generators import default_generator
+from mpsprobe_coverage.device.mps_in_python import mps_in_python, replacing
 from mpsprobe_coverage.device.tensor import parse_to
 
 _WITHOUT_VALUES = {
@@ -52,6 +56,18 @@ class Construction(TorchFunctionMode):
         self._any_placed = False
         self.weights = weights
         self._factories = _device_constructors()
+        self._exits = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self.device == "mps":
+            replace, _ = self._exits.enter_context(replacing())
+            mps_in_python(replace, default_generator(replace))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._exits.close()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})

@@ -4,16 +4,17 @@ Where every value is known (shadows), the answer is real. Where it is not, the r
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
 value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
-a mixture is used).
+a mixture is used). As many as it finds are those that ``sum`` counts in a mask.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
 
-from mpsprobe_coverage.calls.spec import CPU, TensorSpec, leaves, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, written_arguments
 from mpsprobe_coverage.device.resizing import Sizes, on_smaller
 from mpsprobe_coverage.device.tensor import (
@@ -57,6 +58,8 @@ class DataDependent:
             result: Any = assumed_scalar(plan.func, tensors[0])
         elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
             return self._of_many(plan, args, kwargs)
+        elif not unknown and (selected := _selected(plan, args)) is not None:
+            result = selected.empty()
         else:
             # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
             real = self._regular if plan.name.startswith("aten::linalg_") else self._real
@@ -113,6 +116,21 @@ class DataDependent:
         return virtual_tensor(spec_of(value), value if keep and small else None)
 
 
+def _selected(plan: Plan, args: Any) -> TensorSpec | None:
+    """What one known mask selects of a large tensor whose values are not known; ``None`` for any other call."""
+    if plan.name not in _DECIDED_BY_SECOND:
+        return None
+    source, masks = args[0], [args[1]] if isinstance(args[1], torch.Tensor) else args[1]
+    spec = spec_of(source)
+    if spec.numel <= MATERIALISE_LIMIT or known_values_of(source) is not None:
+        return None
+    mask = known_values_of(masks[0]) if len(masks) == 1 else None
+    if mask is None or tuple(mask.shape) != spec.shape[: mask.dim()]:
+        return None
+    shape = (int(mask.count_nonzero()), *spec.shape[mask.dim() :])
+    return interned(shape, tuple(prod(shape[place + 1 :]) for place in range(len(shape))), spec.dtype)
+
+
 def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
     """``func`` on real tensors, in another dtype where the CPU kernel does not take theirs."""
     try:
@@ -150,7 +168,18 @@ def assumed_scalar(func: Any, tensor: torch.Tensor) -> Any:
     dtype, returned = spec_of(tensor).dtype, func._schema.returns[0].type.kind()
     if returned == "BoolType" or (returned == "NumberType" and dtype is torch.bool):
         return getattr(tensor, "assumed_truth", False)
+    count = getattr(tensor, "assumed_count", None)
+    if count is not None:
+        return count
     return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
+
+
+def assume(plan: Plan, read: TensorSpec, result: VirtualTensor) -> None:
+    """Note on ``result`` what it is taken for if a program asks and the values of ``read`` are not known."""
+    if not plan.counts:
+        result.assumed_truth = True
+    elif read.dtype is torch.bool and result.spec.numel:
+        result.assumed_count = read.numel // result.spec.numel
 
 
 def known_values_of(tensor: Any) -> torch.Tensor | None:

@@ -21,7 +21,7 @@ from mpsprobe_coverage.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.composing import Composing
-from mpsprobe_coverage.device.data_dependent import DataDependent, known_values_of
+from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, DataDependent, assume, known_values_of
 from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
 from mpsprobe_coverage.device.elsewhere import Elsewhere
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
@@ -269,8 +269,8 @@ class Interception(TorchDispatchMode):
         if outcome.refused is not None:
             self._refused(plan, args, kwargs, tuple(inputs), outcome.flat, outcome.refused)
             return result
-        if plan.assumed_truth is not None and type(result) is VirtualTensor:
-            result.assumed_truth = plan.assumed_truth
+        if (plan.counts or plan.assumed_truth) and type(result) is VirtualTensor:
+            assume(plan, inputs[0], result)
         if self.recorder.phase is not None:
             judgement = self._judged.get(outcome)
             if judgement is None or raised is not None or judgement.source == "device":
@@ -373,7 +373,8 @@ class Interception(TorchDispatchMode):
             copied = self.on_the_cpu.arriving(source, kwargs)
             if copied is not None:
                 return copied
-            real = self.known_or_assumed(source, "aten::_to_copy", "zeros", fill=0)
+            count = getattr(source, "assumed_count", None) or 0
+            real = self.known_or_assumed(source, "aten::_to_copy", ONES_ASSUMPTION if count else "zeros", fill=count)
             self.record_transfer(source)
             return plan.func(real, *args[1:], **kwargs)
         if plan.composite_key is not None:

@@ -7,13 +7,32 @@ of the device are. Events and streams are those of a device that has done everyt
 
 from __future__ import annotations
 
+import platform
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import torch
+from torch.utils._device import _device_constructors
 
 Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
+
+# What libraries ask torch once and keep: the functions with a cache that ask for MPS or the accelerator, in
+# transformers 5.23, diffusers 0.42 and lightning 2.6.
+_ASKED_ONCE = {
+    "transformers.utils.import_utils": (
+        "is_torch_mps_available",
+        "is_torch_accelerator_available",
+        "is_torch_bf16_gpu_available",
+    ),
+    "transformers.utils": ("get_available_devices",),
+    "diffusers.utils.torch_utils": ("_detect_device_type",),
+    "lightning.fabric.accelerators.mps": ("MPSAccelerator.is_available",),
+    "lightning_fabric.accelerators.mps": ("MPSAccelerator.is_available",),
+}
 
 NAME, CORES = "Apple M1", 8
 # What Metal says on an M1 with 16 GiB: https://developer.apple.com/documentation/metal/mtldevice (10,922.67 MiB).
@@ -137,6 +156,36 @@ class Stream(metaclass=_StreamType):
         """The stream that was current stays so: there is one."""
 
 
+@contextmanager
+def replacing() -> Iterator[tuple[Replace, list[Callable[[], None]]]]:
+    """What sets attributes and, at the end, undoes that in the opposite order; the list takes other things to undo."""
+    put_back: list[Callable[[], None]] = []
+    _empty_caches_of_functions(put_back)
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        own = vars(owner).get(name, _ABSENT)
+        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
+            value.__wrapped__ = own.__wrapped__
+        setattr(owner, name, value)
+        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
+
+    try:
+        yield replace, put_back
+    finally:
+        for undo in reversed(put_back):
+            undo()
+
+
+_ABSENT = object()
+
+
+def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
+    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
+    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
+    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
+    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
+
+
 def mps_in_python(
     replace: Replace,
     default_generator: torch.Generator,
@@ -180,9 +229,20 @@ def mps_in_python(
     for name, answer in cached.items():
         if hasattr(torch.backends.mps, name):
             replace(torch.backends.mps, name, answer)
+    replace(platform, "processor", lambda: "arm")  # Lightning asks for it before it takes MPS
     replace(torch.mps, "_get_default_mps_generator", lambda: default_generator)
     replace(torch.mps, "Event", MpsEvent)
     replace(torch.mps.event, "Event", MpsEvent)
+
+
+def ask_again() -> None:
+    """Libraries that were imported forget what torch said about MPS: a device has opened or closed since."""
+    for name, functions in _ASKED_ONCE.items():
+        for function in functions if name in sys.modules else ():
+            try:
+                attrgetter(function)(sys.modules[name]).cache_clear()
+            except AttributeError:  # another release, which does not keep it
+                continue
 
 
 def accelerator_in_python(

@@ -19,13 +19,13 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
-from torch.utils._device import DeviceContext, _device_constructors
+from torch.utils._device import DeviceContext
 
 from mpsprobe_coverage.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.generators import default_generator
 from mpsprobe_coverage.device.lazy import uninitialised
-from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, mps_in_python
+from mpsprobe_coverage.device.mps_in_python import accelerator_in_python, ask_again, mps_in_python, replacing
 from mpsprobe_coverage.device.on_the_cpu import keep_real
 from mpsprobe_coverage.device.storages import loading
 from mpsprobe_coverage.device.tensor import (
@@ -41,6 +41,7 @@ from mpsprobe_coverage.device.tensor import (
 )
 
 _original_to: Any = torch._C.TensorBase.to
+_original_new: Any = torch._C.TensorBase.__new__
 _original_holder: Any = torch._C.TensorBase._make_wrapper_subclass
 # What modules of other backends answer; None for what has nothing to do.
 _CONSTANTS = {"is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True}
@@ -50,21 +51,13 @@ _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed
 @contextmanager
 def device_in_python(dispatch: Dispatch) -> Iterator[None]:
     """Make Python's view of torch say that MPS, or the other backend, is there."""
-    put_back: list[Callable[[], None]] = []
-
-    def replace(owner: Any, name: str, value: Any) -> None:
-        own = vars(owner).get(name, _ABSENT)
-        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
-            value.__wrapped__ = own.__wrapped__
-        setattr(owner, name, value)
-        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
-
-    try:
+    with replacing() as (replace, put_back):
         replace(torch.Tensor, "to", _tensor_to(dispatch))
         replace(torch.Tensor, "data", data_of_tensors)
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
+        replace(torch.Tensor, "__new__", staticmethod(_constructed))
         put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
         if not dispatch.table.at_least("2.15"):
@@ -75,19 +68,14 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
                 replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
         generator = default_generator(replace)
         if stands_for.type == "mps":
+            put_back.append(ask_again)
             mps_in_python(replace, generator)
+            ask_again()
         else:
             put_back.append(_other_module(replace))
         accelerator_in_python(replace, stands_for.device)
         _extend_optimizer_types(put_back)
-        _empty_caches_of_functions(put_back)
         yield
-    finally:
-        for undo in reversed(put_back):
-            undo()
-
-
-_ABSENT = object()
 
 
 def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str, Any], None]) -> None:
@@ -155,13 +143,6 @@ def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
     for supported in lists.values():
         supported.append(VirtualTensor)
         put_back.append(lambda supported=supported: supported.remove(VirtualTensor))  # type: ignore[misc]
-
-
-def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
-    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
-    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
-    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
-    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:
@@ -241,6 +222,13 @@ def _factory(original: Any, dispatch: Dispatch) -> Any:
 
     make.__name__ = original.__name__
     return make
+
+
+def _constructed(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    """``torch.Tensor([scalar, scalar])``: to C++ a virtual scalar is a sequence, since its class has ``__getitem__``."""
+    if args and isinstance(args[0], (list, tuple)):
+        args = (_bare(args[0]), *args[1:])
+    return _original_new(kind, *args, **kwargs)
 
 
 def _default_device() -> torch.device:

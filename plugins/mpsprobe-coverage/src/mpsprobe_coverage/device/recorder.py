@@ -6,8 +6,8 @@ call is looked up by what makes it distinct and counted; bytes are worked out on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mpsprobe_coverage.calls.spec import Specs
@@ -152,6 +152,20 @@ class Recorder:
 
     def calls(self) -> Iterator[CallRecord]:
         return iter(self._calls.values())
+
+    def marked(self) -> dict[int, int]:
+        """How often each record was counted up to now, for ``since``."""
+        kept: tuple[dict[Any, Any], ...] = (self._calls, self._unjudged, self._assumed, self._advised)
+        return {id(one): one.calls for group in kept for one in list(group.values())}
+
+    def since(self, mark: Mapping[int, int], into: Recorder) -> None:
+        """Add to ``into`` what was counted after ``mark``; records live as long as their recorder."""
+        for group in ("_calls", "_unjudged", "_assumed", "_advised"):
+            theirs = getattr(into, group)
+            for key, one in list(getattr(self, group).items()):
+                calls = one.calls - mark.get(id(one), 0)
+                if calls:
+                    theirs.setdefault(key, replace(one, calls=0)).calls += calls
 
     def not_judged(self) -> Iterator[Note]:
         return iter(self._unjudged.values())

@@ -7,11 +7,12 @@ its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta
 ``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
 MPS does not have, and end the process.
 
-Four Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
+Five Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
 specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
 values, where they are known and small: models read such values to decide what to run. ``shadow``
 follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
-what a truth value of unknown data is taken for when the program asks: see ``data_dependent.py``.
+what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
+numbers are taken for: see ``data_dependent.py``.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class VirtualTensor(torch.Tensor):
     spec: TensorSpec
     shadow: torch.Tensor | None
     assumed_truth: bool = False
+    assumed_count: int | None = None
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]

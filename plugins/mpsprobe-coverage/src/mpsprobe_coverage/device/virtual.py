@@ -41,6 +41,10 @@ _SHADOW_LIMITS = {
     "sampling": 2**62,
 }
 MOVE = "move"  # the phase of what is put on the device before anything runs
+ANOTHER = (
+    "Leave the 'with' that opened it first; in a marked test or under mpsprobe run, use tensors on \"mps\", or judge "
+    "this in another process."
+)
 _open: list[VirtualDevice] = []
 _MADE_BY = "aten::empty.memory_format"  # where another MPS device is open (that of ``mpsprobe run``), it has a kernel
 
@@ -108,7 +112,7 @@ class VirtualDevice:
     def __enter__(self) -> VirtualDevice:
         in_cpp = not has_mps_build() and torch._C._dispatch_has_kernel_for_dispatch_key(_MADE_BY, "MPS")
         if _open or in_cpp:
-            raise UsageError("a virtual MPS device is open in this process already", "Close it first.")
+            raise UsageError("a virtual MPS device is open in this process already", ANOTHER)
         device = device_of(self.table)
         with ExitStack() as exits:
             exits.callback(stands_for.become, MPS)
@@ -188,6 +192,11 @@ class VirtualDevice:
                 self.recorder.phase = MOVE
                 self.recorder.call(plan.name, judged[spec], Origin(module, None, 0), (spec,), (spec,))
                 self.recorder.phase = before
+
+
+def device_now() -> VirtualDevice | None:
+    """The one that is open in this process."""
+    return _open[-1] if _open else None
 
 
 def device_of(table: KernelTable) -> torch.device:

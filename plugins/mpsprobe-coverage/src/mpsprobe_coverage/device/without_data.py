@@ -12,6 +12,7 @@ A message that both kernels have of their own, about a dtype, holds on every dev
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from mpsprobe_coverage.device.tensor import VirtualTensor, layouts_seen, mapped,
 from mpsprobe_coverage.device.upcast import Ran, in_another_dtype, lacks_code
 
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
+_OF_OTHERS = 2**14
+"""Elements from which on another library's kernel is tried on fewer first: it may compare each with each (``nms``)."""
 
 
 class LeftBehind(NamedTuple):
@@ -58,7 +61,11 @@ def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
 def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBehind:
     """The meta kernel raised ``error``."""
     specs = [spec_of(t) for t in tensors_in((args, kwargs))]
-    if sum(spec.stored for spec in specs) > MATERIALISE_LIMIT:
+    stored = sum(spec.stored for spec in specs)
+    if stored > _OF_OTHERS and plan.func.namespace != "aten":
+        with contextlib.suppress(Exception):  # all of them may do
+            return _on_smaller(plan, args, kwargs)
+    if stored > MATERIALISE_LIMIT:
         if any(spec.layout is not torch.strided for spec in specs):
             return _large_sparse(plan, args, kwargs)
         try:

@@ -66,6 +66,7 @@ class Trace:
     Attributes:
         parameters: how many numbers they are; those that the run left without a shape are not counted.
         parameters_bytes: what they take.
+        error: what ``failure`` is about, until nobody can correct the inputs by it any more.
     """
 
     table: KernelTable
@@ -75,6 +76,7 @@ class Trace:
     parameters: int
     parameters_bytes: int
     without_gradient: str = ""
+    error: Exception | None = None
 
 
 class CoverageScanner:
@@ -109,18 +111,19 @@ class CoverageScanner:
                     run = workload.build(options)
                 if not isinstance(run, TorchRun):
                     raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
-                optimizer = None
-                if options.phase == "training":
-                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
-                info = workload_info(workload.name, run, options, optimizer)
-                info.notes.extend(moves_elsewhere(construction.elsewhere, family.backend))
                 begin_to_collect()
                 traces: list[Trace] = []
                 outcomes: Outcomes = {}
                 for table in tables:
                     step = f"running it on torch {table.release}"
                     progress.start(len(tables), step) if long and not traces else progress.advance(step)
-                    traces.append(trace(run, options, table, outcomes))
+                    run, found = settled(run, options, table, outcomes, device)
+                    traces.append(found)
+                optimizer = None
+                if options.phase == "training":
+                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
+                info = workload_info(workload.name, run, options, optimizer)
+                info.notes.extend(moves_elsewhere(construction.elsewhere, family.backend))
                 since = None if long else _first_native_release(run, options, outcomes, traces[0])
         finally:
             progress.stop()
@@ -136,6 +139,21 @@ class CoverageScanner:
             UsageError: there is no such release or backend.
         """
         return OpenDevice(family_named(backend).target(torch_release))
+
+
+def settled(
+    run: TorchRun, options: RunOptions, table: KernelTable, outcomes: Outcomes, device: VirtualDevice
+) -> tuple[TorchRun, Trace]:
+    """One step of ``run``, or of the run that it is corrected to where its inputs were derived and do not fit."""
+    found = trace(run, options, table, outcomes)
+    while found.error is not None and run.correct is not None:
+        with device.construction():
+            better = run.correct(found.error)
+        if better is None:
+            break
+        run, found = better, trace(better, options, table, outcomes)
+    found.error = None  # its traceback holds what the step made
+    return run, found
 
 
 def trace(
@@ -171,7 +189,7 @@ def _trace(
     chain = chain_for(table, options)
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     device.recorder.only_native = only_native
-    failure, without_gradient = None, ""
+    failure, raised, without_gradient = None, None, ""
     with uninitialised_afterwards(run.model), nullcontext() if options.weights else _one_thread(), device:
         device.move(run.model)
         try:
@@ -179,13 +197,13 @@ def _trace(
         except (MpsprobeError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
-            failure = _failure(error, device)
+            failure, raised = _failure(error, device), error
         finally:
             for parameter in run.model.parameters():
                 parameter.grad = None
         sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
     parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
-    return Trace(table, device.recorder, device.calls(), failure, parameters, size, without_gradient)
+    return Trace(table, device.recorder, device.calls(), failure, parameters, size, without_gradient, raised)
 
 
 @contextmanager

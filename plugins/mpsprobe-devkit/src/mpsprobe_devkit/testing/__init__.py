@@ -33,7 +33,12 @@ from mpsprobe_devkit.testing.fakes import (
 )
 from mpsprobe_devkit.testing.packages import install_plugin
 from mpsprobe_devkit.testing.profiles import sample_cell, sample_profile_report, sample_trace
-from mpsprobe_devkit.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
+from mpsprobe_devkit.testing.reports import (
+    sample_coverage_report,
+    sample_matrix_report,
+    sample_several_report,
+    sample_unknown_report,
+)
 from mpsprobe_devkit.testing.samples import sample_reports
 from mpsprobe_devkit.testing.tiny import TinyWorkload
 from mpsprobe_devkit.testing.virtual import OpenDevice, assert_verdicts, open_virtual_device
@@ -70,6 +75,7 @@ __all__ = [
     "sample_matrix_report",
     "sample_profile_report",
     "sample_reports",
+    "sample_several_report",
     "sample_trace",
     "sample_unknown_report",
     "scanner_contract",

@@ -12,6 +12,7 @@ from mpsprobe.schemas import (
     CudaHint,
     DataDependence,
     Environment,
+    JudgedWorkload,
     MacosCondition,
     MatrixCell,
     MatrixReport,
@@ -20,6 +21,7 @@ from mpsprobe.schemas import (
     ProgramInfo,
     RefusedTensor,
     RunFailure,
+    SeveralReport,
     TableProvenance,
     Target,
     Unjudged,
@@ -169,6 +171,7 @@ def sample_coverage_report() -> CoverageReport:
         explained=True,
         failure=FAILURE,
         program=PROGRAM,
+        allowed=["aten::_ctc_loss"],
     )
 
 
@@ -196,7 +199,18 @@ def sample_matrix_report() -> MatrixReport:
         not_judged=UNJUDGED,
         data_dependence=DATA_DEPENDENCE,
         advisories=[ADVISORY],
+        allowed=["aten::_ctc_loss"],
     )
+
+
+def sample_several_report() -> SeveralReport:
+    """Three workloads: one on one release, one on three, and one that could not be judged; then Ctrl-C."""
+    workloads = [
+        JudgedWorkload(name="sample", seconds=1.5, report=sample_coverage_report()),
+        JudgedWorkload(name="sample-of-releases", seconds=2.5, report=sample_matrix_report()),
+        JudgedWorkload(name="models.py:make", error="models.py:make() raised KeyError: 'x'", hint="models.py:3"),
+    ]
+    return SeveralReport(environment=ENVIRONMENT, workloads=workloads, complete=False)
 
 
 def sample_unknown_report() -> UnknownReport:

@@ -6,7 +6,12 @@ from mpsprobe.schemas import Report
 from mpsprobe_devkit.testing.checkpoints import sample_checkpoint_report
 from mpsprobe_devkit.testing.comparisons import sample_comparison_report
 from mpsprobe_devkit.testing.profiles import sample_profile_report
-from mpsprobe_devkit.testing.reports import sample_coverage_report, sample_matrix_report, sample_unknown_report
+from mpsprobe_devkit.testing.reports import (
+    sample_coverage_report,
+    sample_matrix_report,
+    sample_several_report,
+    sample_unknown_report,
+)
 
 
 def sample_reports() -> dict[str, Report]:
@@ -14,6 +19,7 @@ def sample_reports() -> dict[str, Report]:
     reports: list[Report] = [
         sample_coverage_report(),
         sample_matrix_report(),
+        sample_several_report(),
         sample_profile_report(),
         sample_comparison_report(),
         sample_checkpoint_report(),

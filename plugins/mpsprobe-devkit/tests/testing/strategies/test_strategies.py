@@ -31,6 +31,7 @@ from mpsprobe_devkit.testing.strategies import (
     reports,
     reports_of,
     run_options,
+    several_reports,
     texts,
     traces,
     unknown_reports,
@@ -41,6 +42,7 @@ QUICKLY = settings(phases=[Phase.generate], max_examples=1000, database=None)  #
 MAKERS = {
     "coverage": coverage_reports,
     "coverage-matrix": matrix_reports,
+    "coverage-several": several_reports,
     "profile": profile_reports,
     "comparison": comparison_reports,
     "checkpoint": checkpoint_reports,

@@ -110,7 +110,7 @@ def _entries(table: model.Table) -> Markup:
     items = []
     for row in table.rows[:MOST_ENTRIES]:
         first, second = (cell(value, column.kind) for value, column in zip(row[:2], table.columns, strict=False))
-        first = element("span", first, class_="tag") if table.columns[0].kind == "text" else first
+        first = element("strong", first, class_="tag") if table.columns[0].kind == "text" else first
         facts = model.facts(table, row)
         advice = [element("p", str(value), class_="do") for column, value in facts if column.kind == "advice"]
         rest = _facts((column, value) for column, value in facts if column.kind != "advice")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def document_of(report: SupportedReport) -> Document:
     """``report`` as people read it."""
-    from mpsprobe_exporters.reports import checkpoint, comparison, coverage, matrix, profile
+    from mpsprobe_exporters.reports import checkpoint, comparison, coverage, matrix, profile, several
 
     if report.kind == "profile":
         return profile.document(report)
@@ -19,4 +19,6 @@ def document_of(report: SupportedReport) -> Document:
         return checkpoint.document(report)
     if report.kind == "comparison":
         return comparison.document(report)
+    if report.kind == "coverage-several":
+        return several.document(report)
     return coverage.document(report) if report.kind == "coverage" else matrix.document(report)

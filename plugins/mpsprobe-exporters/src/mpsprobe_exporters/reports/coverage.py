@@ -80,7 +80,7 @@ def document(report: CoverageReport) -> Document:
     alerts = [*program_answer.stayed_on_cpu(report), *answer.failures(report)]
     alerts += filter(None, [answer.first_refused(report)])
     sections = [*middle(report), *explained(report)]
-    notes = backends.notes(report)
+    notes = [*backends.notes(report), *answer.allowed(report)]
     clean = bool(report.operators) and not alerts and not any(section.blocks for section in sections)
     return Document(
         title=one_line(report.workload.name, 60),

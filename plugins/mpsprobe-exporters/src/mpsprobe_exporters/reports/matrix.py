@@ -35,7 +35,7 @@ def document(report: MatrixReport) -> Document:
         tone="good" if clean else "bad",
         alerts=answer.failures(report),
         lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
-        notes=backends.notes(report),
+        notes=[*backends.notes(report), *answer.allowed(report)],
         sections=[
             Section(answer.TO_DO, [Paragraph(TO_DO.format(first))] if late else []),
             *middle(report),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MpsprobeError, WorkloadError
+from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, nearest, printable
 from mpsprobe_hf.auto_models.checkpoint_files import (
@@ -23,6 +24,7 @@ from mpsprobe_hf.auto_models.checkpoint_files import (
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.checkpoint.quantization import quantization_of
 from mpsprobe_hf.generation import generating_class_name
 
@@ -61,15 +63,17 @@ class CheckpointWorkload:
             self._check_folder(self.folder, options)
         config = self._config(options)
         check_config(self.name, config)
+        if options.size == "small":
+            config = self._small(config, options)
         model_class = self._class(config, options)
-        make, notes = self._made, []
+        notes: tuple[str, ...]
         if options.weights:
-            make, notes = self._loaded, [f"weights of {printable(self.name)}"]
-        elif quantized := quantization_of(config.to_dict()):
-            notes = [UNQUANTIZED.format(quantized.method)]
-        return make_run(
-            self.name, model_class, config, options, lambda: make(model_class, config, options), tuple(notes)
-        )
+            make, notes = self._loaded, (f"weights of {printable(self.name)}",)
+        else:
+            make, notes = self._made, (FEW_LAYERS,) * (options.size == "small")
+            if quantized := quantization_of(config.to_dict()):
+                notes += (UNQUANTIZED.format(quantized.method),)
+        return make_run(self.name, model_class, config, options, partial(make, model_class, config, options), notes)
 
     def describe(self) -> Mapping[str, Any]:
         """What ``config.json`` says; nothing is fetched for a repository."""
@@ -120,6 +124,19 @@ class CheckpointWorkload:
             raise
         except Exception as error:
             raise self._failure("its configuration", error) from error
+
+    def _small(self, config: Any, options: RunOptions) -> Any:
+        if options.weights:
+            raise UsageError(
+                f"the weights of '{printable(self.name)}' are those of all its layers", "Leave --size out."
+            )
+        try:
+            return make_small(config)
+        except Exception as error:
+            shown = printable(self.name)
+            raise WorkloadError(
+                f"'{shown}' cannot be made with few layers: {in_short(error)}", "Leave --size out."
+            ) from error
 
     def _class(self, config: Any, options: RunOptions) -> type[Any]:
         """The class that the checkpoint was saved from, else the one that ``AutoModel`` chooses."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from mpsprobe.errors import MissingPackage, UnknownName, WorkloadError
@@ -31,6 +33,38 @@ def base_class_name(model_type: str) -> str:
     return next((name for name in own if name.endswith("Model")), own[0] if own else "")
 
 
+def holder_of(model_type: str) -> str:
+    """The model type that has a model, and whose configuration has one of ``model_type`` inside; empty for none."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
+
+    folder = model_type_to_module_name(model_type)
+    for other in model_types():
+        if other == model_type or model_type_to_module_name(other) != folder:
+            continue
+        parts = CONFIG_MAPPING[other].sub_configs.values()
+        if any(getattr(part, "model_type", None) == model_type for part in parts):
+            return other if base_class_name(other) else holder_of(other)
+    return ""
+
+
+def with_forward(model_class: type[Any], config: Any) -> type[Any]:
+    """``model_class``, or that of its first part that has a forward pass, where it has none (``BarkModel``)."""
+    from mpsprobe_hf.auto_models.repairs import parts
+
+    if _has_forward(model_class):
+        return model_class
+    module = vars(sys.modules[model_class.__module__])
+    for part in parts(config):
+        for name in module.get("__all__", ()):
+            if getattr(module[name], "config_class", None) is type(part) and _has_forward(module[name]):
+                return module[name]  # type: ignore[no-any-return]
+    return model_class
+
+
+def _has_forward(model_class: type[Any]) -> bool:
+    return getattr(model_class.forward, "__name__", "") == "forward"
+
+
 def class_names(model_type: str) -> list[str]:
     """The model classes of the type."""
     return sorted({*_declared(model_type), *_of_module(model_type)})
@@ -51,23 +85,57 @@ def _declared(model_type: str) -> list[str]:
 
 def _of_module(model_type: str) -> list[str]:
     """The classes of the type's own module whose configuration is of that type, in the order of the module."""
+    module = _module(model_type)
+    return [
+        name
+        for name, value in (vars(module) if module else {}).items()
+        if isinstance(value, type)
+        and getattr(getattr(value, "config_class", None), "model_type", None) == model_type
+        and name in getattr(module, "__all__", ())
+        and not name.endswith("PreTrainedModel")
+    ]
+
+
+def _module(model_type: str) -> ModuleType | None:
+    """The module with the models of the type."""
     import importlib
 
     from transformers.models.auto.configuration_auto import model_type_to_module_name
 
     folder = model_type_to_module_name(model_type)
     try:
-        module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+        return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
     except (ImportError, RuntimeError):
-        return []
-    return [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and getattr(getattr(value, "config_class", None), "model_type", None) == model_type
-        and name in getattr(module, "__all__", ())
-        and not name.endswith("PreTrainedModel")
-    ]
+        return None
+
+
+def class_for_task(model_type: str, task: str) -> str:
+    """The class of the type that transformers' ``pipeline(task)`` makes.
+
+    Raises:
+        UnknownName: there is no such task; carries the nearest.
+        WorkloadError: the type has no class for it; the hint names tasks that it has one for.
+    """
+    from transformers import CONFIG_MAPPING
+    from transformers.pipelines import SUPPORTED_TASKS, TASK_ALIASES
+
+    aliases = {alias: SUPPORTED_TASKS[name] for alias, name in TASK_ALIASES.items()}
+    tasks: dict[str, Any] = {**SUPPORTED_TASKS, **aliases}
+    if task not in tasks:
+        raise UnknownName("task", task, tasks)
+    config_class = CONFIG_MAPPING[model_type]
+
+    def made_by(name: str) -> str:
+        found = [auto._model_mapping.get(config_class, None) for auto in tasks[name]["pt"]]
+        classes = [one[0] if isinstance(one, tuple) else one for one in found if one is not None]
+        return classes[0].__name__ if classes else ""
+
+    chosen = made_by(task)
+    if not chosen:
+        others = sorted(name for name in SUPPORTED_TASKS if made_by(name))
+        hint = f"It has classes for {', '.join(others)}." if others else None
+        raise WorkloadError(f"the model type '{model_type}' has no class for the task '{task}'", hint)
+    return chosen
 
 
 def model_class_of(model_type: str, class_name: str) -> type[Any]:
@@ -82,7 +150,7 @@ def model_class_of(model_type: str, class_name: str) -> type[Any]:
 
     known = class_names(model_type)
     try:
-        found = getattr(transformers, class_name, None)
+        found = getattr(transformers, class_name, None) or getattr(_module(model_type), class_name, None)
         own = getattr(getattr(found, "config_class", None), "model_type", None)
         is_model = isinstance(found, type) and issubclass(found, PreTrainedModel)
     except (ImportError, RuntimeError) as error:

@@ -1,41 +1,40 @@
-"""Images in a text: the token that stands for them, and how many of it one image takes."""
+"""Images, videos and sounds in a text: the tokens that stand for them, and the width of their features."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
-TOKENS = ("image_token_id", "image_token_index")
-"""What configurations call the token."""
-INPUTS = ("pixel_values", "image_sizes", "pixel_attention_mask")
-"""Arguments of ``forward`` that belong to an image."""
+TOKENS = (
+    ("image_token_id", "image_token_index"),
+    ("video_token_id", "video_token_index"),
+    ("audio_token_id", "audio_token_index"),
+)
+"""What configurations call each token."""
 
 
 def with_image_token(config: Any) -> None:
-    """Give ``config`` a vocabulary that has its image token, as every checkpoint's has and some defaults' have not."""
+    """Give ``config`` a vocabulary with its tokens for media, as every checkpoint has and some defaults have not."""
     text = config.get_text_config(decoder=True)
-    name = next((one for one in TOKENS if hasattr(config, one)), None)
-    if name is None or not isinstance(getattr(text, "vocab_size", None), int):
+    if not isinstance(getattr(text, "vocab_size", None), int):
         return
-    if getattr(config, name) is None:
-        setattr(config, name, text.vocab_size)
-    text.vocab_size = max(text.vocab_size, getattr(config, name) + 1)
+    for names in TOKENS:
+        name = next((one for one in names if hasattr(config, one)), None)
+        if name is None:
+            continue
+        if getattr(config, name) is None:
+            setattr(config, name, text.vocab_size)
+        text.vocab_size = max(text.vocab_size, getattr(config, name) + 1)
 
 
-def features_of_images(model: Any, inputs: Mapping[str, Any]) -> int | None:
-    """Vectors that ``model`` puts in the place of all images of ``inputs``; None where it makes none of them.
+def left_out(config: Any) -> dict[str, dict[str, Any]]:
+    """The parts for images and sound that the class of ``config`` names and leaves out by default, as its arguments."""
+    named = getattr(config, "sub_configs", {})
+    return {name: {} for name in ("vision_config", "audio_config") if name in named and getattr(config, name) is None}
 
-    Raises:
-        Exception: whatever the model raises, if the inputs do not fit it.
-    """
-    import torch
 
-    features = getattr(model, "get_image_features", None)
-    if features is None:
-        return None
-    with torch.no_grad():
-        made = features(**{name: inputs[name] for name in INPUTS if name in inputs})
-    made = getattr(made, "pooler_output", made)
-    parts = made if isinstance(made, (list, tuple)) else [made]
-    return sum(int(math.prod(part.shape[:-1])) for part in parts)
+def with_one_width(config: Any) -> None:
+    """Give features of images the width of the text's, as every checkpoint has and some defaults have not."""
+    vision: Any = getattr(config, "vision_config", None)
+    text: Any = getattr(config, "text_config", None)
+    if hasattr(vision, "out_hidden_size") and hasattr(text, "hidden_size"):
+        vision.out_hidden_size = text.hidden_size

@@ -1,40 +1,52 @@
-"""``hf:bert`` and ``hf:bert/BertForMaskedLM``: a model type of transformers with its default configuration."""
+"""``hf:bert``, ``hf:bert/BertForMaskedLM``, ``hf:bert@fill-mask``: a model type with its default configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.environment import check_version
-from mpsprobe.errors import UnknownName, UsageError, WorkloadError
+from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
-from mpsprobe_hf.auto_models.classes import base_class_name, class_names, model_class_of, model_types
-from mpsprobe_hf.auto_models.images import with_image_token
+from mpsprobe_hf.auto_models.classes import (
+    base_class_name,
+    class_for_task,
+    class_names,
+    holder_of,
+    model_class_of,
+    model_types,
+    with_forward,
+)
+from mpsprobe_hf.auto_models.heads import complete
+from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
+from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 from mpsprobe_hf.auto_models.run import make_run
+from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.generation import generating_class_name
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
 
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {"xmod": {"default_language": "en_XX"}}
-"""Model type → what its checkpoints say and its configuration class leaves open."""
-
 
 def load(name: str) -> Workload:
-    """The workload of ``hf:TYPE`` or ``hf:TYPE/CLASS``; ``hf:organisation/repository`` is one of the Hub.
+    """The workload of ``hf:TYPE``, ``hf:TYPE/CLASS`` or ``hf:TYPE@TASK``, or of a repository of the Hub.
 
     Raises:
         UnknownName: no such model type; carries the nearest.
     """
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     asked = name.removeprefix(PREFIX)
-    model_type, slash, class_name = asked.partition("/")
+    model_type, at, task = asked.partition("@")
+    model_type, slash, class_name = model_type.partition("/")
     known = model_types()
     if model_type in known:
-        return ModelTypeWorkload(name, model_type, class_name)
+        if at and class_name:
+            raise UsageError(f"'{name}' names a class and a task", f"Choose one: {PREFIX}{model_type}@{task}")
+        return ModelTypeWorkload(name, model_type, class_for_task(model_type, task) if at else class_name)
     if slash and class_name:
         return load_checkpoint(asked)
     raise UnknownName("model type", model_type, known, f"transformers has {len(known)} of them, such as hf:bert.")
@@ -61,18 +73,47 @@ class ModelTypeWorkload:
             raise UsageError(
                 f"'{self.name}' is a model type: it has no weights", "Give a checkpoint: organisation/repository."
             )
+        try:
+            return self._sized(options)
+        except (UsageError, MissingPackage):
+            raise
+        except WorkloadError:
+            holder = "" if self.class_name else holder_of(self.model_type)
+            if not holder:
+                raise
+        run = ModelTypeWorkload(self.name, holder).build(options)
+        part = f"{self.model_type} is a part of {holder} that cannot be judged alone: {holder} was"
+        return replace(run, notes=(part, *run.notes))
+
+    def _sized(self, options: RunOptions) -> TorchRun:
+        if options.size == "small":
+            try:
+                return self._run(options, FEW_LAYERS)
+            except (UsageError, MissingPackage):
+                raise
+            except WorkloadError as error:
+                options = replace(options, size="real")
+                return self._run(options, f"at its real size, since few layers do not work: {error.message}")
+        return self._run(options)
+
+    def _run(self, options: RunOptions, *notes: str) -> TorchRun:
         from mpsprobe_hf.construct import construct, quiet
 
         with quiet():
-            config = self._config(options.phase)
+            config, said = self._config(options)
             model_class = self._class(config, options.phase)
+            if options.phase != "generate":
+                model_class = with_forward(model_class, config)
+            config = part_for(model_class, config)
+            complete(config, model_class.__name__)
             return make_run(
                 self.name,
                 model_class,
                 config,
                 options,
                 lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
-                hint=self._named(),
+                (*notes, *said),
+                self._named(),
             )
 
     def describe(self) -> Mapping[str, Any]:
@@ -95,11 +136,21 @@ class ModelTypeWorkload:
             else None
         )
 
-    def _config(self, phase: str) -> Any:
+    def _config(self, options: RunOptions) -> tuple[Any, list[str]]:
+        """The configuration, and what was filled in."""
         from transformers import AutoConfig
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
         try:
-            config = AutoConfig.for_model(self.model_type)
+            values = declared(CONFIG_MAPPING[self.model_type])
+            config = AutoConfig.for_model(self.model_type, **values)
+            parts = left_out(config)
+            if parts:
+                config = AutoConfig.for_model(self.model_type, **{**parts, **values})
+            with_one_width(config)
+            said = repair(config)
+            if options.size == "small":
+                config = make_small(config)
         except Exception as error:
             raise WorkloadError(
                 f"the model type '{self.model_type}' has no default configuration: {in_short(error)}",
@@ -109,11 +160,9 @@ class ModelTypeWorkload:
             # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
             config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
         with_image_token(config)
-        for field, value in DEFAULTS.get(self.model_type, {}).items():
-            setattr(config, field, value)
-        if phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
+        if options.phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
             config.is_decoder = True  # without it BERT and its like attend to what comes after
-        return config
+        return config, said
 
     def _class(self, config: Any, phase: str) -> type[Any]:
         generating = generating_class_name(self.model_type) if phase == "generate" else ""

@@ -8,10 +8,13 @@ from pathlib import Path
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import nearest, printable
+from mpsprobe_hf.catalog import published_as
 from mpsprobe_hf.checkpoint.hub import HUB_ID, PATH_LIKE
 
 PREFIX = "hf:"
 _ROOM = "mpsprobe_hf.auto_models"
+PUBLISHED = "mpsprobe_hf.workload:published"
+"""Loads a repository whose sizes the catalog has."""
 PYTHON_FILE = re.compile(r"\.py(:|$)", re.IGNORECASE)
 """``path/to/file.py:function``, which the core answers to."""
 
@@ -20,7 +23,8 @@ def declare(name: str) -> WorkloadDeclaration | None:
     """The workload that ``name`` stands for, ``None`` if it has none of the forms below.
 
     ``hf:bert`` and ``hf:bert/BertForMaskedLM`` are a model type and one of its classes, a folder is
-    a checkpoint, ``organisation/repository`` (also after ``hf:``) is on the Hub.
+    a checkpoint, ``organisation/repository`` (also after ``hf:``) is on the Hub. Where the catalog has the
+    sizes of that repository, nothing needs to be fetched.
 
     Raises:
         WorkloadError: it looks like a path, and there is no such folder.
@@ -28,6 +32,8 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if not name or not name.isprintable() or PYTHON_FILE.search(name):
         return None
     if name.startswith(PREFIX):
+        if published_as(name.removeprefix(PREFIX)) is not None:
+            return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
         return WorkloadDeclaration(name, f"{_ROOM}.model_types:load", "a transformers model type", "text")
     folder = as_folder(name)
     if folder is not None:
@@ -35,6 +41,8 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if PATH_LIKE.match(name):
         raise WorkloadError(f"there is no checkpoint folder '{printable(name)}'", _near_folders(name))
     if HUB_ID.fullmatch(name):
+        if published_as(name) is not None:
+            return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
         return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a repository of the Hub", "hub")
     return None
 

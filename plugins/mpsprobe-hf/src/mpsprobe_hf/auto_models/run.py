@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, printable
 from mpsprobe_hf.auto_models.checkpoint_files import check_sizes
+
+if TYPE_CHECKING:
+    from mpsprobe_hf.auto_models.derive import Derived
+    from mpsprobe_hf.auto_models.guess import Guess
 
 
 def check_config(name: str, config: Any) -> None:
@@ -34,29 +40,29 @@ def make_run(
         WorkloadError: inputs cannot be derived, or the model cannot be made.
         UsageError: a size that the model cannot take.
     """
-    import torch
-
-    from mpsprobe_hf.auto_models.derive import OWN_FUNCTION, Derived, derive
-    from mpsprobe_hf.auto_models.images import INPUTS, features_of_images
+    from mpsprobe_hf.auto_models.derive import OWN_FUNCTION
+    from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
+    from mpsprobe_hf.auto_models.guess import Guess
+    from mpsprobe_hf.auto_models.heads import head_of
+    from mpsprobe_hf.auto_models.measures import Measures
     from mpsprobe_hf.auto_models.signature import Signature
-    from mpsprobe_hf.generation import check_generates, generating, note, prompt
-    from mpsprobe_hf.losses import LOSSES
-    from mpsprobe_hf.sizes import choose_sizes
-    from mpsprobe_hf.tensors import make
+    from mpsprobe_hf.generation import check_generates
+    from mpsprobe_hf.lora import with_adapters
 
     check_config(name, config)
-    generates = options.phase == "generate"
-    if generates:
+    if options.phase == "generate":
         check_generates(name, model_class, config.model_type)
-    signature = Signature.of(model_class, config)
-    dtype: torch.dtype = getattr(torch, options.dtype)
-    room = options.new_tokens if generates and not getattr(config, "is_encoder_decoder", False) else 0
-
-    def inputs_for(signature: Signature) -> tuple[Derived, dict[str, int]]:
-        derived = derive(name, signature, options.phase, hint or OWN_FUNCTION)
-        return derived, choose_sizes(derived, options, room)
-
-    derived, sizes = inputs_for(signature)
+    family = FAMILIES.get(config.model_type, NOTHING)
+    head = head_of(model_class.__name__)
+    guess = Guess(
+        Signature.of(model_class, config),
+        Measures(config, family.measures),
+        {**(head.inputs if head else {}), **family.arguments},
+        family.more,
+        frozenset(family.without),
+    )
+    derivation = Derivation(name, options, hint or OWN_FUNCTION, notes)
+    derivation.sizes(guess)  # what cannot be derived is said before a large model is made
     try:
         model = make_model()
     except MpsprobeError:
@@ -70,27 +76,73 @@ def make_run(
             f"'{printable(name)}' cannot be built as {model_class.__name__}: {in_short(error)}",
             "Its configuration may not fit the installed transformers, or it may need a package that is not installed.",
         ) from error
-    from mpsprobe_hf.construct import quietly
+    return derivation.run(with_adapters(name, model.train(options.phase == "training"), options), guess)
 
-    if generates and "pixel_values" in signature.parameters:
-        try:
-            count = features_of_images(model, {field.name: make(field, sizes, dtype) for field in derived.fields})
-            if count is not None:
-                derived, sizes = inputs_for(replace(signature, image_features=count // sizes["batch"]))
-        except Exception as error:  # noqa: BLE001 - images that do not fit the model: it generates from text as well
-            derived, sizes = inputs_for(replace(signature, parameters=signature.parameters.difference(INPUTS)))
-            notes += (f"the prompt has no image: none that fits could be derived ({in_short(error)})",)
-    fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
-    training = options.phase == "training"
-    if training and not derived.has_labels:
-        notes += (f"{model_class.__name__} has no loss that could be derived: trained with the mean of its outputs",)
-    return TorchRun(
-        model=model.train(training),
-        kwargs={field.name: make(field, sizes, dtype) for field in fields},
-        architecture=model_class.__name__,
-        call=quietly(generating(model, options) if generates else None),
-        loss=LOSSES["output" if derived.has_labels else "mean"] if training else None,
-        batch_size=sizes["batch"],
-        seq_len=sizes.get("seq"),
-        notes=(derived.note, *((note(options),) if generates else ()), *notes),
-    )
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Makes a run of a guess, and of the guesses that follow from what the model raises.
+
+    Attributes:
+        hint: what to do where there are no inputs.
+        notes: of the run; those on its inputs come before them.
+    """
+
+    name: str
+    options: RunOptions
+    hint: str
+    notes: tuple[str, ...]
+
+    def sizes(self, guess: Guess) -> tuple[Derived, dict[str, int]]:
+        """The inputs of ``guess``, and the batch size and sequence length that they get."""
+        from mpsprobe_hf.auto_models.derive import derive
+        from mpsprobe_hf.sizes import choose_sizes
+
+        derived = derive(self.name, guess, self.options.phase, self.hint)
+        alone = self.options.phase == "generate" and not guess.signature.writes
+        return derived, choose_sizes(derived, self.options, self.options.new_tokens if alone else 0)
+
+    def run(self, model: Any, guess: Guess) -> TorchRun:
+        """``model`` with the inputs of ``guess``."""
+        import torch
+
+        from mpsprobe_hf.construct import quietly
+        from mpsprobe_hf.generation import generating, note, prompt
+        from mpsprobe_hf.losses import LOSSES
+        from mpsprobe_hf.tensors import make
+
+        options, generates = self.options, self.options.phase == "generate"
+        derived, sizes = self.sizes(guess)
+        dtype: torch.dtype = getattr(torch, options.dtype)
+        fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
+        training = options.phase == "training"
+        notes = (derived.note, *((note(options),) if generates else ()), *self.notes)
+        if training and not derived.labels:
+            made_up = f"{guess.signature.name} has no loss that could be derived: trained with the mean of its outputs"
+            notes += (made_up,)
+        return TorchRun(
+            model=model,
+            kwargs={field.name: make(field, sizes, dtype) for field in fields},
+            architecture=guess.signature.name,
+            call=quietly(generating(model, options) if generates else None),
+            loss=LOSSES["own" if derived.labels else "mean"] if training else None,
+            batch_size=sizes["batch"],
+            seq_len=sizes.get("seq"),
+            notes=notes,
+            correct=partial(self.corrected, model, guess, sizes),
+        )
+
+    def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
+        """The run with what ``error`` says about its inputs, which ``guess`` made."""
+        from mpsprobe_hf.auto_models.corrections import corrected, without_images, without_labels
+
+        labels = [field.name for field in self.sizes(guess)[0].labels]
+        for better in (
+            corrected(guess, error, sizes),
+            without_labels(guess, labels, error),
+            without_images(guess, error),
+        ):
+            if better is not None:
+                with suppress(MpsprobeError):  # another input that cannot be derived
+                    return self.run(model, better)
+        return None

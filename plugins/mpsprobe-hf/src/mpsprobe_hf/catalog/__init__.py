@@ -13,15 +13,41 @@ def entries() -> dict[str, Entry]:
     from mpsprobe_hf.catalog import (
         audio,
         decoders,
+        embeddings,
         encoders,
         experts,
+        image_models,
+        language_models,
         multimodal,
         segmentation,
         seq2seq,
         series,
+        speech,
         tables,
         vision,
+        vision_language,
     )
 
-    modules = (encoders, decoders, experts, seq2seq, vision, segmentation, audio, multimodal, series, tables)
+    modules = (
+        encoders,
+        decoders,
+        embeddings,
+        image_models,
+        language_models,
+        experts,
+        seq2seq,
+        vision,
+        vision_language,
+        segmentation,
+        audio,
+        multimodal,
+        series,
+        speech,
+        tables,
+    )
     return {entry.name: entry for table in modules for entry in table.ENTRIES}
+
+
+def published_as(checkpoint: str) -> Entry | None:
+    """The entry with the sizes of that repository of the Hub."""
+    return next((entry for entry in entries().values() if entry.checkpoint == checkpoint), None)

@@ -14,15 +14,25 @@ FRAMES = 3000
 
 
 def whisper(
-    name: str, checkpoint: str, *, vocabulary: int, mels: int, width: int, layers: int, heads: int, parameters: int
+    name: str,
+    checkpoint: str,
+    *,
+    vocabulary: int,
+    mels: int,
+    width: int,
+    layers: int,
+    heads: int,
+    parameters: int,
+    decoder_layers: int = 0,
 ) -> Entry:
-    """A Whisper model; ``seq_len`` counts the tokens of the transcript."""
+    """A Whisper model; ``seq_len`` counts the tokens of the transcript. As many ``decoder_layers`` where they are 0."""
+    decoder_layers = decoder_layers or layers
     features = Field("input_features", "floats", ("batch", mels, FRAMES))
     written = tokens(vocabulary, "decoder_input_ids")
     return Entry(
         name=name,
         family="audio",
-        summary=f"Whisper, {layers} + {layers} layers: 30 seconds of speech to text",
+        summary=f"Whisper, {layers} + {decoder_layers} layers: 30 seconds of speech to text",
         checkpoint=checkpoint,
         model_type="whisper",
         config={
@@ -30,7 +40,7 @@ def whisper(
             "num_mel_bins": mels,
             "d_model": width,
             "encoder_layers": layers,
-            "decoder_layers": layers,
+            "decoder_layers": decoder_layers,
             "encoder_attention_heads": heads,
             "decoder_attention_heads": heads,
             "encoder_ffn_dim": 4 * width,

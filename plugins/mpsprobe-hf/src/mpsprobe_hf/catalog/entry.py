@@ -74,9 +74,9 @@ class Entry:
         seq_len: default sequence length, ``None`` for a workload without sequences.
         shortest, longest: limits of ``seq_len``; ``longest`` 0 for none.
         seq_unit: what sequences are made of.
-        library: ``transformers`` or ``torchvision``; the latter has neither ``model_type`` nor ``config``.
         prompt: what ``generate()`` is given, where that is not what the forward pass of inference takes.
         untied: modules whose ``weight`` is their own although the model class ties it to another.
+        configuration: the configuration class, where it is not called as the model is.
     """
 
     name: str
@@ -92,15 +92,15 @@ class Entry:
     shortest: int = 1
     longest: int = 0
     seq_unit: str = "tokens"
-    library: str = "transformers"
     prompt: tuple[Field, ...] = ()
     untied: tuple[str, ...] = ()
+    configuration: str = ""
 
     @property
     def config_class(self) -> str:
-        """The configuration class, called as the model is: ``BertConfig`` of ``BertModel``; empty for torchvision."""
+        """The configuration class, called as the model is: ``BertConfig`` of ``BertModel``."""
         ending = r"(LMHeadModel|Model|(Model)?For[A-Z].*)$"
-        return re.sub(ending, "Config", self.inference.model_class) if self.model_type else ""
+        return self.configuration or re.sub(ending, "Config", self.inference.model_class)
 
     @property
     def phases(self) -> tuple[str, ...]:

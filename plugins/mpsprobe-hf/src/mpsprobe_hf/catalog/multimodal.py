@@ -15,8 +15,8 @@ QUERY_TOKENS = 32
 
 CLIP_INPUTS = (tokens(49408, pad=49407), image(224), padding_mask())
 SIGLIP_INPUTS = (tokens(32000, pad=1), image(224))
-BLIP_LEAD: dict[str, Any] = {"lead": (50265, QUERY_TOKENS), "keep": QUERY_TOKENS}
-LLAVA_LEAD: dict[str, Any] = {"lead": (32000, IMAGE_TOKENS), "keep": IMAGE_TOKENS}
+BLIP_LEAD: dict[str, Any] = {"leads": ((50265, QUERY_TOKENS),), "keep": QUERY_TOKENS}
+LLAVA_LEAD: dict[str, Any] = {"leads": ((32000, IMAGE_TOKENS),), "keep": IMAGE_TOKENS}
 
 
 def _captioned(vocabulary: int, side: int, pad: int, lead: dict[str, Any]) -> tuple[Field, ...]:

@@ -9,7 +9,6 @@ from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.catalog.fields import classes, image
 
 IMAGENET = 1000
-TORCHVISION = ("torchvision",)
 
 
 def classifier(model_class: str, config: Mapping[str, Any], *, parameters: int, **fields: Any) -> Entry:
@@ -99,23 +98,5 @@ ENTRIES = (
         model_type="convnext",
         parameters=28_589_128,
         summary="ConvNeXt tiny: depthwise convolutions",
-    ),
-    Entry(
-        name="vgg16",
-        family="vision",
-        summary="VGG-16, torchvision's definition: convolutions and large linear layers",
-        checkpoint="torchvision.models.vgg16",
-        model_type="",
-        config={},
-        inference=Architecture("vgg16", (image(224, name="x"),), 138_357_544, requires=TORCHVISION),
-        training=Architecture(
-            "vgg16",
-            (image(224, name="x"),),
-            138_357_544,
-            loss="scores",
-            requires=TORCHVISION,
-            notes=("trained with cross-entropy of the class scores",),
-        ),
-        library="torchvision",
     ),
 )

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from mpsprobe.errors import UsageError, WorkloadError, install_command
 from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
+from mpsprobe.stepping import settled
 
 DEVICES = ("cpu", "cuda", "mps")
 POSITIONAL = "args"  # the key under which positional inputs travel
@@ -45,7 +46,7 @@ def built(workload: Workload, options: RunOptions) -> TorchRun:
         raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
     if run.args and POSITIONAL in run.kwargs:
         raise UsageError(f"the workload '{workload.name}' has an input called '{POSITIONAL}' and positional ones")
-    return run
+    return settled(run, options, "cpu", lambda value: value)
 
 
 def call(run: TorchRun, model: Any, batch: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.coverage import exit_code
+from mpsprobe_coverage.commands.coverage import exit_code, with_allowed
 from mpsprobe_coverage.commands.options import MacosVersion, VerdictList, releases
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def run(
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        exporting.write(registry, name, ended.report, output, everything)
+        exporting.write(registry, name, with_allowed(ended.report, allow or ()), output, everything)
     if ended.code == 0:
         shown = name == "table" and output in (None, "-")
         sys.exit(exit_code(ended.report, fail_on or (), allow or (), shown=shown))

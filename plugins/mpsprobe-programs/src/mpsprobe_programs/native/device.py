@@ -18,6 +18,8 @@ from mpsprobe_programs.native.registering import registered
 from mpsprobe_programs.phases import optimizers_followed
 from mpsprobe_programs.surface.opening import mps_surface
 
+_open: list[NativeDevice] = []
+
 
 class NativeDevice:
     """Tensors on ``mps:0`` in C++ too, with values, computed by the CPU; every call is judged.
@@ -69,6 +71,8 @@ class NativeDevice:
                 exits.callback(follow, False)
                 follow(True)
             exits.enter_context(optimizers_followed(torch.ops.mpsprobe.in_optimizer))
+            exits.callback(_open.remove, self)
+            _open.append(self)
             self._exits = exits.pop_all()
         return self
 
@@ -91,7 +95,7 @@ class NativeDevice:
         assert self._recording is not None
         self._recording.take()
 
-    def taken(self) -> Recorder:
-        """What was called since this was last asked; it is not in ``recorder`` then."""
-        assert self._recording is not None
-        return self._recording.taken()
+
+def native_device_now() -> NativeDevice | None:
+    """The one that is open in this process."""
+    return _open[-1] if _open else None

@@ -102,12 +102,6 @@ class Recording:
         mark = None if place.composed_by is None else self._compositions.mark(name)
         return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=found)
 
-    def taken(self) -> Recorder:
-        """What was called since this was last asked."""
-        self.take()
-        taken, self.recorder = self.recorder, Recorder()
-        return taken
-
     def place_of(self, number: int) -> tuple[str, Origin]:
         """Phase and origin of a place, by the number that C++ has."""
         return self._of_place[number][:2]

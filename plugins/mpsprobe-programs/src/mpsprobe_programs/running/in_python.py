@@ -18,30 +18,33 @@ class DeviceInPython:
     Args:
         chain: the judges of the release.
         values: whether every tensor has its values; else shapes only, and what the program reads is assumed.
+
+    Attributes:
+        device: the one that it opens.
     """
 
     name = "virtual, in Python"
 
     def __init__(self, chain: Chain, values: bool) -> None:
-        self._device = VirtualDevice(chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder())
+        self.device = VirtualDevice(chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder())
         self._recording = ExitStack()
 
     @property
     def recorder(self) -> Recorder:
-        return self._device.recorder
+        return self.device.recorder
 
     @property
     def attribution(self) -> Attribution:
-        return self._device.attribution
+        return self.device.attribution
 
     def __enter__(self) -> Self:
-        self._device.__enter__()
+        self.device.__enter__()
         self._recording.enter_context(optimizers_followed())
-        self._recording.enter_context(self._device.recording(FORWARD))
+        self._recording.enter_context(self.device.recording(FORWARD))
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._device.__exit__(*error)
+        self.device.__exit__(*error)
 
     def finish(self) -> None:
         self._recording.close()

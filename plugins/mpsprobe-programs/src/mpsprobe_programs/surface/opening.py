@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,7 +27,6 @@ def mps_surface() -> Iterator[None]:
 
     try:
         mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory)
-        replace(platform, "processor", lambda: "arm")  # what a Mac answers, and what Lightning asks before it takes MPS
         without_metal(replace)
         storages_on_mps(replace)
         compiled_eagerly(replace)

@@ -21,6 +21,7 @@ from mpsprobe_devkit.testing.strategies.reports import (
     profile_reports,
     reports,
     reports_of,
+    several_reports,
     traces,
     unknown_reports,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "reports",
     "reports_of",
     "run_options",
+    "several_reports",
     "texts",
     "traces",
     "unknown_reports",

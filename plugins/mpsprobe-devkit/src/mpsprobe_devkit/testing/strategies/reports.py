@@ -14,6 +14,7 @@ from mpsprobe.schemas import (
     MatrixReport,
     ProfileReport,
     Report,
+    SeveralReport,
     Trace,
     Track,
     UnknownReport,
@@ -35,6 +36,11 @@ def coverage_reports() -> st.SearchStrategy[CoverageReport]:
 def matrix_reports() -> st.SearchStrategy[MatrixReport]:
     """Any valid report on many releases."""
     return records(MatrixReport)
+
+
+def several_reports() -> st.SearchStrategy[SeveralReport]:
+    """Any valid report on several workloads."""
+    return records(SeveralReport)
 
 
 def profile_reports() -> st.SearchStrategy[ProfileReport]:

@@ -1,0 +1,222 @@
+"""``mpsprobe coverage --workloads FILE``: several workloads, judged by processes side by side, as one report."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mpsprobe.environment import collect_environment
+from mpsprobe.errors import UsageError
+from mpsprobe.output import as_bytes
+from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import RunOptions
+from mpsprobe.schemas import JudgedWorkload, SeveralReport
+from mpsprobe.suggestions import printable
+
+MOST_JOBS = 4
+"""Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
+EACH = 25
+"""Workloads that one process judges before a new one takes over, which has none of their memory."""
+WILD = frozenset("*?[")
+POLL_S = 0.2  # between looks at Ctrl-C, which does not end a wait on Windows
+MEMORY = "It may have run out of memory: use fewer --jobs."
+
+
+def usual_jobs() -> int:
+    """The number of processes where nobody says one."""
+    return max(1, min(MOST_JOBS, os.cpu_count() or 1))
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for all that fit it (``bert-*``); a file whose name has such signs is itself."""
+    return bool(WILD.intersection(name)) and not Path(name.rpartition(":")[0] or name).exists()
+
+
+def names(typed: Sequence[str], files: Sequence[str], registry: Registry) -> list[str]:
+    """Every workload that is asked for, once, in order.
+
+    Args:
+        typed: names and patterns.
+        files: with one of them in each line, and comments after ``#``.
+
+    Raises:
+        UsageError: a file cannot be read or names nothing, or nothing fits a pattern.
+    """
+    asked = [*typed, *(line for path in files for line in _lines(path))]
+    return list(dict.fromkeys(one for name in asked for one in _fitting(name, registry)))
+
+
+def _lines(path: str) -> Iterator[str]:
+    shown = printable(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read {shown}: {error.strerror}", "--workloads takes a file of names.") from error
+    except ValueError as error:
+        raise UsageError(f"{shown} is not text", "--workloads takes a file with a name in each line.") from error
+    found = [line.strip() for line in text.splitlines()]
+    kept = [line.partition(" #")[0].strip() for line in found if line and not line.startswith("#")]
+    if not kept:
+        raise UsageError(f"{shown} names no workload", "Write a name in each line; a comment begins with #.")
+    yield from kept
+
+
+def _fitting(name: str, registry: Registry) -> list[str]:
+    if not is_pattern(name):
+        return [name]
+    found = [one for one in registry.workloads() if fnmatchcase(one, name)]
+    if not found:
+        hint = "A pattern is for names of 'mpsprobe workloads list'; other workloads are named one by one."
+        raise UsageError(f"no workload fits '{printable(name)}'", hint)
+    return found
+
+
+def judge(
+    asked: Sequence[str],
+    options: RunOptions,
+    targets: Sequence[str],
+    explain: bool,
+    jobs: int,
+    timeout: int,
+    progress: SilentProgress,
+) -> SeveralReport:
+    """The report on all of ``asked``; after Ctrl-C on those that are done.
+
+    Args:
+        jobs: processes side by side.
+        timeout: seconds that one workload may take.
+    """
+    shared = json.dumps({"options": asdict(options), "targets": list(targets), "explain": explain})
+    progress.start(len(asked), f"judging {len(asked)} workloads")
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+        pool = _Pool(asked, shared, Path(folder), min(jobs, len(asked)), timeout)
+        try:
+            for done in pool.results():
+                progress.advance(f"judged {printable(asked[done])}")
+        except KeyboardInterrupt:
+            pass
+        finally:
+            pool.end()
+            progress.stop()
+    rows = [pool.rows[index] for index in range(len(asked)) if index in pool.rows]
+    return SeveralReport(environment=collect_environment(), workloads=rows, complete=len(rows) == len(asked))
+
+
+class _Pool:
+    """Threads, each with a process; a process that ends costs the workload that it had."""
+
+    def __init__(self, asked: Sequence[str], shared: str, folder: Path, jobs: int, timeout: int) -> None:
+        self.rows: dict[int, JudgedWorkload] = {}
+        self._asked, self._shared, self._folder, self._timeout = asked, shared, folder, timeout
+        self._left: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for index in range(len(asked)):
+            self._left.put(index)
+        self._done: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        threads = str(max(1, (os.cpu_count() or 1) // jobs))
+        self._environment = {"OMP_NUM_THREADS": threads, **get_registry().variables()}
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
+
+    def results(self) -> Iterator[int]:
+        """The number of each workload as soon as it is judged."""
+        for thread in self._threads:
+            thread.start()
+        for _ in self._asked:
+            found: int | BaseException | None = None
+            while found is None:
+                try:
+                    found = self._done.get(timeout=POLL_S)
+                except queue.Empty:
+                    continue
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+
+    def end(self) -> None:
+        """End every process; what they had not finished has no row."""
+        self._ended.set()
+        with self._lock:
+            for one in self._running:
+                one.kill()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        try:
+            while not (self._ended.is_set() or self._left.empty()):
+                self._with_one_process()
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            self._done.put(error)
+
+    def _with_one_process(self) -> None:
+        # -P: no file of the current folder stands in for a module, as with the installed script.
+        command = [sys.executable, "-P", "-m", "mpsprobe_coverage.commands.worker"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, env=self._environment, stdin=pipe, stdout=pipe) as child:
+            with self._lock:
+                self._running.add(child)
+                if self._ended.is_set():
+                    child.kill()
+            try:
+                _send(child, self._shared)
+                for _ in range(EACH):
+                    try:
+                        index = self._left.get_nowait()
+                    except queue.Empty:
+                        return
+                    row = self._row(child, index)
+                    if self._ended.is_set():
+                        return
+                    self.rows[index] = row
+                    self._done.put(index)
+                    if child.poll() is not None:
+                        return
+            finally:
+                with self._lock:
+                    self._running.discard(child)
+                if child.stdin is not None:
+                    child.stdin.close()
+
+    def _row(self, child: subprocess.Popen[bytes], index: int) -> JudgedWorkload:
+        name, path = self._asked[index], self._folder / f"{index}.json"
+        assert child.stdout is not None
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            child.kill()
+
+        timer = threading.Timer(self._timeout, stop)
+        timer.start()
+        try:
+            _send(child, json.dumps({"name": name, "path": str(path)}))
+            answer = child.stdout.readline()
+        finally:
+            timer.cancel()
+        if answer:
+            return JudgedWorkload.model_validate_json(path.read_bytes())
+        code = child.wait()
+        if late.is_set():
+            return JudgedWorkload(name=name, error=f"it took longer than {self._timeout} s", hint="Raise --timeout.")
+        return JudgedWorkload(name=name, error=f"its process ended with exit code {code}", hint=MEMORY)
+
+
+def _send(child: subprocess.Popen[bytes], line: str) -> None:
+    assert child.stdin is not None
+    try:
+        child.stdin.write(as_bytes(line + "\n"))
+        child.stdin.flush()
+    except OSError:  # it has ended: the missing answer says so
+        pass

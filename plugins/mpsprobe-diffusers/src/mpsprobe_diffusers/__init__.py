@@ -1,0 +1,1 @@
+"""Pipelines of diffusers as workloads for mpsprobe; see ``plugin.py``."""

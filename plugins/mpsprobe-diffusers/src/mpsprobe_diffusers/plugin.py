@@ -1,0 +1,30 @@
+"""What this plugin offers. Thin: it imports neither torch nor diffusers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mpsprobe import hookimpl
+from mpsprobe.declarations import WorkloadDeclaration
+
+PREFIX = "diffusers:"
+TARGET = "mpsprobe_diffusers.workload:load"
+
+
+@hookimpl
+def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
+    """The pipelines of the catalog."""
+    from mpsprobe_diffusers.catalog import entries
+
+    return [
+        WorkloadDeclaration(entry.name, TARGET, entry.summary, entry.family, requires=entry.requires)
+        for entry in entries().values()
+    ]
+
+
+@hookimpl
+def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
+    """``diffusers:NAME``: the same, their parts, and every other pipeline class of the installed diffusers."""
+    if not name.startswith(PREFIX):
+        return None
+    return WorkloadDeclaration(name, TARGET, "a pipeline of diffusers, or a part of one", "image")

@@ -1,0 +1,114 @@
+"""``diffusers:PIPELINE`` and ``diffusers:PIPELINE/PART``, brought to life by ``build``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_diffusers.plugin import PREFIX
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
+    from mpsprobe_diffusers.recipe import Recipe
+
+
+def load(name: str) -> Workload:
+    """The workload called ``name``.
+
+    Raises:
+        UnknownName: no such pipeline, or the pipeline has no such part; carries the nearest.
+        MissingPackage: a package that it needs is not installed.
+    """
+    from mpsprobe_diffusers.classes import check_installed
+
+    check_installed(name)
+    from mpsprobe_diffusers.models import quiet
+    from mpsprobe_diffusers.recipe import recipe
+
+    pipeline, slash, part = name.removeprefix(PREFIX).partition("/")
+    with quiet():
+        made = recipe(pipeline)
+    if slash and part not in made.parts():
+        hint = f"The parts of {PREFIX}{pipeline} are {', '.join(made.parts())}."
+        raise UnknownName("part", part, made.parts(), hint)
+    return PipelineWorkload(name, made, part)
+
+
+class PipelineWorkload:
+    """A pipeline with random weights, whole or a part of it. Satisfies ``mpsprobe.protocols.Workload``."""
+
+    framework = "torch"
+
+    def __init__(self, name: str, recipe: Recipe, part: str = "") -> None:
+        self.name = name
+        self.recipe = recipe
+        self.part = part
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """The models on torch's default device, and a call of the pipeline, of the part, or a LoRA training step.
+
+        Raises:
+            UsageError: an option that a pipeline cannot honour.
+            WorkloadError: it cannot be built.
+        """
+        self._check(options)
+        if options.phase == "training":
+            from mpsprobe_diffusers.training import training_step
+
+            return training_step(self.recipe, options, self._who)
+        from mpsprobe_diffusers.parts import part_run
+        from mpsprobe_diffusers.running import pipeline_run
+
+        if self.part:
+            return part_run(self.recipe, self.part, options, self._who)
+        return pipeline_run(self.recipe, options, self._who)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The components with their sizes, where those are from, and the parts that can be named."""
+        recipe = self.recipe
+        return {
+            "pipeline": recipe.pipeline.__name__,
+            "checkpoint": recipe.checkpoint,
+            "part": self.part,
+            "parts": list(recipe.parts()),
+            "components": {
+                name: {"class": one.class_name.rpartition(":")[2], "config": _plain(one.config)}
+                for name, one in recipe.components.items()
+            },
+            "inputs": _plain(recipe.inputs),
+            "notes": list(recipe.notes),
+        }
+
+    @property
+    def _who(self) -> str:
+        return f"'{self.name}'"
+
+    def _check(self, options: RunOptions) -> None:
+        if options.weights:
+            raise UsageError(
+                f"{self._who} is made with random weights",
+                "For real weights load them in a function of yours: path/to/file.py:function",
+            )
+        if options.seq_len is not None:
+            raise UsageError(f"{self._who} has no sequences", "Leave --seq-len out.")
+        if options.phase not in ("inference", "training"):
+            raise UsageError(f"{self._who} has no {options.phase} phase", "Choose inference or training.")
+        if options.batch_size is not None and options.batch_size < 1:
+            raise UsageError(f"the batch size is {options.batch_size}", "It must be 1 or more.")
+        if options.phase == "training" and self.part not in ("", self.recipe.denoiser):
+            raise UsageError(
+                f"{self._who} is not trained: LoRA trains the {self.recipe.denoiser or 'denoiser'} of a pipeline",
+                f"{PREFIX}…/{self.recipe.denoiser} --phase training" if self.recipe.denoiser else None,
+            )
+        if options.phase == "training" and self.recipe.denoiser is None:
+            raise UsageError(f"{self._who} has no denoiser that is known by its name", "Leave out --phase training.")
+
+
+def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON has it."""
+    import json
+
+    plain: dict[str, Any] = json.loads(json.dumps(dict(config), default=dict))
+    return plain

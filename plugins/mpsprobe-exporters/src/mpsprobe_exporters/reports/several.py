@@ -1,0 +1,218 @@
+"""The coverage of several workloads: one row for each, then the operators to look at, with who calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe.schemas import SEVERITY
+from mpsprobe_exporters import advisories, answer, backends
+from mpsprobe_exporters.document import Column, Document, Section, table
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.reports import coverage, matrix
+from mpsprobe_exporters.units import number
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, CoverageSummary, JudgedWorkload, MatrixReport, SeveralReport
+    from mpsprobe_exporters.document import Cell, Fields
+
+INTERRUPTED = "Interrupted: the workloads without a row were not judged"
+STOPPED = "stopped"
+NO_REPORT = "No report"
+NEWEST = "of several releases, the newest"
+CSV = ("workload", "torch", *(column.key for column in coverage.COLUMNS if column.key))
+
+
+def _count(verdict: str) -> Column:
+    return Column(verdict, "number", about=NEWEST)
+
+
+# Of one release a column for each verdict; of several releases the first without a finding instead.
+FIELDS: Fields[None, JudgedWorkload] = (
+    (Column("workload", "name"), lambda _, one: one.name),
+    (Column("torch", rank=2), lambda _, one: _release(one.report)),
+    (Column("operators", "number", about=NEWEST, rank=1), lambda _, one: _operators(one)),
+    *(
+        (_count(verdict), lambda _, one, verdict=verdict: _counted(one, verdict))
+        for verdict in ("native", *answer.FINDINGS)
+    ),
+    (
+        Column("wrong", "number", about="known wrong results"),
+        lambda _, one: _nonzero(len(one.report.advisories) if one.report else 0),
+    ),
+    (Column("native since", rank=3), lambda _, one: _since(one.report)),
+    (Column("note"), lambda _, one: why(one)),
+)
+
+
+def document(report: SeveralReport) -> Document:
+    """The coverage of several workloads."""
+    clean = report.complete and bool(report.workloads) and all(map(is_clean, report.workloads))
+    errors = [one for one in report.workloads if one.error is not None]
+    return Document(
+        title=plural(len(report.workloads), "workload"),
+        headline=headline(report),
+        tone="good" if clean else "bad",
+        alerts=[] if report.complete else [INTERRUPTED],
+        lines=[f"Predicted: traced with {answer.made_with(report.environment)}"],
+        sections=[
+            Section("Workloads", table(FIELDS, None, report.workloads, "Workloads")),
+            Section(NO_REPORT, table(ERRORS, None, errors, entries=True)),
+            Section("What to do", table(OPERATORS, None, operators(report), entries=True, most=coverage.MOST)),
+        ],
+    )
+
+
+def headline(report: SeveralReport) -> str:
+    """``12 of 20 workloads have every operator native; 7 have findings; 1 could not be judged``."""
+    count = len(report.workloads)
+    failed = sum(one.report is None for one in report.workloads)
+    good = sum(map(is_clean, report.workloads))
+    rest = count - good - failed
+    if not count:
+        return "No workload was judged"
+    parts = [f"{number(good)} of {plural(count, 'workload')} {'has' if good == 1 else 'have'} every operator native"]
+    parts += [f"{number(rest)} {'has' if rest == 1 else 'have'} findings"] if rest else []
+    parts += [f"{number(failed)} could not be judged"] if failed else []
+    return "; ".join(parts)
+
+
+def is_clean(one: JudgedWorkload) -> bool:
+    """Whether a workload was judged to its end, with nothing to do for any of the releases."""
+    if one.report is None:
+        return False
+    if one.report.kind == "coverage":
+        return not (one.report.failure or answer.findings(one.report) or one.report.advisories)
+    cells = one.report.releases
+    return not (one.report.advisories or any(cell.failure or cell.findings for cell in cells))
+
+
+def why(one: JudgedWorkload) -> str | None:
+    """What a row has to say in words: that there is no report, or that the run stopped."""
+    if one.report is None:
+        return NO_REPORT.lower()
+    if one.report.kind == "coverage":
+        return STOPPED if one.report.failure else None
+    stopped = [cell.target.torch for cell in one.report.releases if cell.failure]
+    return f"{STOPPED} on {number(len(stopped))}" if stopped else None
+
+
+ERRORS: Fields[None, JudgedWorkload] = (
+    (Column("workload", "name"), lambda _, one: one.name),
+    (Column("error"), lambda _, one: one.error),
+    (Column("do", "advice", where="more"), lambda _, one: one.hint),
+)
+
+
+class Wanted:
+    """An operator under one verdict on one release, over all workloads that call it."""
+
+    def __init__(self, operator: str, verdict: str, release: str) -> None:
+        self.operator, self.verdict, self.release = operator, verdict, release
+        self.workloads: dict[str, None] = {}
+        self.calls = 0
+        self.why: str | None = None
+        self.advice: str | None = None
+
+
+OPERATORS: Fields[None, Wanted] = (
+    (Column("operator", "name"), lambda _, one: one.operator),
+    (Column("verdict", "verdict"), lambda _, one: one.verdict),
+    (Column("torch"), lambda _, one: one.release),
+    (Column("workloads", "names"), lambda _, one: tuple(one.workloads)),
+    (Column("calls", "number"), lambda _, one: one.calls or None),
+    (Column("why"), lambda _, one: one.why),
+    (Column("do", "advice"), lambda _, one: one.advice),
+)
+
+
+def operators(report: SeveralReport) -> list[Wanted]:
+    """The operators that are not native, the worst verdicts first, then those that most workloads call."""
+    found: dict[tuple[str, str, str], Wanted] = {}
+    for one in report.workloads:
+        for operator, verdict, release, calls, reason, advice in _findings(one.report):
+            wanted = found.setdefault((operator, verdict, release), Wanted(operator, verdict, release))
+            wanted.workloads[one.name] = None
+            wanted.calls += calls
+            wanted.why, wanted.advice = wanted.why or reason, wanted.advice or advice
+    return sorted(found.values(), key=lambda one: (-SEVERITY[one.verdict], -len(one.workloads), one.operator))  # type: ignore[index]
+
+
+def _findings(
+    report: CoverageReport | MatrixReport | None,
+) -> Iterator[tuple[str, str, str, int, str | None, str | None]]:
+    if report is None:
+        return
+    if report.kind == "coverage":
+        for one in answer.findings(report):
+            yield one.operator, one.verdict, one_line(report.target.torch), one.calls, one.reason, one.advice
+        return
+    for operator in matrix.operators(report):
+        verdicts = {cell.target.torch: cell.findings[operator] for cell in report.releases if operator in cell.findings}
+        worst = max(verdicts.values(), key=lambda one: SEVERITY[one])
+        yield (
+            operator,
+            worst,
+            advisories.ranges(report, [operator in cell.findings for cell in report.releases]),
+            0,
+            None,
+            None,
+        )
+
+
+def rows(report: SeveralReport) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: those of each workload's coverage, with its name and the release before them."""
+    yield CSV
+    keys = CSV[2:]
+    for one in report.workloads:
+        if one.report is None:
+            yield (one.name, None, *({"verdict": "failure", "reason": one.error or ""}.get(key) for key in keys))
+        elif one.report.kind == "coverage":
+            torch = one.report.target.torch
+            yield from ((one.name, torch, *map(record.get, keys)) for record in coverage.records(one.report))
+        else:
+            for cell in one.report.releases:
+                found = [{"operator": name, "verdict": verdict} for name, verdict in cell.findings.items()]
+                found += [{"verdict": "advisory", "reason": known} for known in cell.advisories]
+                found += [{"verdict": "failure", "reason": cell.failure.message}] if cell.failure else []
+                yield from ((one.name, cell.target.torch, *map(record.get, keys)) for record in found)
+
+
+def _release(report: CoverageReport | MatrixReport | None) -> str | None:
+    judged = backends.target(report) if report is not None else None
+    if report is None or judged is None:
+        return None
+    newest = one_line(judged.torch)
+    if report.kind == "coverage" or len(report.releases) == 1:
+        return newest
+    return f"{one_line(report.releases[0].target.torch)}-{newest}"
+
+
+def _newest(one: JudgedWorkload) -> CoverageSummary | None:
+    """The counts of a workload: of several releases, those of the newest."""
+    if one.report is None:
+        return None
+    if one.report.kind == "coverage":
+        return one.report.summary
+    return one.report.releases[-1].summary if one.report.releases else None
+
+
+def _operators(one: JudgedWorkload) -> int | None:
+    summary = _newest(one)
+    return summary.operators if summary else None
+
+
+def _counted(one: JudgedWorkload, verdict: str) -> int | None:
+    summary = _newest(one)
+    count = summary.operators_by_verdict.get(verdict, 0) if summary else None  # type: ignore[call-overload]
+    return count if verdict == "native" or count is None else _nonzero(count)
+
+
+def _nonzero(count: int) -> int | None:
+    return count or None
+
+
+def _since(report: CoverageReport | MatrixReport | None) -> str | None:
+    if report is None:
+        return None
+    return report.summary.native_since if report.kind == "coverage" else report.native_since

@@ -1,0 +1,124 @@
+"""Corrections for models of text, sound and series. The values are those of the checkpoint that the comment names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mpsprobe_hf.auto_models.family import Family
+from mpsprobe_hf.auto_models.forms import TEXT, Argument
+
+TOURISM: Mapping[str, Any] = {
+    "prediction_length": 24,
+    "context_length": 48,
+    "lags_sequence": [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 23, 24, 25, 35, 36, 37],
+    "num_time_features": 2,
+    "num_static_categorical_features": 1,
+    "cardinality": [366],
+    "embedding_dimension": [6],
+}
+"""Of ``huggingface/time-series-transformer-tourism-monthly``, and the same for Informer and Autoformer."""
+
+HALF_ROTARY: Mapping[str, Any] = {
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [8, 12, 12],
+    },
+}
+"""Of ``zai-org/GLM-4.1V-9B-Thinking``; its sections are those of half a head of 128."""
+
+
+def _every(period: int, first: int, count: int) -> list[str]:
+    """The kinds of ``count`` layers, of which one in ``period`` attends."""
+    return ["full_attention" if layer % period == first else "linear_attention" for layer in range(count)]
+
+
+SEQUENCES: Mapping[str, Family] = {
+    # text
+    "xmod": Family(config={"default_language": "en_XX"}),
+    "bamba": Family(config={"attn_layer_indices": [9, 18, 27]}),  # ibm-ai-platform/Bamba-9B-v2
+    "blt": Family(config={"use_cache": False}),  # its cache asks for layers, which only the parts have
+    "canine": Family(measures={"vocabulary": 0x110000}),  # characters of Unicode: no table of them
+    "cohere_compass_text": Family(
+        config={
+            "rope_parameters": {
+                kind: {"rope_type": "default", "rope_theta": 10000.0}
+                for kind in ("full_attention", "sliding_attention")
+            }
+        }
+    ),
+    "dbrx": Family(config={"attn_config": {"rope_theta": 500000, "kv_n_heads": 8, "clip_qkv": 8}}),  # dbrx-instruct
+    "deepseek_v2": Family(
+        config={"num_experts_per_tok": 6, "first_k_dense_replace": 1, "moe_intermediate_size": 1408}
+    ),  # DeepSeek-V2-Lite
+    "dots1": Family(
+        config={
+            "n_routed_experts": 128,
+            "num_experts_per_tok": 6,
+            "n_shared_experts": 2,
+            "first_k_dense_replace": 1,
+        }
+    ),  # rednote-hilab/dots.llm1.base
+    "esm": Family(config={"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1}),  # facebook/esm2_t33_650M_UR50D
+    "glm4v_text": Family(config=HALF_ROTARY),
+    "glm4v_moe_text": Family(config={**HALF_ROTARY, "head_dim": 128}),  # zai-org/GLM-4.5V
+    "glm_image_text": Family(config=HALF_ROTARY),
+    "granitemoehybrid": Family(config={"layer_types": _every(10, 5, 32)}),  # ibm-granite/granite-4.0-tiny-preview
+    "hunyuan_vl_text": Family(
+        config={
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [16, 16, 16, 16]},
+        }
+    ),  # tencent/HunyuanOCR
+    "lfm2_moe": Family(
+        config={
+            "num_hidden_layers": 24,
+            "layer_types": ["full_attention" if n in (2, 6, 10, 14, 18, 21) else "conv" for n in range(24)],
+        }
+    ),  # LiquidAI/LFM2-8B-A1B
+    "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
+    "rag": Family(
+        config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},
+    ),  # facebook/rag-token-nq
+    # sound
+    "csm": Family(
+        arguments={
+            "input_ids": Argument("integers", ("batch", "seq", 33), 2051),
+            "labels": Argument("integers", ("batch", "seq", 33), 2051),
+        },
+        without=("input_values",),
+    ),  # sesame/csm-1b: 32 codebooks of audio and one column of text
+    "dia": Family(
+        arguments={"decoder_input_ids": Argument("integers", ("batch", "seq", 9), 1028, with_=("encoder",))},
+    ),  # nari-labs/Dia-1.6B-0626: 9 channels
+    "granite_speech": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),  # granite-speech-3.3-8b
+    "granite_speech_plus": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),
+    "kyutai_speech_to_text": Family(
+        arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
+    ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
+    "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
+    "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
+    "qwen2_5_omni_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen2.5-Omni-7B
+    "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
+    "speecht5": Family(
+        arguments={
+            "input_values": Argument("floats", ("batch", "seq", "hidden")),
+            "decoder_input_values": Argument("floats", ("batch", "seq", "hidden"), with_=("encoder",)),
+        }
+    ),  # its prenets belong to the heads
+    "vibevoice_acoustic_tokenizer_decoder": Family(
+        arguments={"hidden_states": Argument("floats", ("batch", "hidden", "codes"))}
+    ),
+    "vibevoice_acoustic_tokenizer_encoder": Family(
+        arguments={"hidden_states": Argument("floats", ("batch", 1, "samples"))}
+    ),
+    "voxtral_realtime": Family(
+        arguments={"input_features": Argument("floats", ("batch", "mels", "8*seq"), with_=TEXT)}
+    ),  # a token for each eight frames
+    "voxtral_realtime_text": Family(more=("t_cond",)),
+    # series
+    "autoformer": Family(config=TOURISM),
+    "informer": Family(config=TOURISM),
+    "time_series_transformer": Family(config=TOURISM),
+}

@@ -1,0 +1,200 @@
+"""What a model's own error says about its inputs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.stepping import settled
+from mpsprobe_hf.auto_models.run import make_run
+
+NOTHING: Any = None
+
+
+def config(**values: Any) -> Any:
+    return SimpleNamespace(**{"model_type": "tiny", "vocab_size": 50, "hidden_size": 8, "image_size": 16, **values})
+
+
+class Model(torch.nn.Module):
+    """Says what it wants as models of transformers do."""
+
+    main_input_name = "pixel_values"
+    values: Any = config()
+
+
+class NeedsAMask(Model):
+    """Nothing in its signature says so."""
+
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any, token_type_ids: Any = NOTHING) -> Any:
+        kinds = token_type_ids.sum()
+        return input_ids.sum() + kinds
+
+
+class NamesAnArgument(Model):
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any, bool_masked_pos: Any = NOTHING) -> Any:
+        if bool_masked_pos is NOTHING:
+            raise ValueError("You have to specify bool_masked_pos")
+        return input_ids
+
+
+class ReadsWideFrames(Model):
+    """Features of 24 numbers, where its configuration says nothing."""
+
+    main_input_name = "input_features"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(24, 8)
+
+    def forward(self, input_features: Any) -> Any:
+        return self.linear(input_features)
+
+
+class ReadsGrey(Model):
+    """Images of one channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(1, 4, 3)
+
+    def forward(self, pixel_values: Any) -> Any:
+        return self.conv(pixel_values)
+
+
+class ReadsHalvedFrames(Model):
+    """What it refuses is half of what it was given."""
+
+    main_input_name = "input_features"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 8)
+
+    def forward(self, input_features: Any) -> Any:
+        return self.linear(input_features[:, :, ::2])
+
+
+class HasASize(Model):
+    def forward(self, pixel_values: Any) -> Any:
+        height, width = pixel_values.shape[-2:]
+        if height != 20:
+            raise ValueError(f"Input image size ({height}*{width}) doesn't match model (20*20).")
+        return pixel_values
+
+
+class ReadsMultiples(Model):
+    main_input_name = "input_values"
+
+    def forward(self, input_values: Any) -> Any:
+        if input_values.shape[-1] % 1920:
+            raise ValueError(f"length {input_values.shape[-1]} is not a multiple of 1920")
+        return input_values
+
+
+class ReadsVideo(Model):
+    def forward(self, pixel_values: Any) -> Any:
+        batch_size, num_frames, num_channels, height, width = pixel_values.shape
+        return pixel_values.reshape(batch_size * num_frames, num_channels, height, width)
+
+
+class ReadsPairs(Model):
+    def forward(self, pixel_values: Any) -> Any:
+        if pixel_values.ndim != 5:
+            raise ValueError("Input must be a 5D tensor of shape (batch_size, 2, num_channels, height, width)")
+        return pixel_values
+
+
+class ReadsImagesInText(Model):
+    """An image of nine features."""
+
+    main_input_name = "input_ids"
+    values = config(image_token_id=7)
+
+    def forward(self, input_ids: Any, pixel_values: Any = NOTHING) -> Any:
+        tokens = int((input_ids == 7).sum())
+        if tokens != 9 * len(input_ids):
+            features = 9 * len(input_ids)
+            raise ValueError(f"Image features and image tokens do not match, tokens: {tokens}, features: {features}")
+        return input_ids
+
+
+class RefusesImages(Model):
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any, pixel_values: Any = NOTHING) -> Any:
+        if pixel_values is not NOTHING:
+            raise RuntimeError("no such thing")
+        return input_ids
+
+
+FITS: dict[type[Model], dict[str, tuple[int, ...]]] = {
+    NeedsAMask: {"input_ids": (2, 128), "token_type_ids": (2, 128)},
+    NamesAnArgument: {"input_ids": (2, 128), "bool_masked_pos": (2, 1)},
+    ReadsWideFrames: {"input_features": (2, 256, 24)},
+    ReadsGrey: {"pixel_values": (2, 1, 16, 16)},
+    ReadsHalvedFrames: {"input_features": (2, 256, 64)},
+    HasASize: {"pixel_values": (2, 3, 20, 20)},
+    ReadsMultiples: {"input_values": (2, 17280)},
+    ReadsVideo: {"pixel_values": (2, 8, 3, 16, 16)},
+    ReadsPairs: {"pixel_values": (2, 2, 3, 16, 16)},
+    ReadsImagesInText: {"input_ids": (2, 73), "pixel_values": (2, 3, 16, 16)},
+    RefusesImages: {"input_ids": (2, 128)},
+}
+
+
+def run_of(model_class: type[Model]) -> TorchRun:
+    options = RunOptions(batch_size=2)
+    run = make_run("tiny", model_class, model_class.values, options, model_class)
+    return settled(run, options, "cpu", lambda value: value)
+
+
+@pytest.mark.parametrize("model_class", FITS, ids=lambda one: one.__name__)
+def test_inputs_are_corrected(model_class: type[Model]) -> None:
+    run = run_of(model_class)
+    assert {name: tuple(value.shape) for name, value in run.kwargs.items()} == FITS[model_class]
+    assert ";" in run.notes[0], "what was learned stands in the report"
+
+
+class NeverContent(Model):
+    tries = 0
+
+    def forward(self, pixel_values: Any) -> Any:
+        type(self).tries += 1
+        size = pixel_values.shape[-1]
+        raise ValueError(f"expected {size + 1} pixels, got {size}")
+
+
+def test_it_ends() -> None:
+    with pytest.raises(ValueError, match="expected"):
+        run_of(NeverContent)
+    assert NeverContent.tries <= 13
+
+
+class Broken(Model):
+    def forward(self, pixel_values: Any) -> Any:
+        raise RuntimeError("an error that is not about the inputs")
+
+
+def test_other_errors_are_left_alone() -> None:
+    with pytest.raises(RuntimeError, match="not about the inputs"):
+        run_of(Broken)
+
+
+class NeedsAMystery(Model):
+    def forward(self, mystery: Any) -> Any:
+        return mystery
+
+
+def test_what_nobody_knows_is_named() -> None:
+    with pytest.raises(WorkloadError, match="its forward needs mystery") as caught:
+        run_of(NeedsAMystery)
+    assert "path/to/file.py:function" in str(caught.value.hint)

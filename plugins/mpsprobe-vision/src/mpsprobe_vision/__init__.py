@@ -1,0 +1,1 @@
+"""Models of timm and torchvision as workloads: ``timm:NAME`` and ``torchvision:NAME``."""
