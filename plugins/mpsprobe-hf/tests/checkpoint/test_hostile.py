@@ -223,6 +223,9 @@ def test_links_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     (inner / "model.safetensors").unlink()
     (inner / "model.safetensors").symlink_to("model.safetensors")
     assert read(inner)
+    (inner / "model_index.json").write_text(json.dumps({"unet": ["diffusers", "X"]}), encoding="utf-8")
+    (inner / "unet").symlink_to(tmp_path)
+    assert "leads out of the folder" in read(inner)
 
 
 def test_what_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

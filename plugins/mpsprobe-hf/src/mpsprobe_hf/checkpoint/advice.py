@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from mpsprobe.schemas import CheckpointReport, StoredDtype
@@ -77,7 +78,7 @@ def _convert(row: StoredDtype, when: str) -> str:
 def _adapter(report: CheckpointReport) -> Iterator[str]:
     if report.adapter is not None:
         base = report.adapter.base_model
-        of = f": mpsprobe checkpoint {base}" if base else ", which it does not name"
+        of = f": mpsprobe checkpoint {shlex.quote(base)}" if base else ", which it does not name"
         yield f"It is an adapter. What it needs most memory for is the model that it adapts{of}."
 
 

@@ -31,7 +31,7 @@ from mpsprobe_hf.checkpoint.dtypes import BITS, COMPUTED_IN, NEAREST, is_float
 from mpsprobe_hf.checkpoint.folders import Weights, entries, read_file, read_weights, shards_of, text_of
 from mpsprobe_hf.checkpoint.pickled import kind_of
 from mpsprobe_hf.checkpoint.quantization import Quantized, Role, of_file, quantization_of
-from mpsprobe_hf.checkpoint.reading import damaged, read_json
+from mpsprobe_hf.checkpoint.reading import check_inside, damaged, read_json
 
 CONFIG, ADAPTER, PIPELINE = "config.json", "adapter_config.json", "model_index.json"
 OLDER = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")
@@ -150,6 +150,7 @@ def _pipeline(folder: Path, names: list[str]) -> Found:
         if name not in names or not (folder / name).is_dir():  # a name in ``names`` is no path that leads elsewhere
             notes.append(f"the component '{printable(name)}' has no folder: it may not have been downloaded")
             continue
+        check_inside(folder, folder / name)
         one = _component(name, folder / name, entries(folder / name))
         if one.weights is not None:
             one.model_class = printable(value[1])
