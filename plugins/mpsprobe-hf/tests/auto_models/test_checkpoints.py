@@ -173,7 +173,7 @@ def test_own_code_is_refused_unless_allowed(tmp_path: Path) -> None:
     folder(tmp_path, OWN_CODE)
     (tmp_path / "mine.py").write_text("raise SystemExit('it ran')\n", encoding="utf-8")
     error = failure(tmp_path)
-    assert "its own Python code" in error.message and "--trust-remote-code" in str(error.hint)
+    assert "its own Python code (mine.py)" in error.message and "--trust-remote-code" in str(error.hint)
 
 
 def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

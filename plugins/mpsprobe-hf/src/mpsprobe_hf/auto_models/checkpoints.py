@@ -19,6 +19,7 @@ from mpsprobe_hf.auto_models.checkpoint_files import (
     check_sizes,
     check_weights,
     needs_own_code,
+    own_code,
     read_config,
 )
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
@@ -35,6 +36,10 @@ TRUST = "If you have read that code and trust it, add --trust-remote-code."
 def load(name: str) -> CheckpointWorkload:
     """The workload of a folder, or of a repository if there is no such folder."""
     return CheckpointWorkload(name, as_folder(name))
+
+
+def _not_run(shown: str, config: Mapping[str, Any]) -> WorkloadError:
+    return WorkloadError(f"'{shown}' brings its own Python code ({own_code(config)}), which is not run", TRUST)
 
 
 class CheckpointWorkload:
@@ -95,9 +100,7 @@ class CheckpointWorkload:
         shown = printable(str(folder))
         if needs_own_code(raw, known):
             if not options.trust_remote_code:
-                raise WorkloadError(
-                    f"'{shown}' brings its own Python code (auto_map in {CONFIG}), which is not run", TRUST
-                )
+                raise _not_run(shown, raw)
         elif not isinstance(model_type, str) or not model_type:
             raise WorkloadError(f"{CONFIG} in '{shown}' does not say its model_type", 'Add it, for example: "bert".')
         elif model_type not in known:
@@ -119,6 +122,8 @@ class CheckpointWorkload:
             with quiet():
                 raw, _ = PreTrainedConfig.get_config_dict(self.source, **self._origin(options))
                 check_sizes(self.name, raw)  # the configuration makes a dictionary of its labels
+                if needs_own_code(raw, model_types()) and not options.trust_remote_code:
+                    raise _not_run(printable(self.name), raw)
                 return AutoConfig.from_pretrained(self.source, **self._origin(options))
         except MpsprobeError:
             raise
