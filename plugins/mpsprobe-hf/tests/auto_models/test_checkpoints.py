@@ -212,3 +212,26 @@ def test_hub_offline_says_what_it_needed(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
     assert done.stdout.count("config.json of no-org/no-model") == 2 == done.stdout.count("there is no folder")
     assert "HF_HUB_OFFLINE" in done.stdout
+
+
+def test_bad_repositories_in_the_cache(tmp_path: Path) -> None:
+    """What is looked at in a folder is looked at in the cache of the Hub too, before transformers makes anything of it."""
+    index = {"metadata": {}, "weight_map": {"a": "pytorch_model.bin"}}
+    for name, config in (("bin", SMALL), ("labels", {**SMALL, "num_labels": 10**9}), ("code", OWN_CODE)):
+        top = tmp_path / "hub" / f"models--org--{name}"
+        snapshot = folder(top / "snapshots" / "0123abcd", config)
+        (top / "refs").mkdir()
+        (top / "refs" / "main").write_text("0123abcd", encoding="ascii")
+        (snapshot / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+        (snapshot / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
+    script = (
+        "from mpsprobe.protocols import RunOptions; from mpsprobe.errors import WorkloadError\n"
+        "from mpsprobe_hf.auto_models.checkpoints import load\n"
+        "for name in ('bin', 'labels', 'code'):\n"
+        "    try: load(f'org/{name}').build(RunOptions(weights=True))\n"
+        "    except WorkloadError as error: print(error.message)"
+    )
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
+    bin_, labels, code = done.stdout.splitlines()
+    assert "pickled (pytorch_model.bin" in bin_ and "num_labels = 1000000000" in labels and "(mine.py)" in code
