@@ -215,7 +215,7 @@ def test_hub_offline_says_what_it_needed(tmp_path: Path) -> None:
 
 
 def test_bad_repositories_in_the_cache(tmp_path: Path) -> None:
-    """What is looked at in a folder is looked at in the cache of the Hub too, before transformers makes anything of it."""
+    """What is looked at in a folder is looked at in the cache of the Hub too."""
     index = {"metadata": {}, "weight_map": {"a": "pytorch_model.bin"}}
     for name, config in (("bin", SMALL), ("labels", {**SMALL, "num_labels": 10**9}), ("code", OWN_CODE)):
         top = tmp_path / "hub" / f"models--org--{name}"

@@ -233,7 +233,7 @@ def test_what_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "is no checkpoint" in read(raw(tmp_path / "a.txt", b"hello"))
     assert "is no checkpoint" in read(raw(tmp_path / "empty", b""))
     (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "config.json").write_text("{}", encoding="utf-8")
+    made.safetensors(tmp_path / "inner" / "model.safetensors", ONE)
     assert str(tmp_path / "inner") in read(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.safetensors")
