@@ -108,12 +108,6 @@ def test_weights_are_refused() -> None:
         load("hf:bert").build(RunOptions(weights=True))
 
 
-def test_inputs_that_cannot_be_derived() -> None:
-    with pytest.raises(WorkloadError, match="no inputs can be derived") as caught:
-        build_on_meta(load("hf:bark"))
-    assert "The workload 'bark'" in str(caught.value.hint)
-
-
 def test_types_without_a_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(model_type: str) -> None:
         raise ValueError("a sub-configuration is needed\nand much more text")

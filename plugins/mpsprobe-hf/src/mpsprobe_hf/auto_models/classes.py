@@ -29,7 +29,7 @@ def base_class_name(model_type: str) -> str:
         if found:
             return str(found if isinstance(found, str) else found[0])
     # The parts of composite models (clip_text_model) are in no mapping, but their module has a class for them.
-    own = [*_declared(model_type), *_of_module(model_type)]
+    own = [*declared_classes(model_type), *_of_module(model_type)]
     return next((name for name in own if name.endswith("Model")), own[0] if own else "")
 
 
@@ -67,10 +67,10 @@ def _has_forward(model_class: type[Any]) -> bool:
 
 def class_names(model_type: str) -> list[str]:
     """The model classes of the type."""
-    return sorted({*_declared(model_type), *_of_module(model_type)})
+    return sorted({*declared_classes(model_type), *_of_module(model_type)})
 
 
-def _declared(model_type: str) -> list[str]:
+def declared_classes(model_type: str) -> list[str]:
     """The classes that the ``AutoModel…`` mappings have for the type; imports none of them."""
     from transformers.models.auto import modeling_auto
 

@@ -193,7 +193,8 @@ def _resized(
     for name, position, _, _ in exact[:1]:
         return _with_size(guess, name, position, wanted)
     for name, position, size, _ in _axes(guess, sizes):
-        if size > 8 and (size * wanted) % got == 0 and position == -1 and len(shape) != 2 and got % size == 0:
+        shares = size > 8 and (got % size == 0 or size % got == 0) and size * wanted % got == 0
+        if shares and position == -1 and len(shape) > 2:
             return _with_size(guess, name, position, size * wanted // got)
     return None
 
