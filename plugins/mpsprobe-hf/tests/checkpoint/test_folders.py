@@ -45,6 +45,7 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "model-00002-of-00003.safetensors").unlink()
     found = report(tmp_path)
     assert found.missing == ["model-00002-of-00003.safetensors"] and "not there" in found.advice[0]
+    assert found.notes == ["by its index the tensors of all files have 88 bytes"]
 
 
 def test_shards_without_an_index(tmp_path: Path) -> None:
