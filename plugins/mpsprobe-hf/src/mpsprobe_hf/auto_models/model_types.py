@@ -85,7 +85,7 @@ class ModelTypeWorkload:
         except MissingPackage as error:
             parts = [] if self.class_name else [PREFIX + part for part in part_types(self.model_type)]
             if parts:
-                error.hint = f"{error.hint} Parts that may not need it: {', '.join(parts)}."
+                error.hint = f"{error.hint}\nParts that may not need it: {', '.join(parts)}."
             raise
         except WorkloadError:
             if not holder:
