@@ -69,7 +69,7 @@ def test_derived_inputs_run(name: str) -> None:
 
 def test_a_part_says_which_model_holds_it() -> None:
     run = build_on_meta(load("hf:dia_decoder"), size="small")
-    assert any("dia_decoder is a part of dia" in note for note in run.notes)
+    assert any("dia_decoder belongs to dia" in note for note in run.notes)
 
 
 def test_a_part_without_a_model_and_a_holder(monkeypatch: pytest.MonkeyPatch) -> None:

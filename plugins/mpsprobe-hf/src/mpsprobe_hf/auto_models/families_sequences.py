@@ -80,6 +80,9 @@ SEQUENCES: Mapping[str, Family] = {
     "deepseek_v2": Family(
         config={"num_experts_per_tok": 6, "first_k_dense_replace": 1, "moe_intermediate_size": 1408}
     ),  # DeepSeek-V2-Lite
+    "diffusion_gemma_text": Family(
+        config={"num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704}
+    ),  # no public checkpoint: the mixture of google/gemma-4-26B-A4B
     "dots1": Family(
         config={
             "n_routed_experts": 128,

@@ -94,7 +94,7 @@ class ModelTypeWorkload:
 
     def _in(self, holder: str, options: RunOptions) -> TorchRun:
         """The run of ``holder``, for a part that has no model, or none that can be run."""
-        part = f"{self.model_type} is a part of {holder} that cannot be judged alone: {holder} was"
+        part = f"{self.model_type} belongs to {holder} and cannot be judged alone: {holder} was"
         return ModelTypeWorkload(self.name, holder, notes=(part,)).build(options)
 
     def _or_in(self, holder: str, run: TorchRun, options: RunOptions) -> TorchRun:
