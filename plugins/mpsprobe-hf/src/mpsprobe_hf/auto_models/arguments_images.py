@@ -40,6 +40,7 @@ IMAGES: Mapping[str, tuple[Argument, ...]] = {
         Argument("floats", BY_PATCH, if_="video_grid_thw"),
         Argument("floats", ("batch", "clip", *IMAGE[1:])),
     ),
+    "inference_session": floats(2, *IMAGE[1:]),
     "high_res_pixel_values": floats("batch", "channels", 1024, 1024),
     "prompt_pixel_values": floats(*IMAGE),
     "prompt_masks": floats(*IMAGE),

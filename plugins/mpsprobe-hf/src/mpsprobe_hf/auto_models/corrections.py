@@ -75,7 +75,8 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
     for reading in (_features, _missing, _widths, _numbers, _form, _other_form):
         better = reading(guess, error, places, sizes)
         if better is not None:
-            return better
+            # What was tried before is tried in turns: it leads nowhere.
+            return None if better.learned[-1] in guess.learned else better
     return None
 
 

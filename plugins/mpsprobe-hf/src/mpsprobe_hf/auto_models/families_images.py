@@ -58,7 +58,9 @@ def _chameleon(code: int) -> str:
 
 
 PICTURES: Mapping[str, Family] = {
-    "aria": Family(measures={"height": 490, "width": 490}),
+    "aria": Family(
+        config={"vision_config": {"image_size": 980, "patch_size": 14}}, measures={"height": 490, "width": 490}
+    ),
     "depth_pro": Family(measures={"height": 1536, "width": 1536}),  # apple/DepthPro-hf
     "gemma3": Family(config={"vision_config": {"image_size": 896, "patch_size": 14}}),  # google/gemma-3-4b-it
     "granite_docling": Family(arguments={"pixel_attention_mask": Argument("flags", ("batch", "images"))}),
@@ -78,6 +80,7 @@ PICTURES: Mapping[str, Family] = {
     "minicpmv4_7": Family(measures=FOURFOLD),
     "modernvbert": Family(config={"vision_config": SMOL}),  # ModernVBERT/modernvbert
     "ultravbert": Family(config={"vision_config": SMOL}),
+    "sam3_video": Family(config={"max_num_objects": 2}),  # what is found depends on values: all 200 queries would be
     "seggpt": Family(measures={"height": 448}),  # the prompt stands above the image
     "ovis2": Family(config={"hidden_size": 4096}),  # that of its text model, as in every checkpoint
     "qwen2_vl": Family(config={"vision_config": {"hidden_size": 8192}}),  # Qwen/Qwen2-VL-72B-Instruct

@@ -11,6 +11,7 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
+from mpsprobe_hf.auto_models.backbones import without_timm
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import (
     base_class_name,
@@ -176,7 +177,7 @@ class ModelTypeWorkload:
             if parts:
                 config = AutoConfig.for_model(self.model_type, **{**parts, **values})
             with_one_width(config)
-            said = repair(config)
+            said = [*repair(config), *without_timm(config)]
             if options.size == "small":
                 config = make_small(config)
         except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from mpsprobe_hf.auto_models.checkpoint_files import check_sizes
 if TYPE_CHECKING:
     from mpsprobe_hf.auto_models.derive import Derived
     from mpsprobe_hf.auto_models.guess import Guess
+    from mpsprobe_hf.catalog.entry import Field
 
 
 def check_config(name: str, config: Any) -> None:
@@ -79,6 +80,16 @@ def make_run(
     return derivation.run(with_adapters(name, model.train(options.phase == "training"), options), guess)
 
 
+def _call(model: Any, options: RunOptions, fields: Iterable[Field]) -> Any:
+    """How the model is called, where that is not plainly."""
+    from mpsprobe_hf.auto_models.sessions import SESSION, in_session
+    from mpsprobe_hf.generation import generating
+
+    if options.phase == "generate":
+        return generating(model, options)
+    return in_session if any(field.name == SESSION for field in fields) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """Makes a run of a guess, and of the guesses that follow from what the model raises.
@@ -107,7 +118,7 @@ class Derivation:
         import torch
 
         from mpsprobe_hf.construct import quietly
-        from mpsprobe_hf.generation import generating, note, prompt
+        from mpsprobe_hf.generation import note, prompt
         from mpsprobe_hf.losses import LOSSES
         from mpsprobe_hf.tensors import make
 
@@ -124,7 +135,7 @@ class Derivation:
             model=model,
             kwargs={field.name: make(field, sizes, dtype) for field in fields},
             architecture=guess.signature.name,
-            call=quietly(generating(model, options) if generates else None),
+            call=quietly(_call(model, options, fields)),
             loss=LOSSES["own" if derived.labels else "mean"] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),

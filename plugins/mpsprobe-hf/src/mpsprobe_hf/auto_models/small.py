@@ -91,7 +91,7 @@ def _depths(key: str, part: Any) -> list[int]:
 
 def _within(value: Any, depth: int) -> Any:
     """``value`` with the nearest of ``depth`` layers where it names one that is not there."""
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_within(one, depth) for one in value]
     return max(min(value, depth - 1), -depth) if type(value) is int else value
 
