@@ -63,6 +63,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
         fields = list(prompt(fields))
     sequences = any("seq" in field.shape for field in (*fields, *labels))
     lead = sum(count for _, count in guess.leads())
+    lead += sum(field.settings["keep"] for field in fields if field.kind == "leading")
     shortest = 1 + lead
     # A part of the model may store positions for fewer tokens than an image takes; then it is not the limit.
     longest = signature.longest if signature.longest >= shortest else 0

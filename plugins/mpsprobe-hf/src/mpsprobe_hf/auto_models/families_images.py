@@ -157,6 +157,7 @@ PICTURES: Mapping[str, Family] = {
     ),  # one crop of 27 x 27 patches, of which four make a token
     "neomme": Family(arguments={"pixel_values": Argument("floats", BY_PATCH, with_=TEXT)}),
     "phi4_multimodal": Family(
+        measures={"image_tokens": 545},
         arguments={
             "image_pixel_values": Argument("floats", ("batch", 2, 3, 448, 448), with_=TEXT),
             "image_sizes": Argument("rows", ("batch", 2), settings={"row": (448, 448)}, with_=("image_pixel_values",)),
