@@ -55,6 +55,15 @@ def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
 
 
 @hookspec
+def mpsprobe_workload_space(space: str) -> Iterable[declared.WorkloadDeclaration] | None:
+    """Every name of an open name space that begins with ``space:`` (``hf``, ``timm``), as far as they can be listed.
+
+    Called for ``workloads list --SPACE`` and for patterns such as ``hf:*bert*``. Return ``None`` for a space that is
+    not yours; raise ``MissingPackage`` for one that takes a package which is not installed. It may import that package.
+    """
+
+
+@hookspec
 def mpsprobe_workload_of(model: object, inputs: object) -> protocols.Workload | None:
     """What runs an object that a program hands over: a model of some framework, a function, a pipeline.
 

@@ -9,22 +9,24 @@ import click
 
 from mpsprobe.cli.listing import aligned, format_option, terminal_width
 from mpsprobe.commands import OpenGroup
-from mpsprobe.errors import install_command
+from mpsprobe.errors import UsageError, install_command
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.streams import write_json, write_stdout
+from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import WorkloadDeclaration
     from mpsprobe.plugins.loading import Plugin
+    from mpsprobe.plugins.registry import Registry
 
 
 @click.group(cls=OpenGroup, default="list")
 def workloads() -> None:
     """Which models can be named, and what each one is.
 
-    Besides the names, plugins may take a model type (hf:TYPE), a checkpoint folder, a Hub id or a
-    function of yours (path/to/file.py:function).
+    Besides the names, plugins may take a model type (hf:TYPE; 'list --hf' has all of them), a checkpoint
+    folder, a Hub id or a function of yours (path/to/file.py:function).
     """
 
 
@@ -35,20 +37,32 @@ def _plain(declaration: WorkloadDeclaration, owner: Plugin | None) -> dict[str, 
     return {**declared, "distribution": owner.found.distribution if owner else None}
 
 
-@workloads.command("list", params=[format_option()])
-def list_command(format_name: str) -> None:
-    """Every named workload, by family."""
+_SPACES = click.Argument(["spaces"], nargs=-1, type=click.UNPROCESSED, metavar="[--SPACE]...")
+
+
+def _space(registry: Registry, space: str) -> list[WorkloadDeclaration]:
+    with make_progress() as progress:  # whoever knows the names may be a large package
+        progress.start_loading(1)
+        return list(registry.workload_space(space).values())
+
+
+@workloads.command("list", params=[_SPACES, format_option()], context_settings={"ignore_unknown_options": True})
+def list_command(spaces: tuple[str, ...], format_name: str) -> None:
+    """Every named workload, by family; with --hf, --timm or the like every name that begins with hf:, timm: …"""
     registry = get_registry()
-    found = registry.workloads().values()
+    for one in spaces:
+        if not one.startswith("--"):
+            raise UsageError(f"'{printable(one)}' is no name space", "Say for example --hf, or leave it out.")
+    found = [one for space in spaces for one in _space(registry, space[2:])] or list(registry.workloads().values())
     if format_name == "json":
-        write_json([_plain(one, registry.owner("workload", one.name)) for one in found])
+        write_json([_plain(one, registry.workload_and_owner(one.name)[1]) for one in found])
         return
     if not found:
         click.echo(f"No plugin that is installed has workloads: {install_command('mpsprobe-hf')}", err=True)
         return
     families: dict[str, list[WorkloadDeclaration]] = {}
-    for one in found:
-        families.setdefault(one.family, []).append(one)
+    for declaration in found:
+        families.setdefault(declaration.family, []).append(declaration)
     longest, width = max(len(one.name) for one in found), terminal_width()
     blocks = []
     for family, members in families.items():

@@ -23,7 +23,13 @@ from mpsprobe.plugins.requirements import incompatibility, unmet
 from mpsprobe.suggestions import nearest, printable
 
 HOOK_PREFIX = "mpsprobe_"
-UNLIMITED = {"mpsprobe_resolve_workload", "mpsprobe_workload_of", "mpsprobe_before_run", "mpsprobe_after_run"}
+UNLIMITED = {
+    "mpsprobe_resolve_workload",
+    "mpsprobe_workload_space",
+    "mpsprobe_workload_of",
+    "mpsprobe_before_run",
+    "mpsprobe_after_run",
+}
 """Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
 LONGER = {"mpsprobe_doctor": 6}
 """Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""

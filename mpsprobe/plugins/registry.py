@@ -176,6 +176,21 @@ class Registry:
             raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
         return answers[0]
 
+    def workload_space(self, space: str) -> dict[str, WorkloadDeclaration]:
+        """The names that begin with ``space:``, of every plugin that has some.
+
+        Raises:
+            UsageError: no plugin has.
+            MissingPackage: a package that knows them is not installed.
+        """
+        judge = partial(_listing, hook="mpsprobe_workload_space")
+        found = self._collection.answers("mpsprobe_workload_space", judge, lets_out=True, space=space)
+        answers = [declarations for _, declarations in found if declarations is not None]
+        if not answers:
+            hint = "'mpsprobe workloads list' has the names that are not in a space."
+            raise UsageError(f"no plugin that is installed has names that begin with '{printable(space)}:'", hint)
+        return {one.name: one for declarations in answers for one in declarations}
+
     def workload_of(self, model: object, inputs: object = None) -> Workload:
         """What runs ``model`` with ``inputs``: a workload itself, a name, or what a plugin takes for its own.
 
@@ -326,6 +341,11 @@ def _instance(found: Any) -> Any:
 def _resolution(answer: Any, hook: str) -> WorkloadDeclaration | None:
     """The answer of a plugin with an open name space: a workload, or ``None`` where the name is not its own."""
     return None if answer is None else checked([answer], hook, WorkloadDeclaration, open_names=True)[0]
+
+
+def _listing(answer: Any, hook: str) -> list[WorkloadDeclaration] | None:
+    """The answer of a plugin with an open name space that can be listed."""
+    return None if answer is None else checked(answer, hook, WorkloadDeclaration, open_names=True)
 
 
 def _of_kind(answer: Any, kind: type) -> Any:

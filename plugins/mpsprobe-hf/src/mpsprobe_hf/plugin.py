@@ -40,6 +40,17 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
 
 
 @hookimpl
+def mpsprobe_workload_space(space: str) -> Iterable[WorkloadDeclaration] | None:
+    """Every model type, with its classes."""
+    if space != "hf":
+        return None
+    from mpsprobe_hf.auto_models.classes import declared_classes, model_types
+    from mpsprobe_hf.auto_models.names import of_type
+
+    return [of_type(model_type, declared_classes(model_type)) for model_type in model_types()]
+
+
+@hookimpl
 def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
     """Pipelines; whoever has one has imported them."""
     pipelines = sys.modules.get("transformers.pipelines.base")

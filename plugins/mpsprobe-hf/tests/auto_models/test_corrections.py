@@ -100,6 +100,34 @@ class ReadsMultiples(Model):
         return input_values
 
 
+class ReadsWindows(Model):
+    main_input_name = "input_features"
+
+    def forward(self, input_features: Any) -> Any:
+        length = input_features.shape[1]
+        if length % 100:
+            raise ValueError(f"`padded_feature_length` must be a multiple of `n_window * 2` (100), but got {length}.")
+        return input_features
+
+
+class JoinsBoth(Model):
+    """Frames of sound as long as what a codec makes of the wave."""
+
+    main_input_name = "input_features"
+
+    def forward(self, input_features: Any) -> Any:
+        return torch.cat([input_features, torch.zeros(2, 50, 80)], dim=2)
+
+
+class ReadsOneChannel(Model):
+    """Its error says nothing about a channel."""
+
+    main_input_name = "input_values"
+
+    def forward(self, input_values: Any) -> Any:
+        return input_values[:, :, -5:]
+
+
 class ReadsVideo(Model):
     def forward(self, pixel_values: Any) -> Any:
         batch_size, num_frames, num_channels, height, width = pixel_values.shape
@@ -144,6 +172,9 @@ FITS: dict[type[Model], dict[str, tuple[int, ...]]] = {
     ReadsHalvedFrames: {"input_features": (2, 256, 64)},
     HasASize: {"pixel_values": (2, 3, 20, 20)},
     ReadsMultiples: {"input_values": (2, 17280)},
+    ReadsWindows: {"input_features": (2, 300, 80)},
+    JoinsBoth: {"input_features": (2, 50, 80)},
+    ReadsOneChannel: {"input_values": (2, 1, 16_000)},
     ReadsVideo: {"pixel_values": (2, 8, 3, 16, 16)},
     ReadsPairs: {"pixel_values": (2, 2, 3, 16, 16)},
     ReadsImagesInText: {"input_ids": (2, 73), "pixel_values": (2, 3, 16, 16)},

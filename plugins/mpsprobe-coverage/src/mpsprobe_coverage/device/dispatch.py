@@ -47,7 +47,7 @@ class Plan:
     returned: tuple[int | None, ...] = ()  # for each result, which of them it is, or None
     inplace_view: bool = False
     assumed_truth: bool | None = None  # what a truth value of the result is taken for
-    counts: bool = False  # of truth values it makes a number of those that are true
+    counts: bool = False  # it makes a number of how many there are, or takes the largest of such numbers
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     generator_positions: tuple[tuple[int, str], ...] = ()  # arguments that are random generators: position and name
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours

@@ -270,7 +270,7 @@ class Interception(TorchDispatchMode):
             self._refused(plan, args, kwargs, tuple(inputs), outcome.flat, outcome.refused)
             return result
         if (plan.counts or plan.assumed_truth) and type(result) is VirtualTensor:
-            assume(plan, inputs[0], result)
+            assume(plan, args[0], result)
         if self.recorder.phase is not None:
             judgement = self._judged.get(outcome)
             if judgement is None or raised is not None or judgement.source == "device":

@@ -88,7 +88,7 @@ def _finish(plan: Plan) -> Plan:
     plan.arithmetic = base.startswith("_fused_") or base.removeprefix("_foreach_").strip("_") in _ARITHMETIC
     if schema.name in _TRUE_OF_GOOD_DATA:
         plan.assumed_truth = True
-    plan.counts = schema.name == "aten::sum"
+    plan.counts = schema.name in ("aten::sum", "aten::max")
     written, sets, tensors, generators = [], [], [], []
     for position, argument in enumerate(schema.arguments):
         if isinstance(argument.type, torch.TensorType):

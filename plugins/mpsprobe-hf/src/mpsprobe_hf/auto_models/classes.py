@@ -29,12 +29,12 @@ def base_class_name(model_type: str) -> str:
         if found:
             return str(found if isinstance(found, str) else found[0])
     # The parts of composite models (clip_text_model) are in no mapping, but their module has a class for them.
-    own = [*_declared(model_type), *_of_module(model_type)]
+    own = [*declared_classes(model_type), *_of_module(model_type)]
     return next((name for name in own if name.endswith("Model")), own[0] if own else "")
 
 
 def holder_of(model_type: str) -> str:
-    """The model type that has a model, and whose configuration has one of ``model_type`` inside; empty for none."""
+    """The model type whose configuration has one of ``model_type`` inside, or is the same; empty for none."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
 
     folder = model_type_to_module_name(model_type)
@@ -42,9 +42,20 @@ def holder_of(model_type: str) -> str:
         if other == model_type or model_type_to_module_name(other) != folder:
             continue
         parts = CONFIG_MAPPING[other].sub_configs.values()
-        if any(getattr(part, "model_type", None) == model_type for part in parts):
+        same = CONFIG_MAPPING[other] is CONFIG_MAPPING[model_type]
+        if same or any(getattr(part, "model_type", None) == model_type for part in parts):
             return other if base_class_name(other) else holder_of(other)
     return ""
+
+
+def part_types(model_type: str) -> list[str]:
+    """The model types of the parts of ``model_type`` that have models of their own."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config_class = CONFIG_MAPPING[model_type]
+    parts = {**config_class.sub_configs, **getattr(config_class, "sub_configs_defaults", {})}.values()
+    found = dict.fromkeys(getattr(part, "model_type", "") for part in parts)
+    return [part for part in found if part in model_types() and base_class_name(part)[:4] not in ("", "Timm")]
 
 
 def with_forward(model_class: type[Any], config: Any) -> type[Any]:
@@ -67,10 +78,10 @@ def _has_forward(model_class: type[Any]) -> bool:
 
 def class_names(model_type: str) -> list[str]:
     """The model classes of the type."""
-    return sorted({*_declared(model_type), *_of_module(model_type)})
+    return sorted({*declared_classes(model_type), *_of_module(model_type)})
 
 
-def _declared(model_type: str) -> list[str]:
+def declared_classes(model_type: str) -> list[str]:
     """The classes that the ``AutoModel…`` mappings have for the type; imports none of them."""
     from transformers.models.auto import modeling_auto
 

@@ -32,12 +32,16 @@ Place = tuple[FrameType, int]
 
 FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
-MULTIPLE = re.compile(r"(\d+)\D{1,40}(?:multiple of|divisible by) *(\d+)")
+MULTIPLE = re.compile(
+    r"(?P<got>\d+)\D{1,40}(?:multiple of|divisible by) *(?P<of>\d+)"
+    r"|multiple of [^()]*\((?P<of2>\d+)\)[^()\d]*(?P<got2>\d+)"
+)
 NUMBERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"image size \((?P<got>\d+)\*(?P<got2>\d+)\) doesn't match model \((?P<want>\d+)\*(?P<want2>\d+)\)"),
     re.compile(r"length (?P<want>\d+), but found (?P<got>\d+)"),
     re.compile(r"[Ee]xpected:? (?P<want>\d+)\D{1,40}(?:got|found):? (?P<got>\d+)"),
     re.compile(r"(?P<got>\d+) but the model expects (?P<want>\d+)"),
+    re.compile(r"Expected (?:size )?(?P<got>\d+)(?: in dimension \d+)? but got (?:size )?(?P<want>\d+) for tensor"),
     re.compile(r"size of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\)"),
     re.compile(r"dimension of length (?P<want>\d+) at -1! Mismatching .* broadcastable to \[[\d, ]*?(?P<got>\d+)\]"),
 )
@@ -74,6 +78,13 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
             # What was tried before is tried in turns: it leads nowhere.
             return None if better.learned[-1] in guess.learned else better
     return None
+
+
+def one_sample(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
+    """``guess`` for one sample, where two are not taken."""
+    if min(sizes["batch"], guess.samples) == 1:
+        return None
+    return replace(guess, samples=1, learned=(*guess.learned, f"one sample: two are not taken ({in_short(error)})"))
 
 
 def without_images(guess: Guess, error: Exception) -> Guess | None:
@@ -249,9 +260,9 @@ def _numbers(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
             if better is not None:
                 return better
     multiple = MULTIPLE.search(text)
-    if multiple is not None and int(multiple[2]):
-        got, of = int(multiple[1]), int(multiple[2])
-        return _resized_exactly(guess, got, -(-got // of) * of, sizes)
+    if multiple is not None:
+        got, of = int(multiple["got"] or multiple["got2"]), int(multiple["of"] or multiple["of2"])
+        return _resized_exactly(guess, got, -(-got // of) * of, sizes) if of else None
     return None
 
 
@@ -299,9 +310,10 @@ def _form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> 
 def _other_form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """The next form that models give a floating-point input, where nothing in the error can be read."""
     for name in guess.given():
+        now = guess.form(name)
         for form in ARGUMENTS.get(name, ()):
-            if form.kind == "floats" and not form.if_:
-                better = _shaped(guess, name, form, form.shape)
+            if now is not None and form.kind == now.kind == "floats" and not form.if_ and form.shape != now.shape:
+                better = _shaped(guess, name, now, form.shape)
                 if better is not None and better.learned[-1] not in guess.learned:
                     return better
     return None

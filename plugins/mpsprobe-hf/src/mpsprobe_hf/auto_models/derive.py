@@ -35,11 +35,12 @@ class Derived:
     longest: int
     shortest: int = 1
     seq_unit: str = "tokens"
+    samples: int = 2
 
     @property
     def batch_size(self) -> Mapping[str, int]:
         """One sample for inference, two for training: enough for every kind of normalisation."""
-        return {"inference": 1, "training": 2}
+        return {"inference": 1, "training": self.samples}
 
 
 def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Derived:
@@ -77,6 +78,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
         seq_len=(min(default, longest) if longest else default) if sequences else None,
         longest=longest,
         shortest=shortest,
+        samples=guess.samples,
     )
 
 

@@ -162,7 +162,7 @@ PICTURES: Mapping[str, Family] = {
             "image_pixel_values": Argument("floats", ("batch", 2, 3, 448, 448), with_=TEXT),
             "image_sizes": Argument("rows", ("batch", 2), settings={"row": (448, 448)}, with_=("image_pixel_values",)),
             "image_attention_mask": Argument("ones", ("batch", 2, 32, 32), with_=("image_pixel_values",)),
-        }
+        },
     ),  # one crop, and the whole image
     "pi0": Family(
         arguments={

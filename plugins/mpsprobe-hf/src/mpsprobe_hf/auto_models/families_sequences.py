@@ -29,6 +29,20 @@ HALF_ROTARY: Mapping[str, Any] = {
 }
 """Of ``zai-org/GLM-4.1V-9B-Thinking``; its sections are those of half a head of 128."""
 
+WIDE_SOUND: Mapping[str, Any] = {"projector_config": {"encoder_hidden_size": 1024}}
+"""Of ``ibm-granite/granite-speech-3.3-8b``."""
+
+FEW_TOKENS: Mapping[str, int] = {"audio_tokens": 54}
+"""Three for each window of 15 frames, of which 256 have 18."""
+
+SPOKEN: Mapping[str, Argument] = {
+    "spectrogram_labels": Argument("floats", ("batch", "seq", 80)),
+    "duration_labels": Argument("ones", ("batch", "seq")),
+    "pitch_labels": Argument("floats", ("batch", "seq", 1)),
+    "energy_labels": Argument("floats", ("batch", "seq", 1)),
+}
+"""What FastSpeech 2 is trained with: here a frame for each phoneme."""
+
 
 def _every(period: int, first: int, count: int) -> list[str]:
     """The kinds of ``count`` layers, of which one in ``period`` attends."""
@@ -39,7 +53,12 @@ SEQUENCES: Mapping[str, Family] = {
     # text
     "xmod": Family(config={"default_language": "en_XX"}),
     "bamba": Family(config={"attn_layer_indices": [9, 18, 27]}),  # ibm-ai-platform/Bamba-9B-v2
-    "blt": Family(config={"use_cache": False}),  # its cache asks for layers, which only the parts have
+    "blt": Family(
+        # Its cache asks for layers, which only the parts have. Where patches begin depends on the text: at each byte.
+        config={"use_cache": False},
+        arguments={"patch_lengths": Argument("ones", ("batch", "seq"))},
+        more=("patch_lengths",),
+    ),
     "canine": Family(measures={"vocabulary": 0x110000}),  # characters of Unicode: no table of them
     "cohere_compass_text": Family(
         config={
@@ -71,36 +90,68 @@ SEQUENCES: Mapping[str, Family] = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [16, 16, 16, 16]},
         }
     ),  # tencent/HunyuanOCR
+    "jev": Family(
+        arguments={
+            "marks": Argument("integers", ("batch", 4), 64),
+            "num_options": Argument("ones", ("batch", 4)),
+            "question_type_ids": Argument("integers", ("batch", 4), 1),
+        }
+    ),  # four questions in a text
     "lfm2_moe": Family(
         config={
             "num_hidden_layers": 24,
             "layer_types": ["full_attention" if n in (2, 6, 10, 14, 18, 21) else "conv" for n in range(24)],
         }
     ),  # LiquidAI/LFM2-8B-A1B
+    "qwen4_exp_text": Family(
+        config={
+            "indexer_n_heads": 4,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 256,
+            "indexer_budget": 2048,
+            "indexer_compress_ratio": 4,
+        }
+    ),  # no public checkpoint: what its class asks for
+    "step3p5": Family(config={"sliding_window": 512}),  # stepfun-ai/Step-3.5-Flash
     "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
     "rag": Family(
         config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},
+        arguments={
+            "context_input_ids": Argument("tokens", ("5*batch", "seq"), "vocabulary"),
+            "context_attention_mask": Argument("padding_mask", ("5*batch", "seq")),
+            "doc_scores": Argument("floats", ("batch", 5)),
+        },
+        more=("context_input_ids", "context_attention_mask", "doc_scores"),
     ),  # facebook/rag-token-nq
     # sound
     "csm": Family(
-        arguments={
-            "input_ids": Argument("integers", ("batch", "seq", 33), 2051),
-            "labels": Argument("integers", ("batch", "seq", 33), 2051),
-        },
-        without=("input_values",),
-    ),  # sesame/csm-1b: 32 codebooks of audio and one column of text
+        arguments={"labels": Argument("integers", ("batch", "seq", 32), 2051)}, without=("input_values",)
+    ),  # sesame/csm-1b: 32 codebooks; sound is context, which the first sentence has not
     "dia": Family(
+        measures={"vocabulary": 256},
         arguments={"decoder_input_ids": Argument("integers", ("batch", "seq", 9), 1028, with_=("encoder",))},
-    ),  # nari-labs/Dia-1.6B-0626: 9 channels
-    "granite_speech": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),  # granite-speech-3.3-8b
-    "granite_speech_plus": Family(config={"projector_config": {"encoder_hidden_size": 1024}}),
+    ),  # nari-labs/Dia-1.6B-0626: bytes, and 9 channels of sound
+    "fastspeech2_conformer": Family(arguments=SPOKEN),
+    "fastspeech2_conformer_with_hifigan": Family(arguments=SPOKEN),
+    "granite_speech": Family(config=WIDE_SOUND, measures=FEW_TOKENS, without=("input_features_mask",)),
+    "granite_speech_plus": Family(config=WIDE_SOUND, measures=FEW_TOKENS, without=("input_features_mask",)),
     "kyutai_speech_to_text": Family(
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
+    "moonshine_streaming": Family(config={"num_key_value_heads": 8}),  # UsefulSensors/moonshine-streaming-tiny
     "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
+    "nemotron_h_omni": Family(config={"audio_config": {"projection_hidden_size": 4096, "projection_bias": False}}),
     "qwen2_5_omni_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen2.5-Omni-7B
+    "qwen3_omni_moe_talker_code_predictor": Family(more=("inputs_embeds",), without=("input_ids",)),
+    "qwen3_omni_moe_talker_text": Family(
+        config={"shared_expert_intermediate_size": 768}, more=("inputs_embeds",), without=("input_ids",)
+    ),
+    "qwen3_omni_moe_text": Family(
+        config={"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
+    ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
+    "speech-encoder-decoder": Family(arguments={"inputs": Argument("floats", ("batch", "samples"))}),
     "speecht5": Family(
         arguments={
             "input_values": Argument("floats", ("batch", "seq", "hidden")),

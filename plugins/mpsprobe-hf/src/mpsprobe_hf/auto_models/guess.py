@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
-from mpsprobe_hf.auto_models.forms import TEXT, Argument, Size
+from mpsprobe_hf.auto_models.forms import Argument, Size
 from mpsprobe_hf.auto_models.measures import Measures, first
 from mpsprobe_hf.auto_models.signature import Signature
 from mpsprobe_hf.catalog.entry import Dimension, Field
@@ -41,6 +41,10 @@ class Guess:
             return self.arguments[name]
         return next((form for form in ARGUMENTS.get(name, ()) if self._applies(form.if_)), None)
 
+    def _has_values(self, form: Argument) -> bool:
+        """Whether there is a number that the argument could have: without a vocabulary there are no tokens."""
+        return form.kind not in ("tokens", "integers") or self._number(form.high) > 0
+
     def _applies(self, condition: str) -> bool:
         says, _, measure = condition.rpartition(" ")
         return not condition or (self.measures.says(measure) if says else condition in self.signature.parameters)
@@ -49,11 +53,9 @@ class Guess:
         """The arguments of one forward pass, in the order of the signature."""
         signature = self.signature
         names = (*signature.parameters, *(name for name in self.more if name not in signature.parameters))
-        known = {name: form for name in names if (form := self.form(name)) is not None}
-        if "vocabulary" in {known[name].high for name in TEXT if name in known} and not self.measures["vocabulary"]:
-            known.pop("input_ids")
+        known = {name: form for name in names if (form := self.form(name)) is not None and self._has_values(form)}
         chosen = {name for name in (*signature.main, *self.more, *signature.required) if name in known} - self.without
-        if not chosen & set(signature.main) and "input_ids" in known:
+        if not chosen & set(signature.main) and "input_ids" in known.keys() - self.without:
             chosen.add("input_ids")
         reasons = chosen | ({"encoder"} if signature.writes else set())
         grown = True

@@ -106,8 +106,9 @@ def complete(config: Any, class_name: str) -> None:
 
 def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:
     """What makes the model compute a loss of its own; empty if it has none or its form is not known."""
-    if "labels" in guess.arguments:
-        return (guess.field("labels"),) if "labels" not in guess.without else ()
+    declared = [one for one in guess.arguments if one.endswith("labels")]
+    if declared:
+        return tuple(guess.field(one) for one in declared if one not in guess.without)
     head = head_of(guess.signature.name)
     if head is None:
         return ()

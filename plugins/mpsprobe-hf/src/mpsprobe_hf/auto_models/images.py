@@ -33,8 +33,11 @@ def left_out(config: Any) -> dict[str, dict[str, Any]]:
 
 
 def with_one_width(config: Any) -> None:
-    """Give features of images the width of the text's, as every checkpoint has and some defaults have not."""
-    vision: Any = getattr(config, "vision_config", None)
+    """Give features of images and sounds the width of the text, as every checkpoint has and some defaults have not."""
     text: Any = getattr(config, "text_config", None)
-    if hasattr(vision, "out_hidden_size") and hasattr(text, "hidden_size"):
-        vision.out_hidden_size = text.hidden_size
+    if not hasattr(text, "hidden_size"):
+        return
+    for part in (getattr(config, "vision_config", None), getattr(config, "audio_config", None)):
+        for name in ("out_hidden_size", "output_dim"):
+            if hasattr(part, name):
+                setattr(part, name, text.hidden_size)

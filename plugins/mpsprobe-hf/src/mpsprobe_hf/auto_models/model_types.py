@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
+from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.backbones import without_timm
@@ -19,6 +20,7 @@ from mpsprobe_hf.auto_models.classes import (
     holder_of,
     model_class_of,
     model_types,
+    part_types,
     with_forward,
 )
 from mpsprobe_hf.auto_models.heads import complete
@@ -58,10 +60,11 @@ class ModelTypeWorkload:
 
     framework = "torch"
 
-    def __init__(self, name: str, model_type: str, class_name: str = "") -> None:
+    def __init__(self, name: str, model_type: str, class_name: str = "", notes: tuple[str, ...] = ()) -> None:
         self.name = name
         self.model_type = model_type
         self.class_name = class_name
+        self.notes = notes
 
     def build(self, options: RunOptions) -> TorchRun:
         """The model and inputs derived from its configuration, on torch's default device.
@@ -74,17 +77,42 @@ class ModelTypeWorkload:
             raise UsageError(
                 f"'{self.name}' is a model type: it has no weights", "Give a checkpoint: organisation/repository."
             )
+        holder = "" if self.class_name else holder_of(self.model_type)
         try:
-            return self._sized(options)
-        except (UsageError, MissingPackage):
+            run = self._sized(options)
+            return self._or_in(holder, run, options) if holder else run
+        except UsageError:
+            raise
+        except MissingPackage as error:
+            parts = [] if self.class_name else [PREFIX + part for part in part_types(self.model_type)]
+            if parts:
+                error.hint = f"{error.hint} Parts that may not need it: {', '.join(parts)}."
             raise
         except WorkloadError:
-            holder = "" if self.class_name else holder_of(self.model_type)
             if not holder:
                 raise
-        run = ModelTypeWorkload(self.name, holder).build(options)
+        return self._in(holder, options)
+
+    def _in(self, holder: str, options: RunOptions) -> TorchRun:
+        """The run of ``holder``, for a part that has no model, or none that can be run."""
         part = f"{self.model_type} is a part of {holder} that cannot be judged alone: {holder} was"
-        return replace(run, notes=(part, *run.notes))
+        return ModelTypeWorkload(self.name, holder, notes=(part,)).build(options)
+
+    def _or_in(self, holder: str, run: TorchRun, options: RunOptions) -> TorchRun:
+        """``run``, and that of ``holder`` when no correction is left."""
+        first = run.correct
+        if first is None:
+            return run
+
+        def correct(error: Exception) -> TorchRun | None:
+            better = first(error)
+            if better is not None:
+                return self._or_in(holder, better, options)
+            with suppress(MpsprobeError):
+                return self._in(holder, options)
+            return None
+
+        return replace(run, correct=correct)
 
     def _sized(self, options: RunOptions) -> TorchRun:
         if options.size == "small":
@@ -113,7 +141,7 @@ class ModelTypeWorkload:
                 config,
                 options,
                 lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
-                (*notes, *said),
+                (*self.notes, *notes, *said),
                 self._named(),
             )
 

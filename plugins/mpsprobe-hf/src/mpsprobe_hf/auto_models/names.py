@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from mpsprobe.declarations import WorkloadDeclaration
@@ -45,6 +46,12 @@ def declare(name: str) -> WorkloadDeclaration | None:
             return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
         return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a repository of the Hub", "hub")
     return None
+
+
+def of_type(model_type: str, classes: Iterable[str]) -> WorkloadDeclaration:
+    """The workload of a model type; its summary names the classes that can be asked for by ``hf:TYPE/CLASS``."""
+    summary = ", ".join(classes) or "a part of another model"
+    return WorkloadDeclaration(f"{PREFIX}{model_type}", f"{_ROOM}.model_types:load", summary, "text")
 
 
 def as_folder(name: str) -> Path | None:

@@ -33,12 +33,13 @@ def repair(config: Any) -> list[str]:
     """Fill in what follows from other values, in ``config`` and those inside it; returns what was said."""
     said = []
     for part in parts(config):
-        heads, hidden = vars(part).get("num_attention_heads"), vars(part).get("hidden_size")
+        values = vars(part)  # an attribute may differ by layer, and asking for it raises
+        heads, hidden = values.get("num_attention_heads"), values.get("hidden_size")
         if not isinstance(heads, int) or not isinstance(hidden, int):
             continue
         follows = {"head_dim": hidden // heads, "num_key_value_heads": heads}
         for name, value in follows.items():
-            if vars(part).get(name, value) is None:  # what differs by layer cannot be asked for
+            if values.get(name, value) is None:
                 setattr(part, name, value)
                 said.append(f"{name} = {value}")
     return said

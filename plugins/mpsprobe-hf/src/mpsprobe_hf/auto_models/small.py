@@ -34,6 +34,8 @@ LAST = ("num_kv_shared_layers",)
 """Layers at the end that are of another kind."""
 EVERY = ("decoder_sparse_step", "attn_layer_period", "expert_layer_period", "full_attention_interval", "moe_layer_freq")
 """Of how many layers one is of another kind."""
+AGAIN = ("num_layers_per_stack",)
+"""Numbers that the class works out from the number of layers, which it then changes (HRM)."""
 STAGES = ("stage_names", "out_features")
 """Written anew by configurations of backbones, from the number of layers and ``out_indices``."""
 KINDS = 4
@@ -48,7 +50,7 @@ def make_small(config: Any) -> Any:
         Exception: whatever the class raises, if it does not take them.
     """
     values = small(config.to_dict())
-    for name in ("transformers_version", "model_type", "architectures"):
+    for name in ("transformers_version", "model_type", "architectures", *AGAIN):
         values.pop(name, None)
     return type(config)(**values)
 

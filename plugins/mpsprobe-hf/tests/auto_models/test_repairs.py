@@ -1,0 +1,88 @@
+"""Default configurations made whole, and which model a part is judged in."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from meta_forward import binds, build_on_meta, run_on_meta
+
+from mpsprobe.errors import MissingPackage, WorkloadError
+from mpsprobe_hf.auto_models import model_types
+from mpsprobe_hf.auto_models.classes import holder_of, part_types
+from mpsprobe_hf.auto_models.families import FAMILIES
+from mpsprobe_hf.auto_models.model_types import load
+from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
+
+
+def test_what_follows_is_filled_in() -> None:
+    inside = SimpleNamespace(num_attention_heads=4, hidden_size=32, head_dim=None, num_key_value_heads=2)
+    outside = SimpleNamespace(sub_configs={"text_config": None}, text_config=inside)
+    assert repair(outside) == ["head_dim = 8"]
+    assert (inside.head_dim, inside.num_key_value_heads) == (8, 2)
+
+
+def test_what_is_declared_for_a_part_reaches_the_whole() -> None:
+    from transformers import Glm4vConfig
+
+    config = Glm4vConfig(**declared(Glm4vConfig))
+    wanted = FAMILIES["glm4v_text"].config["rope_parameters"]
+    assert config.text_config.rope_parameters == wanted
+
+
+def test_a_class_of_a_part_is_made_of_that_part() -> None:
+    from transformers import MusicgenConfig, MusicgenModel
+
+    assert part_for(MusicgenModel, MusicgenConfig()).model_type == "musicgen_decoder"
+
+
+@pytest.mark.parametrize(
+    ("part", "holder"), [("sam2_mask_decoder", "sam2"), ("blt_local_encoder", "blt"), ("bert", ""), ("clip", "")]
+)
+def test_holders(part: str, holder: str) -> None:
+    assert holder_of(part) == holder
+
+
+RUNNABLE = {
+    "hf:bark": "BarkSemanticModel",
+    "hf:dia_decoder": "DiaModel",
+    "hf:dac": "DacModel",
+    "hf:kyutai_speech_to_text": "KyutaiSpeechToTextModel",
+    "hf:muse_glimmer_assistant": "MuseGlimmerAssistantModel",
+    "hf:nemotron": "NemotronModel",
+    "hf:time_series_transformer": "TimeSeriesTransformerModel",
+    "hf:timesfm": "TimesFmModel",
+    "hf:voxtral_realtime_text": "VoxtralRealtimeTextModel",
+}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_derived_inputs_run(name: str) -> None:
+    run = build_on_meta(load(name), size="small")
+    assert run.architecture == RUNNABLE[name]
+    binds(run)
+    run_on_meta(run, training=False)
+
+
+def test_a_part_says_which_model_holds_it() -> None:
+    run = build_on_meta(load("hf:dia_decoder"), size="small")
+    assert any("dia_decoder is a part of dia" in note for note in run.notes)
+
+
+def test_a_part_without_a_model_and_a_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_types, "holder_of", lambda model_type: "")
+    with pytest.raises(WorkloadError, match="no model that transformers would choose"):
+        build_on_meta(load("hf:dia_decoder"))
+
+
+def test_a_missing_package_leaves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def needs_timm(*_: Any) -> None:
+        raise MissingPackage("hf:gemma3n", "timm")
+
+    assert part_types("gemma3n") == ["gemma3n_text", "gemma3n_audio"]
+    workload = load("hf:gemma3n")
+    monkeypatch.setattr(type(workload), "_sized", needs_timm)
+    with pytest.raises(MissingPackage, match="hf:gemma3n_text, hf:gemma3n_audio"):
+        build_on_meta(workload)
