@@ -13,6 +13,7 @@ from pathlib import Path
 
 import observing
 import profiling
+from checkpoint_70b import make_llama, make_many
 from many_plugins import many_plugins
 from measure import (
     BenchmarkFailed,
@@ -148,6 +149,21 @@ def kernels(effort: Effort, tell: Tell) -> list[Figure]:
     return [Figure(f"{name} (imports no torch)", "s", seconds(samples), 0.5)]
 
 
+def checkpoint(effort: Effort, tell: Tell) -> list[Figure]:
+    """What a checkpoint holds, without torch; and the memory for the largest header that is read."""
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-bench-") as place:
+        arguments = ("checkpoint", str(make_llama(Path(place) / "llama")), "--torch", "2.13.0")
+        run_process(python(NO_TORCH.format(arguments=list(arguments))))
+        large = mpsprobe("checkpoint", str(make_many(Path(place) / "many.safetensors")), "--torch", "2.13.0")
+        samples = run_rounds({"llama": mpsprobe(*arguments)}, effort.quick_commands, effort.warm_up, tell)["llama"]
+        memory = gigabytes([run_process(large)])
+    return [
+        Figure("checkpoint of 70 billion parameters (imports no torch)", "s", seconds(samples), 0.5),
+        Figure("checkpoint of 70 billion parameters: processor time", "s", cpu_seconds(samples)),
+        Figure("checkpoint with 480,000 tensors in one header: peak memory", "GB", memory, 0.5),
+    ]
+
+
 def tables(effort: Effort, tell: Tell) -> list[Figure]:
     """Every kernel table: what they add to the wheel, and what they take on disk."""
     del effort
@@ -175,6 +191,7 @@ GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
     "large": large,
     "quick": quick,
     "kernels": kernels,
+    "checkpoint": checkpoint,
     "plugins": many_plugins,
     "tables": tables,
     "profile": profiling.timing,

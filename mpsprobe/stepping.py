@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
+MADE_UP = "no loss was given: trained with the mean of the model's output {shape}"
 _NO_GRADIENT = "{count} of {of} parameters got no gradient (usual where the loss does not use them): {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
@@ -58,7 +59,7 @@ class TorchStep:
         adamw: makes the optimizer where ``run`` says none; ``make_adamw`` unless given.
         foreach: as ``clip_grad_norm_`` takes it; ``None`` lets torch choose.
 
-    ``without_gradient`` says after the first update what ``without_gradient`` of this module does.
+    ``notes`` says after the first update what there is to say about the loss and the gradients; ``None`` before.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class TorchStep:
         self.parameters = [p for p in run.model.parameters() if p.requires_grad]
         self.optimizer: Any = None
         self.scaler: Any = None
-        self.without_gradient: str | None = None
+        self._loss_made_up = ""
+        self.notes: list[str] | None = None
         if options.phase == "training":
             self.optimizer = (run.optimizer or adamw or make_adamw)(run.model)
             if options.autocast == "float16":
@@ -105,13 +107,16 @@ class TorchStep:
 
     def loss(self) -> Any:
         """The loss of a forward pass, divided by the passes that are accumulated. Raises as ``loss_of``."""
-        loss = loss_of(self.run, forward(self.run, self.options, self.device, self.run.args, self.run.kwargs))
+        output = forward(self.run, self.options, self.device, self.run.args, self.run.kwargs)
+        loss = loss_of(self.run, output)
+        if self.run.loss is None and loss is not output and hasattr(output, "dim"):
+            self._loss_made_up = MADE_UP.format(shape=tuple(output.shape))
         return loss / self.options.grad_accum if self.options.grad_accum > 1 else loss
 
     def update(self) -> None:
         """Unscale, clip, update the parameters, forget the gradients."""
-        if self.without_gradient is None:  # once, in the first step
-            self.without_gradient = without_gradient(self.run.model)
+        if self.notes is None:  # once, in the first step
+            self.notes = [note for note in (self._loss_made_up, without_gradient(self.run.model)) if note]
         if self.scaler is not None:
             self.unscale()
         if self.options.clip_norm > 0:

@@ -22,7 +22,8 @@ class StoredDtype(Record):
 
     name: str = Field(description="As torch calls it; of a GGUF file as ggml does (`Q4_K`).")
     role: Literal["weights", "packed", "scales"] = Field(
-        default="weights", description="`packed`: several values in each element; `scales`: what unpacks these."
+        default="weights",
+        description="`packed`: quantized, one or more values in each integer; `scales`: what unpacks these.",
     )
     tensors: int = Field(ge=1, description="How many.")
     parameters: int = Field(ge=0, description="Values in them, as unpacked; 0 for scales.")

@@ -6,6 +6,7 @@ import dataclasses
 import importlib.metadata
 import importlib.util
 import time
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import Mock
 
@@ -33,28 +34,53 @@ NEEDS_DATA = {
     ("mask2former", "training"): "makes tensors on the CPU by name",
     ("wav2vec2-base", "training"): "reads the largest label",
     ("hubert", "training"): "reads the largest label",
+    ("parakeet-ctc-1.1b", "training"): "masked_select",
+    ("rt-detr", "training"): "draws boxes around those that it is given",
     ("bark", "inference"): "the codec reads its paddings",
     ("speecht5", "training"): "masked_select",
     ("tapas", "training"): "copies a mask to the CPU",
 }
 """What cannot run without data, and why; ``test_real_steps`` runs smaller ones of them for real."""
+NEEDS_DATA |= {
+    (name, phase): reason
+    for reason, names in {
+        "reads how many patches each image has": "qwen2.5-vl-3b qwen2.5-vl-7b qwen3-vl-2b qwen3-vl-4b qwen3-vl-8b "
+        "qwen3.5-0.8b qwen3.5-4b mistral-small-3.1-24b ministral-3-8b lfm2-vl-450m siglip2-base-naflex",
+        "looks for images that are padding": "smolvlm smolvlm2-500m granite-docling-258m",
+        "counts the tokens of a sound": "voxtral-mini-3b",
+        "makes tensors on the CPU": "grounding-dino-tiny",
+        "draws how long each sound is": "mms-tts",
+    }.items()
+    for name in names.split()
+    for phase in ("inference", "training")
+}
 if Version(importlib.metadata.version("transformers")) < Version("5.18"):
     NEEDS_DATA["tapas", "inference"] = "copies a mask to the CPU"
 
 SLOW = {("rwkv", "training"), ("mamba", "training")}
 LAYERS = 6
-"""That a decoder takes its step with: every kind of layer is among the first six of each."""
+"""That a model takes its step with: every kind of layer is among the first six of each."""
+DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "decoder_layers")
+
+
+def shortened(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with at most ``LAYERS``."""
+    short = dict(config)
+    for key, value in config.items():
+        if key in DEPTHS:
+            short[key] = min(value, LAYERS)
+        elif key == "layer_types":
+            short[key] = value[:LAYERS]
+        elif key in ("text_config", "vision_config"):
+            short[key] = shortened(value)
+    return short
 
 
 def step(entry: Entry, phase: str) -> TorchRun:
-    """A step of ``entry`` on meta, with ``LAYERS`` of a decoder; in bfloat16 where products of experts need that."""
-    config = dict(entry.config)
-    if config.get("num_hidden_layers", 0) > LAYERS and entry.family == "text":
-        config["num_hidden_layers"] = LAYERS
-        if "layer_types" in config:
-            config["layer_types"] = config["layer_types"][:LAYERS]
-    dtype = "bfloat16" if "num_experts_per_tok" in config else "float32"
-    return build_on_meta(NamedWorkload(dataclasses.replace(entry, config=config)), phase=phase, dtype=dtype)
+    """A step of ``entry`` on meta, of fewer layers; in bfloat16 where products of experts need that."""
+    dtype = "bfloat16" if "num_experts_per_tok" in entry.config else "float32"
+    short = dataclasses.replace(entry, config=shortened(entry.config))
+    return build_on_meta(NamedWorkload(short), phase=phase, dtype=dtype)
 
 
 def missing(name: str, phase: str) -> list[str]:

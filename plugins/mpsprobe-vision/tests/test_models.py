@@ -48,14 +48,14 @@ def test_a_step_of_training(name: str, shape: tuple[int, ...], loss: float) -> N
 def test_a_step_of_a_detector() -> None:
     run = built("torchvision:detector", phase="training", batch_size=3, dtype="bfloat16")
     images, targets = run.args
-    assert [image.shape for image in images] == [(3, 480, 640)] * 3
+    assert [(image.shape, image.dtype) for image in images] == [((3, 480, 640), torch.bfloat16)] * 3
     assert all(float(image.min()) >= 0 and float(image.max()) <= 1 for image in images)
     [target, *_] = targets
     assert {key: (tuple(one.shape), one.dtype) for key, one in target.items()} == {
-        "boxes": ((5, 4), torch.bfloat16),
+        "boxes": ((5, 4), torch.float32),
         "labels": ((5,), torch.int64),
         "masks": ((5, 480, 640), torch.uint8),
-        "keypoints": ((5, 17, 3), torch.bfloat16),
+        "keypoints": ((5, 17, 3), torch.float32),
     }
     left, top, right, bottom = target["boxes"].unbind(1)
     assert bool((left < right).all() and (top < bottom).all() and (right <= 640).all() and (bottom <= 480).all())

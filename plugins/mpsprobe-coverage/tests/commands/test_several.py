@@ -151,6 +151,8 @@ def test_patterns_and_files_name_each_workload_once(folder: Path, monkeypatch: p
         *("bert-base", "bert-large"),
         *(f"models.py:{name}" for name in ("clean", "missing", "raises", "dies", "breaks")),
     ]
+    types = several.names(["hf:*bert*"], [], registry)
+    assert {"hf:bert", "hf:modernbert"} <= set(types) and all("bert" in name for name in types)
     (folder / "a[1].py").touch()
     assert several.names(["a[1].py:make"], [], registry) == ["a[1].py:make"]
 

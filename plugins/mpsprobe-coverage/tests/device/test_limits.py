@@ -68,6 +68,27 @@ def test_an_operator_whose_size_depends_on_values_runs_on_the_known_ones(device:
     assert called(device.recorder, "forward")["unknown:mpsprobe_tests::positive"] == 2
 
 
+def test_a_large_call_of_another_library_is_tried_on_few_elements(device: VirtualDevice) -> None:
+    """It may compare each with each: ``torchvision::nms`` of 90,000 boxes takes half a minute."""
+    seen: list[int] = []
+
+    @torch.library.custom_op("mpsprobe_tests::kept", mutates_args=(), device_types="cpu")
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.shape[0])
+        return x.clone()
+
+    @kept.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    try:
+        with device.recording("forward"):
+            result = kept(torch.rand(90_000, 4, device="mps"))
+    finally:
+        kept._lib._destroy()
+    assert result.shape == (90_000, 4) and 0 < max(seen) < 100
+
+
 def test_a_kernel_for_all_devices_is_judged_by_what_it_calls(device: VirtualDevice, custom_operator: Any) -> None:
     # Without device types the Python function is a CompositeExplicitAutograd kernel, which serves MPS too.
     scaled = custom_operator(None)

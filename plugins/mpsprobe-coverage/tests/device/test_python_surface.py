@@ -22,9 +22,6 @@ _WAYS: dict[str, Callable[[], Any]] = {
     "to with a dtype": lambda: torch.tensor(_VALUES, dtype=torch.float64).to("mps", torch.float32),
     "to another's": lambda: torch.tensor(_VALUES).to(torch.ones(1, device="mps")),
     "tensor": lambda: torch.tensor(_VALUES, device="mps"),
-    "of scalars": lambda: torch.Tensor([[one * 1 for one in row] for row in torch.tensor(_VALUES, device="mps")]).to(
-        "mps"
-    ),
     "as_tensor": lambda: torch.as_tensor(_VALUES, device="mps"),
     "asarray": lambda: torch.asarray(_VALUES, device="mps"),
     "new_tensor": lambda: torch.ones(1, device="mps").new_tensor(_VALUES),

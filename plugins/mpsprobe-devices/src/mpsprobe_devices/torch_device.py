@@ -140,10 +140,10 @@ class TorchSteps:
 
     def step(self) -> None:
         """One whole step; nothing is synchronised."""
-        first = self._step.without_gradient is None
+        first = self._step.notes is None
         self._step.take()
-        if first and self._step.without_gradient:
-            self.info.notes.append(self._step.without_gradient)
+        if first:
+            self.info.notes.extend(self._step.notes or ())
 
     def phases(self) -> Mapping[str, int]:
         """One whole step, synchronised after each phase: ns by phase, summed over the passes that are accumulated."""

@@ -16,13 +16,13 @@ DISTRIBUTIONS = {"opencv": "opencv-python", "k_diffusion": "k-diffusion", "note_
 """Of packages that diffusers calls by another name than ``pip install`` does."""
 
 
-def check_installed(name: str, distributions: Iterable[str] = ("diffusers", "transformers")) -> None:
+def check_installed(feature: str, distributions: Iterable[str] = ("diffusers", "transformers")) -> None:
     """Raise ``MissingPackage`` for the first of ``distributions`` that is not there; their modules have their names."""
     import importlib.util
 
     for distribution in distributions:
         if importlib.util.find_spec(distribution) is None:
-            raise MissingPackage(f"the workload '{name}'", distribution)
+            raise MissingPackage(feature, distribution)
 
 
 @cache

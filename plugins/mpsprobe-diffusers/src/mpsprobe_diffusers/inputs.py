@@ -39,7 +39,7 @@ def call_inputs(pipeline: Any, recipe: Recipe, batch_size: int, *, small: bool) 
     for name in IMAGES:
         parameter = parameters.get(name)
         if parameter is not None and name not in inputs and (images or parameter.default is inspect.Parameter.empty):
-            inputs[name] = _picture(name, _size(pipeline, inputs, parameters), batch_size, "prompt" in parameters)
+            inputs[name] = _picture(name, _size(pipeline, given, parameters), batch_size, "prompt" in parameters)
     return inputs
 
 
@@ -53,12 +53,12 @@ def _picture(name: str, size: tuple[int, int], batch_size: int, prompted: bool) 
     return picture if prompted and batch_size == 1 else [picture] * batch_size
 
 
-def _size(pipeline: Any, inputs: dict[str, Any], parameters: Any) -> tuple[int, int]:
+def _size(pipeline: Any, given: dict[str, Any], parameters: Any) -> tuple[int, int]:
     """Pixels, height and width, that the pipeline makes."""
     sides = []
     for side in ("height", "width"):
         default = parameters[side].default if side in parameters else None
-        sides.append(inputs.get(side) or default or _native(pipeline))
+        sides.append(given.get(side) or default or _native(pipeline))
     return sides[0], sides[1]
 
 

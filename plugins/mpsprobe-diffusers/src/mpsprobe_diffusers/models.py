@@ -40,7 +40,8 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
         try:
             config = merged(component.config, component.small if small else {})
             if not issubclass(found, torch.nn.Module):
-                return found(**config)
+                with torch.device("cpu"):  # where numpy reads the tables of schedulers, wherever the models are
+                    return found(**config)
             if small:
                 config = merged(config, few_layers(found, config, component.small))
             with default_dtype(dtype), without_tables():
@@ -157,7 +158,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings from diffusers and transformers: about optional packages, names that go away, prompts that are cut."""
+    """No warnings of diffusers and transformers: about optional packages, names that go away, prompts that are cut."""
     from diffusers.utils import logging as ours
     from transformers.utils import logging as theirs
 
@@ -166,7 +167,8 @@ def quiet() -> Iterator[None]:
     theirs.set_verbosity(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            for category in (FutureWarning, DeprecationWarning):
+                warnings.simplefilter("ignore", category)
             yield
     finally:
         ours.set_verbosity(before[0])

@@ -51,11 +51,13 @@ def part(recipe: Recipe, name: str, options: RunOptions, who: str, *, guided: bo
     """
     small, dtype = options.size == "small", getattr(torch, options.dtype)
     component = name if name in recipe.components else name.removesuffix("-encoder")
-    model = make(recipe.components[component], dtype, who, small=small)
     decodes = component in AUTOENCODERS
     few = [other for other in recipe.components if decodes or other.endswith("encoder") or "text_encoder" in other]
     with torch.device("meta"):
         pipeline = assemble(recipe, dtype, who, small=small, few=few)
+    model = make(recipe.components[component], dtype, who, small=small)
+    if type(model) is not type(getattr(pipeline, component)):  # AnimateDiff makes another UNet of the one it gets
+        model = getattr(assemble(recipe, dtype, who, small=small), component)
     inputs = call_inputs(pipeline, recipe, options.batch_size or 1, small=small)
     if not guided and "guidance_scale" in inspect.signature(type(pipeline).__call__).parameters:
         inputs["guidance_scale"] = 1.0

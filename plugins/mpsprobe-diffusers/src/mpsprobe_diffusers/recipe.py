@@ -72,7 +72,7 @@ def recipe(name: str) -> Recipe:
 
 
 def _published(entry: Entry) -> Recipe:
-    check_installed(entry.name, entry.requires)
+    check_installed(f"the workload '{entry.name}'", entry.requires)
     found = named_class(entry.pipeline, f"'diffusers:{entry.name}'")
     processors = {
         name: kinds

@@ -24,6 +24,7 @@ class Models(torch.nn.Module):
         for name, component in pipeline.components.items():
             if isinstance(component, torch.nn.Module) and (names is None or name in names):
                 self.add_module(name, component)
+        self.eval()
 
 
 def pipeline_run(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
@@ -65,4 +66,5 @@ def renew_schedulers(pipeline: Any) -> None:
     """Put new schedulers with the same configurations into ``pipeline``: one keeps tensors of the device it ran on."""
     for name, component in pipeline.components.items():
         if "scheduler" in name and component is not None:
-            setattr(pipeline, name, type(component).from_config(component.config))
+            with quiet(), torch.device("cpu"):
+                setattr(pipeline, name, type(component).from_config(component.config))

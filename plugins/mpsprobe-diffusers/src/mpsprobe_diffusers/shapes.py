@@ -71,6 +71,7 @@ def on_the_cpu(pipeline: Any) -> Iterator[None]:
         patch.object(kind, "device", _CPU),
         patch.object(of_meta, "meta_nonzero_assume_all_nonzero", True),
         torch._C.DisableTorchFunction(),  # of whoever builds the workload
+        torch.random.fork_rng(devices=[]),
         WithoutData(),
         quiet(),
         torch.no_grad(),

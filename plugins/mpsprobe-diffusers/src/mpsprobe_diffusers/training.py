@@ -1,9 +1,9 @@
-"""A training step as diffusers' own training scripts take it: LoRA on the denoiser.
+"""A training step as diffusers' own training scripts take it: of the denoiser, or of LoRA adapters on it.
 
 Facts, from ``train_text_to_image_lora.py``, ``train_dreambooth_lora_sdxl.py`` and ``train_dreambooth_lora_flux.py`` of
-diffusers 0.42: the denoiser is frozen and gets adapters of rank 4 on the projections of its attention; they alone are
-trained, in float32 where the model is in float16. The dreambooth scripts compute embeddings before the loop, and
-latents too where they are asked to.
+diffusers 0.42: the denoiser is frozen and gets adapters on the projections of its attention; they alone are trained, in
+float32 where the model is in float16. The dreambooth scripts compute embeddings before the loop, and latents too where
+they are asked to.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from mpsprobe.errors import MissingPackage, WorkloadError
+from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_diffusers.classes import check_installed
 from mpsprobe_diffusers.losses import Flow, Noise, difference, is_known, loss_for
 from mpsprobe_diffusers.parts import part
 from mpsprobe_diffusers.recipe import Recipe
 
-RANK = 4
 PROJECTIONS = ("to_k", "to_q", "to_v", "to_out.0")
 """The modules that the scripts put adapters on."""
 TIMES = ("timestep", "t")
@@ -28,7 +28,7 @@ TIMES = ("timestep", "t")
 
 
 def training_step(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
-    """The denoiser with adapters, and a step: noise, prediction, loss.
+    """The denoiser, with adapters where the options ask for LoRA, and a step: noise, prediction, loss.
 
     Args:
         recipe: of the pipeline.
@@ -39,6 +39,8 @@ def training_step(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
         MissingPackage: peft is not installed.
         WorkloadError: the inputs of the denoiser could not be found, or have no timestep.
     """
+    if options.lora:
+        check_installed(f"{who} with LoRA adapters", ("peft",))
     name = recipe.denoiser or ""
     found = part(recipe, name, options, who, guided=False)
     parameters = list(inspect.signature(type(found.model).forward).parameters)[1:]
@@ -48,15 +50,18 @@ def training_step(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
         raise WorkloadError(f"the {name} of {who} gets no timestep", "Train it in a function: path/to/file.py:function")
     scheduler = found.pipeline.scheduler
     loss = loss_for(scheduler)
+    trained = (
+        f"LoRA of rank {options.lora_rank} on the attention of the {name} is" if options.lora else f"the {name} is"
+    )
     notes = [
         *recipe.notes,
-        f"LoRA of rank {RANK} on the attention of the {name}, trained against {loss.against}",
+        f"{trained} trained against {loss.against}",
         "latents and embeddings were computed before the step",
     ]
     if not is_known(scheduler):
         notes.append(f"the loss was made up: diffusers trains nothing with {type(scheduler).__name__}")
     return TorchRun(
-        model=with_adapters(found.model, options.dtype, who),
+        model=with_adapters(found.model, options) if options.lora else found.model.train(),
         kwargs=inputs,
         architecture=type(found.model).__name__,
         call=_Step(loss, parameters[0], time),
@@ -93,18 +98,17 @@ def _together(tensors: Any) -> torch.Tensor:
     return tensors if isinstance(tensors, torch.Tensor) else torch.stack(list(tensors))
 
 
-def with_adapters(model: Any, dtype: str, who: str) -> Any:
+def with_adapters(model: Any, options: RunOptions) -> Any:
     """``model`` in ``train`` mode, frozen but for LoRA adapters."""
-    try:
-        from peft import LoraConfig, inject_adapter_in_model
-    except ImportError as error:
-        raise MissingPackage(f"training {who} by LoRA", "peft") from error
+    from peft import LoraConfig, inject_adapter_in_model
+
     linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
     targets = [name for name in linear if name.endswith(PROJECTIONS)] or [name for name in linear if "att" in name]
+    rank = options.lora_rank
     model.requires_grad_(False)
-    config = LoraConfig(r=RANK, lora_alpha=RANK, init_lora_weights="gaussian", target_modules=targets)
+    config = LoraConfig(r=rank, lora_alpha=rank, init_lora_weights="gaussian", target_modules=targets)
     inject_adapter_in_model(config, model)
     for parameter in model.parameters():
-        if parameter.requires_grad and dtype == "float16":
+        if parameter.requires_grad and options.dtype == "float16":
             parameter.data = parameter.data.float()
     return model.train()

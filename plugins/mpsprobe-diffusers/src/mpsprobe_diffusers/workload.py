@@ -23,7 +23,7 @@ def load(name: str) -> Workload:
     """
     from mpsprobe_diffusers.classes import check_installed
 
-    check_installed(name)
+    check_installed(f"the workload '{name}'")
     from mpsprobe_diffusers.models import quiet
     from mpsprobe_diffusers.recipe import recipe
 
@@ -47,7 +47,7 @@ class PipelineWorkload:
         self.part = part
 
     def build(self, options: RunOptions) -> TorchRun:
-        """The models on torch's default device, and a call of the pipeline, of the part, or a LoRA training step.
+        """The models on torch's default device, and a call of the pipeline or its part, or a step of training.
 
         Raises:
             UsageError: an option that a pipeline cannot honour.
@@ -99,7 +99,7 @@ class PipelineWorkload:
             raise UsageError(f"the batch size is {options.batch_size}", "It must be 1 or more.")
         if options.phase == "training" and self.part not in ("", self.recipe.denoiser):
             raise UsageError(
-                f"{self._who} is not trained: LoRA trains the {self.recipe.denoiser or 'denoiser'} of a pipeline",
+                f"{self._who} is not trained here: of a pipeline it is the {self.recipe.denoiser or 'denoiser'}",
                 f"{PREFIX}…/{self.recipe.denoiser} --phase training" if self.recipe.denoiser else None,
             )
         if options.phase == "training" and self.recipe.denoiser is None:

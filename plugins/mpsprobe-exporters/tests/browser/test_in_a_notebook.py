@@ -78,6 +78,29 @@ def test_every_report_fits_into_a_cell(browser: Browser) -> None:
     assert not found, "\n".join(found)
 
 
+# What GitHub's viewer does: no styles and scripts with their text, no pictures, no attributes but harmless ones.
+SANITISED = """() => {
+  const cell = document.querySelector(".out");
+  for (const one of cell.querySelectorAll("style, script, svg")) one.remove();
+  for (const one of cell.querySelectorAll("*"))
+    for (const name of one.getAttributeNames())
+      if (!["href", "scope", "open"].includes(name)) one.removeAttribute(name);
+  return cell.innerText;
+}"""
+
+
+def test_a_viewer_that_removes_styles_shows_lists_and_tables(browser: Browser) -> None:
+    page, shown = browser.new_page(), reports()["coverage"]._repr_html_()
+    page.set_content(f'<div class="out">{shown}</div>')
+    text = page.evaluate(SANITISED)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    assert lines[0] == "5 of 10 judged operators are not native on torch 2.6.0."
+    assert lines.index("aten::linalg_qr.out missing") < lines.index("Native from torch 2.9.0 on: upgrade.")
+    assert "4 (forward 2, backward 2)" in lines and "{" not in text.replace("blocks.{0,1}", "")
+    page.set_content(f'<div class="out">{reports()["matrix"]._repr_html_()}</div>')
+    assert "5 of 8 native: 1 unsupported, 2 missing, the run stopped" in page.evaluate(SANITISED)
+
+
 def test_the_whole_page_in_a_cell_would_not_fit(browser: Browser) -> None:
     whole = reports()["matrix"].to("html")
     assert isinstance(whole, str)

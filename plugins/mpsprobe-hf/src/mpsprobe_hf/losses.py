@@ -62,6 +62,5 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
     "output": output,
     "own": own,
     "first_token": first_token,
-    "scores": scores,
     "mean": mean,
 }

@@ -85,6 +85,13 @@ def test_real_weights(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert half.model.classifier.weight.dtype == torch.bfloat16
 
 
+def test_a_quantized_checkpoint_says_that_it_is_judged_without(tmp_path: Path) -> None:
+    quantized = {**SMALL, "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
+    run = build_on_meta(load(str(folder(tmp_path, quantized))))
+    assert any("quantized (gptq)" in note for note in run.notes)
+    assert {one.dtype for one in run.model.parameters()} == {torch.float32}
+
+
 def test_no_weights(tmp_path: Path) -> None:
     assert "no weights" in str(failure(folder(tmp_path, SMALL), weights=True))
 
@@ -166,7 +173,7 @@ def test_own_code_is_refused_unless_allowed(tmp_path: Path) -> None:
     folder(tmp_path, OWN_CODE)
     (tmp_path / "mine.py").write_text("raise SystemExit('it ran')\n", encoding="utf-8")
     error = failure(tmp_path)
-    assert "its own Python code" in error.message and "--trust-remote-code" in str(error.hint)
+    assert "its own Python code (mine.py)" in error.message and "--trust-remote-code" in str(error.hint)
 
 
 def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,3 +212,26 @@ def test_hub_offline_says_what_it_needed(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
     assert done.stdout.count("config.json of no-org/no-model") == 2 == done.stdout.count("there is no folder")
     assert "HF_HUB_OFFLINE" in done.stdout
+
+
+def test_bad_repositories_in_the_cache(tmp_path: Path) -> None:
+    """What is looked at in a folder is looked at in the cache of the Hub too."""
+    index = {"metadata": {}, "weight_map": {"a": "pytorch_model.bin"}}
+    for name, config in (("bin", SMALL), ("labels", {**SMALL, "num_labels": 10**9}), ("code", OWN_CODE)):
+        top = tmp_path / "hub" / f"models--org--{name}"
+        snapshot = folder(top / "snapshots" / "0123abcd", config)
+        (top / "refs").mkdir()
+        (top / "refs" / "main").write_text("0123abcd", encoding="ascii")
+        (snapshot / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+        (snapshot / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
+    script = (
+        "from mpsprobe.protocols import RunOptions; from mpsprobe.errors import WorkloadError\n"
+        "from mpsprobe_hf.auto_models.checkpoints import load\n"
+        "for name in ('bin', 'labels', 'code'):\n"
+        "    try: load(f'org/{name}').build(RunOptions(weights=True))\n"
+        "    except WorkloadError as error: print(error.message)"
+    )
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
+    bin_, labels, code = done.stdout.splitlines()
+    assert "pickled (pytorch_model.bin" in bin_ and "num_labels = 1000000000" in labels and "(mine.py)" in code

@@ -47,6 +47,14 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     assert found.missing == ["model-00002-of-00003.safetensors"] and "not there" in found.advice[0]
 
 
+def test_shards_without_an_index(tmp_path: Path) -> None:
+    for number in (1, 3):
+        made.gguf(tmp_path / f"m-0000{number}-of-00003.gguf", [("n", [8], 0, 0)], size=32)
+    found = report(tmp_path)
+    assert found.missing == ["m-00002-of-00003.gguf"] and found.parameters == 16
+    assert "one of 3 files" in report(tmp_path / "m-00001-of-00003.gguf").notes[0]
+
+
 def test_what_is_loaded_is_counted_and_the_rest_named(tmp_path: Path) -> None:
     made.safetensors(tmp_path / "model.safetensors", WEIGHTS)
     made.safetensors(tmp_path / "model.fp16.safetensors", WEIGHTS)
@@ -129,6 +137,17 @@ def test_every_method_of_transformers_is_in_the_table() -> None:
         Quantization(method=name, mps=one.mps, explanation=one.explanation)  # type: ignore[arg-type]
     not_established = {"quark", "fouroversix", "sinq", "gemma"}
     assert set(AUTO_QUANTIZER_MAPPING) - not_established <= set(backends())
+
+
+def test_what_the_table_says_about_releases_is_in_the_kernel_tables() -> None:
+    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+
+    for operator, since in (
+        ("_scaled_mm_v2", "2.15.0"),
+        ("_weight_int4pack_mm", "2.4.0"),
+        ("_weight_int8pack_mm", "2.4.0"),
+    ):
+        assert MPS_FAMILY.native_since(f"aten::{operator}") == since
 
 
 def test_gguf_has_its_types_for_dtypes(tmp_path: Path) -> None:

@@ -86,11 +86,11 @@ def test_starts_of_safetensors(tmp_path: Path, data: bytes, says: str) -> None:
     assert says in read(raw(tmp_path / "m.safetensors", data))
 
 
-def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+def test_a_large_header_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     with path.open("wb") as stream:
-        stream.write(struct.pack("<Q", 3 * 2**30))
-        stream.truncate(4 * 2**30)
+        stream.write(struct.pack("<Q", 33 * 2**20))
+        stream.truncate(34 * 2**20)
     assert "more than any needs" in read(path)
 
 
@@ -223,6 +223,9 @@ def test_links_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     (inner / "model.safetensors").unlink()
     (inner / "model.safetensors").symlink_to("model.safetensors")
     assert read(inner)
+    (inner / "model_index.json").write_text(json.dumps({"unet": ["diffusers", "X"]}), encoding="utf-8")
+    (inner / "unet").symlink_to(tmp_path)
+    assert "leads out of the folder" in read(inner)
 
 
 def test_what_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +233,7 @@ def test_what_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "is no checkpoint" in read(raw(tmp_path / "a.txt", b"hello"))
     assert "is no checkpoint" in read(raw(tmp_path / "empty", b""))
     (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "config.json").write_text("{}", encoding="utf-8")
+    made.safetensors(tmp_path / "inner" / "model.safetensors", ONE)
     assert str(tmp_path / "inner") in read(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.safetensors")

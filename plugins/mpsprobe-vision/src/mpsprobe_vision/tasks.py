@@ -91,7 +91,7 @@ def photos(case: Case) -> tuple[Any, ...]:
     masks = heads is not None and heads.has_mask()
     keypoints = heads.keypoint_predictor.kps_score_lowres.out_channels if heads and heads.has_keypoint() else 0
     classes = 2 if keypoints else CLASSES
-    make = partial(objects, OBJECTS, *PHOTO, case.dtype, classes=classes, masks=masks, keypoints=keypoints)
+    make = partial(objects, OBJECTS, *PHOTO, classes=classes, masks=masks, keypoints=keypoints)
     return made, [make() for _ in range(case.batch)]
 
 

@@ -22,24 +22,24 @@ def photo(height: int, width: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def objects(
-    count: int, height: int, width: int, dtype: torch.dtype, *, classes: int, masks: bool, keypoints: int
+    count: int, height: int, width: int, *, classes: int, masks: bool, keypoints: int
 ) -> dict[str, torch.Tensor]:
     """What a detector of torchvision is trained with for one picture.
 
     Args:
         count: of objects, side by side.
         height, width: of the picture.
-        dtype: of boxes and keypoints.
         classes: how many there are, with the background, which is class 0.
         masks: whether each object has a mask, uint8 ``(count, height, width)``.
         keypoints: how many each object has, ``(count, keypoints, 3)``; 0 for none.
 
     Returns:
         ``boxes`` ``(count, 4)`` as left, top, right and bottom in pixels, ``labels`` int64 ``(count,)``, and the rest.
+        Boxes and keypoints are float32, whatever the model is: torchvision refuses keypoints in anything else.
     """
     step = width / count
-    left = torch.arange(count, dtype=dtype) * step
-    ones = torch.ones(count, dtype=dtype)
+    left = torch.arange(count, dtype=torch.float32) * step
+    ones = torch.ones(count, dtype=torch.float32)
     boxes = torch.stack([left, ones * (height / 4), left + 0.75 * step, ones * (height * 3 / 4)], dim=1)
     found = {"boxes": boxes, "labels": torch.arange(count) % (classes - 1) + 1}
     if masks:

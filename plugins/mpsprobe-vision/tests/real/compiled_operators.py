@@ -1,4 +1,4 @@
-"""torchvision, also where its compiled operators do not load: a build for CUDA beside a torch for the CPU, for example.
+"""torchvision, also where its compiled operators do not load: a build for CUDA with a torch for the CPU, for example.
 
 Then their schemas are declared, as ``torchvision/csrc/ops`` has them. That is enough to judge models: the kernels that
 are judged are those of the tables, and sizes follow from torchvision's own meta kernels. Only ``nms`` is run.

@@ -1,4 +1,4 @@
-"""The real timm and torchvision, where both are installed: ``.ci/run`` has them beside its environment."""
+"""The real timm and torchvision, where both are installed: ``.ci/run`` has them next to its environment."""
 
 from __future__ import annotations
 

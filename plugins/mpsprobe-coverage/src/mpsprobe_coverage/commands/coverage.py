@@ -46,7 +46,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.command()
 @click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line.")
-@click.option("--jobs", type=Positive(), help="Processes for several workloads [default: up to 4].")
+@click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4].")
 @click.option(
     "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
 )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -29,6 +30,7 @@ EACH = 25
 """Workloads that one process judges before a new one takes over, which has none of their memory."""
 WILD = frozenset("*?[")
 POLL_S = 0.2  # between looks at Ctrl-C, which does not end a wait on Windows
+PATIENCE = 4  # times what a process needs to start: without two results until then, a further one starts
 MEMORY = "It may have run out of memory: use fewer --jobs."
 
 
@@ -74,9 +76,11 @@ def _lines(path: str) -> Iterator[str]:
 def _fitting(name: str, registry: Registry) -> list[str]:
     if not is_pattern(name):
         return [name]
-    found = [one for one in registry.workloads() if fnmatchcase(one, name)]
+    space, colon, _ = name.partition(":")
+    known = registry.workload_space(space) if colon and not WILD.intersection(space) else registry.workloads()
+    found = [one for one in known if fnmatchcase(one, name)]
     if not found:
-        hint = "A pattern is for names of 'mpsprobe workloads list'; other workloads are named one by one."
+        hint = "A pattern is for names of 'mpsprobe workloads list' and 'list --hf'; others are named one by one."
         raise UsageError(f"no workload fits '{printable(name)}'", hint)
     return found
 
@@ -113,7 +117,11 @@ def judge(
 
 
 class _Pool:
-    """Threads, each with a process; a process that ends costs the workload that it had."""
+    """Threads, each with a process; a process that ends costs the workload that it had.
+
+    A process needs some seconds until its first result, and then a fraction of one for a small model. So a further one
+    starts only where what is left takes longer than that.
+    """
 
     def __init__(self, asked: Sequence[str], shared: str, folder: Path, jobs: int, timeout: int) -> None:
         self.rows: dict[int, JudgedWorkload] = {}
@@ -127,22 +135,38 @@ class _Pool:
         self._running: set[subprocess.Popen[bytes]] = set()
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
         self._environment = {"OMP_NUM_THREADS": threads, **get_registry().variables()}
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
+        self._jobs = jobs
+        self._threads: list[threading.Thread] = []
+        self._ready_s = self._first_s = 0.0  # until the first process was ready, and had its first result
+        self._started = 0.0
+        self._later: list[float] = []  # seconds of results that were not the first of their process
 
     def results(self) -> Iterator[int]:
         """The number of each workload as soon as it is judged."""
-        for thread in self._threads:
-            thread.start()
+        self._started = started = time.monotonic()
         for _ in self._asked:
             found: int | BaseException | None = None
             while found is None:
+                if self._is_worth_another(time.monotonic() - started):
+                    self._threads.append(threading.Thread(target=self._work, daemon=True))
+                    self._threads[-1].start()
                 try:
                     found = self._done.get(timeout=POLL_S)
                 except queue.Empty:
                     continue
             if isinstance(found, BaseException):
                 raise found
+            self._first_s = self._first_s or time.monotonic() - started
             yield found
+
+    def _is_worth_another(self, elapsed: float) -> bool:
+        running, left = len(self._threads), self._left.qsize()
+        if running == self._jobs or not left:
+            return False
+        known = [*self._later]
+        if not known:  # how long one takes in a process that runs
+            return running == 0 or elapsed > PATIENCE * running * self._ready_s > 0
+        return left * sum(known) / len(known) / running > self._first_s
 
     def end(self) -> None:
         """End every process; what they had not finished has no row."""
@@ -171,7 +195,10 @@ class _Pool:
                     child.kill()
             try:
                 _send(child, self._shared)
-                for _ in range(EACH):
+                assert child.stdout is not None
+                child.stdout.readline()
+                self._ready_s = self._ready_s or time.monotonic() - self._started
+                for number in range(EACH):
                     try:
                         index = self._left.get_nowait()
                     except queue.Empty:
@@ -180,6 +207,7 @@ class _Pool:
                     if self._ended.is_set():
                         return
                     self.rows[index] = row
+                    self._later += [row.seconds] if number else []
                     self._done.put(index)
                     if child.poll() is not None:
                         return

@@ -1,11 +1,13 @@
 """A process of ``mpsprobe coverage --workloads``: judges one workload after the other, as its parent asks.
 
-Its standard input has a line of JSON for each: first the options of all, then names with the file for the result. For
-each it writes that file and then a line to its standard output, which nothing else is printed to.
+Its standard input has lines of JSON: the options of all, then for each a name and the file for its result. To its
+standard output it writes a line when it is ready, and one for each file that it has written; nothing else is printed
+there.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -30,6 +32,8 @@ def main() -> int:
     os.dup2(2, 1)  # what models print is no answer
     asked = json.loads(sys.stdin.readline())
     options = RunOptions(**asked["options"])
+    importlib.import_module("torch")  # most of what a start takes
+    print("ready", file=answers, flush=True)
     for line in sys.stdin:
         one = json.loads(line)
         result = judge(one["name"], options, asked["targets"], asked["explain"])

@@ -41,7 +41,6 @@ from mpsprobe_coverage.device.tensor import (
 )
 
 _original_to: Any = torch._C.TensorBase.to
-_original_new: Any = torch._C.TensorBase.__new__
 _original_holder: Any = torch._C.TensorBase._make_wrapper_subclass
 # What modules of other backends answer; None for what has nothing to do.
 _CONSTANTS = {"is_available": True, "device_count": 1, "current_device": 0, "is_initialized": True}
@@ -57,7 +56,6 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
-        replace(torch.Tensor, "__new__", staticmethod(_constructed))
         put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
         if not dispatch.table.at_least("2.15"):
@@ -222,13 +220,6 @@ def _factory(original: Any, dispatch: Dispatch) -> Any:
 
     make.__name__ = original.__name__
     return make
-
-
-def _constructed(kind: Any, *args: Any, **kwargs: Any) -> Any:
-    """``torch.Tensor([scalar, scalar])``: to C++ a virtual scalar is a sequence, since its class has ``__getitem__``."""
-    if args and isinstance(args[0], (list, tuple)):
-        args = (_bare(args[0]), *args[1:])
-    return _original_new(kind, *args, **kwargs)
 
 
 def _default_device() -> torch.device:

@@ -17,7 +17,7 @@ from mpsprobe.errors import PluginError
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.judging.judgement import Judgement, refused
 from mpsprobe_coverage.kernels.dtypes import MARKED
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.mps import releases_marked
 from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.kernels.table import KernelTable
 
@@ -64,4 +64,4 @@ def _refused(called: str, why: str, accepted_since: str | None = None) -> Judgem
 @functools.cache
 def _first_without(marker: str) -> str | None:
     """The release from which on no table has ``marker``."""
-    return since_without_gap(torch_releases(), lambda release: marker not in load_table(release).markers)
+    return since_without_gap(torch_releases(), lambda release: release not in releases_marked(marker))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mpsprobe_coverage.kernels.kernel_facts import CAST, load_facts
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, releases_marked
 from mpsprobe_coverage.kernels.releases import since_without_gap, torch_releases
 
 MARKED: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
@@ -57,7 +57,7 @@ def _use(name: str, release: str) -> tuple[Use, str]:
     if name in MPS_FAMILY.refused_dtypes:
         return "refused", MPS_FAMILY.refused_dtypes[name]
     for marker, (_, what, names) in MARKED.items():
-        if name in names and marker in load_table(release).markers:
+        if name in names and release in releases_marked(marker):
             return "refused", f"torch {release} refuses {what} on MPS"
     refusals = load_facts(release).refusals.get(CONVERSION, frozenset())
     if any(one.argument == CAST and name in one.dtypes for one in refusals):

@@ -200,5 +200,15 @@ def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
 
 
 @functools.cache
+def releases_marked(marker: str) -> frozenset[str]:
+    """The torch releases whose library has ``marker``; no table is made for it.
+
+    Raises:
+        TableError: a data file is damaged or missing.
+    """
+    return frozenset(file.release for file in _chain("torch") if marker in file.header.get("markers", ()))
+
+
+@functools.cache
 def _chain(library: str) -> tuple[TableFile, ...]:
     return tuple(shipped_files(f"{library}-{{}}{SUFFIX}", library_releases(library), decode))

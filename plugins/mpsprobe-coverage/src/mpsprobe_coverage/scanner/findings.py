@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
@@ -141,9 +141,9 @@ def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
     return None
 
 
-def gradients(recorder: Recorder, table: KernelTable, without: str) -> list[str]:
-    """What to say about gradients: which parameters are ``without``, and which operators pass none on."""
-    notes = [without] if without else []
+def gradients(recorder: Recorder, table: KernelTable, said: Sequence[str]) -> list[str]:
+    """What to say about gradients: what the step has ``said``, and which operators pass none on."""
+    notes = list(said)
     for operator, origin in recorder.gradients_end.items():
         line = _site(origin)
         where = "" if line is None else f" ({line})"

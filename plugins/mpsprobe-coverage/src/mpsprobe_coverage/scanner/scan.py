@@ -75,7 +75,7 @@ class Trace:
     failure: RunFailure | None
     parameters: int
     parameters_bytes: int
-    without_gradient: str = ""
+    notes: Sequence[str] = ()
     error: Exception | None = None
 
 
@@ -111,6 +111,9 @@ class CoverageScanner:
                     run = workload.build(options)
                 if not isinstance(run, TorchRun):
                     raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+                optimizer = None
+                if options.phase == "training":
+                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
                 begin_to_collect()
                 traces: list[Trace] = []
                 outcomes: Outcomes = {}
@@ -119,9 +122,6 @@ class CoverageScanner:
                     progress.start(len(tables), step) if long and not traces else progress.advance(step)
                     run, found = settled(run, options, table, outcomes, device)
                     traces.append(found)
-                optimizer = None
-                if options.phase == "training":
-                    optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, tables[-1])
                 info = workload_info(workload.name, run, options, optimizer)
                 info.notes.extend(moves_elsewhere(construction.elsewhere, family.backend))
                 since = None if long else _first_native_release(run, options, outcomes, traces[0])
@@ -189,11 +189,11 @@ def _trace(
     chain = chain_for(table, options)
     device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
     device.recorder.only_native = only_native
-    failure, raised, without_gradient = None, None, ""
+    failure, raised, notes = None, None, []
     with uninitialised_afterwards(run.model), nullcontext() if options.weights else _one_thread(), device:
         device.move(run.model)
         try:
-            without_gradient = run_step(run, options, device)
+            notes = run_step(run, options, device)
         except (MpsprobeError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
@@ -203,7 +203,7 @@ def _trace(
                 parameter.grad = None
         sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
     parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
-    return Trace(table, device.recorder, device.calls(), failure, parameters, size, without_gradient, raised)
+    return Trace(table, device.recorder, device.calls(), failure, parameters, size, notes, raised)
 
 
 @contextmanager
@@ -219,7 +219,7 @@ def _one_thread() -> Iterator[None]:
 
 def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
     """With what is to be said about gradients; where that differs, of the newest release that has something to say."""
-    said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.without_gradient)) for trace in traces]
+    said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.notes)) for trace in traces]
     alike = all(notes == said[0][1] for _, notes in said)
     release, notes = next(((release, notes) for release, notes in reversed(said) if notes), ("", []))
     return info.model_copy(

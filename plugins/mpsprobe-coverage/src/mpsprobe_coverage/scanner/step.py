@@ -24,10 +24,10 @@ from mpsprobe_coverage.scanner.generation import DECODE, Generation
 FUSED_BY_DEFAULT_SINCE = "2.8"
 
 
-def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
+def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> list[str]:
     """Run ``run`` once on ``device``, which is open and holds the model, recording by phase.
 
-    Returns what there is to say about parameters that got no gradient, or about a generation that ended early.
+    Returns what there is to say about loss and gradients, or about a generation that ended early.
 
     Raises:
         Exception: whatever the model raises; what was recorded before stays recorded.
@@ -44,10 +44,10 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> str:
     if options.phase == "generate":
         return generate(step, device)
     step.take(device.recording)
-    return step.without_gradient or ""
+    return step.notes or []
 
 
-def generate(step: ReleaseStep, device: VirtualDevice) -> str:
+def generate(step: ReleaseStep, device: VirtualDevice) -> list[str]:
     """Run ``generate()``. Returns what there is to say about it where it ended early.
 
     Raises:
@@ -63,7 +63,7 @@ def generate(step: ReleaseStep, device: VirtualDevice) -> str:
     with generation.recording():
         step.infer()
     ended = step.options.new_tokens > 1 and DECODE not in generation.seen
-    return "generate() called the model once: nothing was decoded" if ended else ""
+    return ["generate() called the model once: nothing was decoded"] if ended else []
 
 
 class ReleaseStep(TorchStep):

@@ -215,7 +215,7 @@ CASES: list[tuple[type, str, str, dict[str, Any]]] = [
     (Divides, "renders_any_number", "with 0 in every place raised ZeroDivisionError", {}),
     (KnowsItsKeys, "renders_unknown_keys", "AssertionError: a key that no schema has", {}),
     (Ascii, "renders_hostile_text", "UnicodeEncodeError", {}),
-    (Trusting, "says_what_it_cannot_read", "the kind 'profile' should be rendered or refused", {}),
+    (Trusting, "says_what_it_cannot_read", "the kind 'coverage-several' should be rendered or refused", {}),
     (TrustsItsKind, "says_what_is_too_new", "version 99 should be rendered or refused", {}),
     (NoLineEnd, "ends_with_one_line_end", "does not end with a line end but with", {}),
     (TwoLineEnds, "ends_with_one_line_end", "more than one line end", {}),

@@ -18,7 +18,9 @@ def audio() -> Iterator[Entry]:
         summary="Text to 47 seconds of stereo sound.",
         components={
             "vae": Component("AutoencoderOobleck", _OOBLECK, {"encoder_hidden_size": 16, "decoder_channels": 16}),
-            "text_encoder": Component("T5EncoderModel", {"d_model": 768, "d_ff": 3072, "num_heads": 12, "num_layers": 12}),
+            "text_encoder": Component(
+                "T5EncoderModel", {"d_model": 768, "d_ff": 3072, "num_heads": 12, "num_layers": 12}
+            ),
             "projection_model": Component(
                 "StableAudioProjectionModel",
                 {"text_encoder_dim": 768, "conditioning_dim": 768, "min_value": 0, "max_value": 512},

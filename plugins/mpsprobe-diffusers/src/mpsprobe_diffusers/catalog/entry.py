@@ -34,7 +34,7 @@ class Entry:
         components: by the name that the pipeline has for them. Tokenizers are made from the text encoders'
             configurations, processors from the defaults of their class; neither stands here.
         family: ``image``, ``video`` or ``audio``.
-        settings: of the pipeline itself, beside its components.
+        settings: of the pipeline itself, in addition to its components.
         inputs: what its ``__call__`` gets other than what is found out from its signature.
         small: the same for ``--size small``.
         requires: packages that the pipeline's own code needs, and that do not come with diffusers.

@@ -72,12 +72,13 @@ def flux() -> Iterator[Entry]:
         transformer=Component("FluxTransformer2DModel"),
         scheduler=_flow(shift=1.0),
     )
-    yield _flux(
+    kontext = _flux(
         "flux.1-kontext-dev",
         "FluxKontextPipeline",
         "black-forest-labs/FLUX.1-Kontext-dev",
         "FLUX.1 that edits an image by what the prompt says.",
     )
+    yield replace(kontext, small={**_SMALL, "max_area": 64 * 64, "_auto_resize": False})
     yield _flux(
         "flux.1-fill-dev",
         "FluxFillPipeline",
@@ -91,7 +92,7 @@ def flux() -> Iterator[Entry]:
         name="flux.2-dev",
         pipeline="Flux2Pipeline",
         checkpoint="black-forest-labs/FLUX.2-dev",
-        summary="Text to image, 1024 x 1024, 32 billion parameters beside a text encoder of 24 billion.",
+        summary="Text to image, 1024 x 1024, 32 billion parameters and a text encoder of 24 billion.",
         components={
             "vae": FLUX_2_VAE,
             "text_encoder": MISTRAL_SMALL_24B,
@@ -175,7 +176,7 @@ def image() -> Iterator[Entry]:
         name="pixart-sigma",
         pipeline="PixArtSigmaPipeline",
         checkpoint="PixArt-alpha/PixArt-Sigma-XL-2-1024-MS",
-        summary="Text to image, 1024 x 1024, 0.6 billion parameters beside T5.",
+        summary="Text to image, 1024 x 1024, 0.6 billion parameters and T5.",
         components={
             "vae": SDXL_VAE,
             "text_encoder": T5_XXL,

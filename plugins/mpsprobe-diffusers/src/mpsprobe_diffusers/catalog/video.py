@@ -171,33 +171,6 @@ def video() -> Iterator[Entry]:
         },
     )  # fmt: skip
     yield Entry(
-        name="stable-video-diffusion",
-        pipeline="StableVideoDiffusionPipeline",
-        checkpoint="stabilityai/stable-video-diffusion-img2vid-xt",
-        summary="Image to video, 25 frames of 1024 x 576.",
-        components={
-            "vae": Component(
-                "AutoencoderKLTemporalDecoder",
-                {"block_out_channels": (128, 256, 512, 512), "down_block_types": ("DownEncoderBlock2D",) * 4,
-                 "layers_per_block": 2, "sample_size": 768},
-                _VIDEO_BLOCKS,
-            ),
-            "image_encoder": CLIP_VISION_H,
-            "unet": Component("UNetSpatioTemporalConditionModel", {"sample_size": 96}, {"layers_per_block": 1}),
-            "scheduler": Component(
-                "EulerDiscreteScheduler",
-                {
-                    "beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012, "sigma_min": 0.002,
-                    "sigma_max": 700.0, "prediction_type": "v_prediction", "timestep_type": "continuous",
-                    "use_karras_sigmas": True, "timestep_spacing": "leading", "steps_offset": 1,
-                },
-            ),
-        },
-        family="video",
-        inputs={"decode_chunk_size": 8},
-        small=_SMALL,
-    )  # fmt: skip
-    yield Entry(
         name="animatediff",
         pipeline="AnimateDiffPipeline",
         checkpoint="guoyww/animatediff-motion-adapter-v1-5-2",

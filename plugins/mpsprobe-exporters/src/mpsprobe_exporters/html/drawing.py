@@ -142,7 +142,7 @@ def _table(table: model.Table) -> Markup:
     head = (
         element(
             "th",
-            column.title.capitalize() if len(column.title) > 1 else column.title,
+            column.title[0].upper() + column.title[1:] if len(column.title) > 1 else column.title,
             scope="col",
             class_=_class(column),
             title=column.about or None,

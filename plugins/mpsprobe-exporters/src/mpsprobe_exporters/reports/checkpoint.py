@@ -143,7 +143,7 @@ def _lines(report: CheckpointReport) -> Iterator[str]:
     of = [one.model_class for one in report.parts if one.model_class]
     yield f"{one_line(report.path, 200)}{f' ({one_line(of[0], 60)})' if len(of) == 1 else ''}"
     if report.converted_bytes != report.bytes:
-        yield f"Converted to what MPS computes with it takes {byte_size(report.converted_bytes)}"
+        yield f"Unpacked and converted to what MPS computes with, it takes {byte_size(report.converted_bytes)}"
     if report.sizes:
         yield f"All weights as {_in_each(report)}"
     if report.machine_bytes:

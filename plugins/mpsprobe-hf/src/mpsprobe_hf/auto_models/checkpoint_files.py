@@ -110,3 +110,12 @@ def _check_size(name: str, key: str, value: Any) -> None:
 def needs_own_code(config: Mapping[str, Any], known_types: tuple[str, ...]) -> bool:
     """Whether the model exists only as code next to the checkpoint (``auto_map``)."""
     return bool(config.get("auto_map")) and config.get("model_type") not in known_types
+
+
+def own_code(config: Mapping[str, Any]) -> str:
+    """The files that ``auto_map`` names, as ``file.py`` or ``organisation/repository: file.py``: what would be run."""
+    mapped = config.get("auto_map")
+    values = list(mapped.values()) if isinstance(mapped, dict) else []
+    named = [one for value in values for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    files = dict.fromkeys(f"{one.rpartition('.')[0].replace('--', ': ')}.py" for one in named)
+    return printable(", ".join(files) or f"auto_map in {CONFIG}")

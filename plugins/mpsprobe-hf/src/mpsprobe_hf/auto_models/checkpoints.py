@@ -19,20 +19,27 @@ from mpsprobe_hf.auto_models.checkpoint_files import (
     check_sizes,
     check_weights,
     needs_own_code,
+    own_code,
     read_config,
 )
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
 from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
+from mpsprobe_hf.checkpoint.quantization import quantization_of
 from mpsprobe_hf.generation import generating_class_name
 
+UNQUANTIZED = "the checkpoint is quantized ({}): judged as if it were not; mpsprobe checkpoint says what runs it on MPS"
 TRUST = "If you have read that code and trust it, add --trust-remote-code."
 
 
 def load(name: str) -> CheckpointWorkload:
     """The workload of a folder, or of a repository if there is no such folder."""
     return CheckpointWorkload(name, as_folder(name))
+
+
+def _not_run(shown: str, config: Mapping[str, Any]) -> WorkloadError:
+    return WorkloadError(f"'{shown}' brings its own Python code ({own_code(config)}), which is not run", TRUST)
 
 
 class CheckpointWorkload:
@@ -69,6 +76,8 @@ class CheckpointWorkload:
             make, notes = self._loaded, (f"weights of {printable(self.name)}",)
         else:
             make, notes = self._made, (FEW_LAYERS,) * (options.size == "small")
+            if quantized := quantization_of(config.to_dict()):
+                notes += (UNQUANTIZED.format(quantized.method),)
         return make_run(self.name, model_class, config, options, partial(make, model_class, config, options), notes)
 
     def describe(self) -> Mapping[str, Any]:
@@ -91,9 +100,7 @@ class CheckpointWorkload:
         shown = printable(str(folder))
         if needs_own_code(raw, known):
             if not options.trust_remote_code:
-                raise WorkloadError(
-                    f"'{shown}' brings its own Python code (auto_map in {CONFIG}), which is not run", TRUST
-                )
+                raise _not_run(shown, raw)
         elif not isinstance(model_type, str) or not model_type:
             raise WorkloadError(f"{CONFIG} in '{shown}' does not say its model_type", 'Add it, for example: "bert".')
         elif model_type not in known:
@@ -115,6 +122,8 @@ class CheckpointWorkload:
             with quiet():
                 raw, _ = PreTrainedConfig.get_config_dict(self.source, **self._origin(options))
                 check_sizes(self.name, raw)  # the configuration makes a dictionary of its labels
+                if needs_own_code(raw, model_types()) and not options.trust_remote_code:
+                    raise _not_run(printable(self.name), raw)
                 return AutoConfig.from_pretrained(self.source, **self._origin(options))
         except MpsprobeError:
             raise

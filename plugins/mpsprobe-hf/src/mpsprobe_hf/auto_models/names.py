@@ -67,7 +67,7 @@ def _near_folders(name: str) -> str:
     try:
         path = Path(name).expanduser()
         if path.is_file():
-            return "It is a file: give the folder that holds config.json."
+            return "It is a file: give the folder that holds config.json. mpsprobe checkpoint says what it holds."
         near = nearest(path.name, [one.name for one in path.parent.iterdir() if one.is_dir()])
         return (
             "Did you mean " + " or ".join(str(path.parent / one) for one in near) + "?" if near else "Check the path."

@@ -19,6 +19,7 @@ def entries() -> dict[str, Entry]:
         image_models,
         language_models,
         multimodal,
+        qwen_vision,
         segmentation,
         seq2seq,
         series,
@@ -28,23 +29,9 @@ def entries() -> dict[str, Entry]:
         vision_language,
     )
 
-    modules = (
-        encoders,
-        decoders,
-        embeddings,
-        image_models,
-        language_models,
-        experts,
-        seq2seq,
-        vision,
-        vision_language,
-        segmentation,
-        audio,
-        multimodal,
-        series,
-        speech,
-        tables,
-    )
+    text = (encoders, embeddings, decoders, language_models, experts, seq2seq)
+    images = (vision, segmentation, image_models, multimodal, vision_language, qwen_vision)
+    modules = (*text, *images, audio, speech, series, tables)
     return {entry.name: entry for table in modules for entry in table.ENTRIES}
 
 

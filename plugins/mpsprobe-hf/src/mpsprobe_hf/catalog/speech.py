@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mpsprobe_hf.catalog.audio import SAMPLE_RATE, whisper
+from mpsprobe_hf.catalog.audio import FRAMES, SAMPLE_RATE, whisper
 from mpsprobe_hf.catalog.entry import Architecture, Entry, Field
 from mpsprobe_hf.catalog.fields import EVERY_LAYER, padding_mask, tokens
+from mpsprobe_hf.catalog.vision_language import reader, text
 
 
 def moonshine(name: str, checkpoint: str, parameters: int, width: int, layers: int, rotary: float) -> Entry:
@@ -37,7 +38,7 @@ PARAKEET_SOUND = (
     Field("input_features", "floats", ("batch", "seq", 80)),
     Field("attention_mask", "flags", ("batch", "seq")),
 )
-VOXTRAL_TOKENS = 375
+DIA_INPUTS = (tokens(256), padding_mask(), Field("decoder_input_ids", "integers", ("batch", 128, 9), 1024))
 
 ENTRIES = (
     whisper(
@@ -150,52 +151,32 @@ ENTRIES = (
         checkpoint="nari-labs/Dia-1.6B-0626",
         model_type="dia",
         config={},
-        inference=Architecture(
-            "DiaForConditionalGeneration",
-            (tokens(256), padding_mask(), Field("decoder_input_ids", "integers", ("batch", 128, 9), 1024)),
-            1_611_160_576,
-        ),
+        inference=Architecture("DiaForConditionalGeneration", DIA_INPUTS, 1_611_160_576),
         training=Architecture(
             "DiaForConditionalGeneration",
-            (
-                tokens(256),
-                padding_mask(),
-                Field("decoder_input_ids", "integers", ("batch", 128, 9), 1024),
-                Field("labels", "integers", ("9*batch", 128), 1024),
-            ),
+            (*DIA_INPUTS, Field("labels", "integers", ("9*batch", 128), 1024)),
             1_611_160_576,
         ),
         seq_len=128,
         longest=1024,
     ),
-    Entry(
-        name="voxtral-mini-3b",
-        family="audio",
-        summary="Voxtral Mini 3B: chat about speech, decoder of 30 layers",
-        checkpoint="mistralai/Voxtral-Mini-3B-2507",
+    reader(
+        "voxtral-mini-3b",
+        "mistralai/Voxtral-Mini-3B-2507",
+        4_676_271_104,
+        model_class="VoxtralForConditionalGeneration",
         model_type="voxtral",
-        config={"audio_token_id": 24},
-        inference=Architecture(
-            "VoxtralForConditionalGeneration",
-            (
-                tokens(131072, pad=11, lead=(24, VOXTRAL_TOKENS), keep=VOXTRAL_TOKENS),
-                Field("attention_mask", "padding_mask", ("batch", "seq"), settings={"keep": VOXTRAL_TOKENS}),
-                Field("input_features", "floats", ("batch", 128, 3000)),
+        summary="chat about 30 seconds of speech, decoder of 30 layers",
+        config={
+            "text_config": text(
+                (131072, 3072, 30, 32, 8, 8192, 131072), 1e8, model_type="llama", head_dim=128, rms_norm_eps=1e-5
             ),
-            4_676_271_104,
-        ),
-        training=Architecture(
-            "VoxtralForConditionalGeneration",
-            (
-                tokens(131072, pad=11, lead=(24, VOXTRAL_TOKENS), keep=VOXTRAL_TOKENS),
-                Field("attention_mask", "padding_mask", ("batch", "seq"), settings={"keep": VOXTRAL_TOKENS}),
-                Field("input_features", "floats", ("batch", 128, 3000)),
-                Field("labels", "token_labels", ("batch", "seq"), 131072, {"keep": VOXTRAL_TOKENS}),
-            ),
-            4_676_271_104,
-        ),
-        seq_len=VOXTRAL_TOKENS + 64,
-        shortest=VOXTRAL_TOKENS + 1,
+            "audio_token_id": 24,
+        },
+        pixels=(Field("input_features", "floats", ("batch", 128, FRAMES)),),
+        image_token=24,
+        count=FRAMES // 8,
+        pad=11,
         longest=131072,
     ),
 )

@@ -28,23 +28,23 @@ def reader(
     pad: int = 0,
     longest: int = 0,
 ) -> Entry:
-    """A model that is given an image and a text, and trained with the text.
+    """A model that is given an image, or a sound, and a text, and trained with the text.
 
     Args:
         name, checkpoint, parameters, model_class, model_type, summary, config, longest: as an ``Entry`` has them;
             ``text_config`` is among the configuration.
-        pixels: what its processor makes of one image.
-        image_token: the id that stands for a part of an image.
-        count: how many of it an image takes.
+        pixels: what its processor makes of one image, or of one sound.
+        image_token: the id that stands for a part of it.
+        count: how many of these it takes.
         marks: the argument that has 1 for each of these and 0 for text; empty where there is none.
         pad: the id of the padding token.
     """
-    vocabulary, keep = config["text_config"]["vocab_size"], {"keep": count}
+    vocabulary, keep, leads = config["text_config"]["vocab_size"], {"keep": count}, ((image_token, count),)
     inputs = (
-        tokens(vocabulary, pad=pad, lead=(image_token, count), keep=count),
+        tokens(vocabulary, pad=pad, leads=leads, keep=count),
         Field("attention_mask", "padding_mask", ("batch", "seq"), settings=keep),
         *pixels,
-        *((Field(marks, "leading", ("batch", "seq"), settings=keep),) if marks else ()),
+        *((Field(marks, "spans", ("batch", "seq"), settings={"leads": leads}),) if marks else ()),
     )
     labels = Field("labels", "token_labels", ("batch", "seq"), vocabulary, keep)
     return Entry(
@@ -70,57 +70,6 @@ def text(sizes: tuple[int, ...], theta: float = 0.0, **config: Any) -> dict[str,
     return {**dict(zip(SIZES, sizes, strict=True)), **config}
 
 
-def patches(side: int, patch: int, values: int) -> tuple[Field, ...]:
-    """A square image as Qwen's processors cut it: its patches in one row with those of the batch, and how they lie.
-
-    Args:
-        side: pixels of the image.
-        patch: pixels of a patch.
-        values: in a patch, which is doubled for the two frames of a convolution over time.
-    """
-    across = side // patch
-    return (
-        Field("pixel_values", "floats", (f"{across**2}*batch", values)),
-        Field("image_grid_thw", "rows", ("batch", 3), settings={"row": (1, across, across)}),
-    )
-
-
-QWEN2_VL: dict[str, Any] = {
-    "model_class": "Qwen2_5_VLForConditionalGeneration",
-    "model_type": "qwen2_5_vl",
-    "pixels": patches(448, 14, 1176),
-    "image_token": 151655,
-    "count": 256,
-    "marks": "mm_token_type_ids",
-    "pad": 151643,
-    "longest": 128000,
-}
-QWEN2_VL_ROPE = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]}
-QWEN2_VL_VISION = {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "window_size": 112}
-QWEN3_VL: dict[str, Any] = {
-    **QWEN2_VL,
-    "model_class": "Qwen3VLForConditionalGeneration",
-    "model_type": "qwen3_vl",
-    "pixels": patches(512, 16, 1536),
-    "longest": 262144,
-}
-QWEN3_VL_ROPE = {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [24, 20, 20], "mrope_interleaved": True}
-QWEN3_VL_VISION = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "num_heads": 16}
-QWEN3_VL_DEEP = {"deepstack_visual_indexes": [5, 11, 17]}
-QWEN3_5: dict[str, Any] = {
-    **QWEN3_VL,
-    "model_class": "Qwen3_5ForConditionalGeneration",
-    "model_type": "qwen3_5",
-    "image_token": 248056,
-    "pad": 248044,
-}
-QWEN3_5_ROPE = {
-    "rope_type": "default",
-    "rope_theta": 1e7,
-    "partial_rotary_factor": 0.25,
-    "mrope_section": [11, 11, 10],
-    "mrope_interleaved": True,
-}
 SIGLIP_SO400M = {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "num_attention_heads": 16}
 PIXTRAL = {
     "model_type": "pixtral",
@@ -139,6 +88,13 @@ MISTRAL3: dict[str, Any] = {
     "count": 256,
     "pad": 11,
 }
+FLORENCE_TOKENS = 577
+"""Tokens of an image in Florence-2: (768 / 32) squared, and one for all of them."""
+FLORENCE_INPUTS = (
+    tokens(51328, pad=1, leads=((51289, FLORENCE_TOKENS),), keep=FLORENCE_TOKENS),
+    Field("attention_mask", "padding_mask", ("batch", "seq"), settings={"keep": FLORENCE_TOKENS}),
+    image(768),
+)
 TIED = {"tie_word_embeddings": True}
 
 
@@ -151,107 +107,6 @@ def tiles(side: int) -> tuple[Field, ...]:
 
 
 ENTRIES = (
-    reader(
-        "qwen2.5-vl-3b",
-        "Qwen/Qwen2.5-VL-3B-Instruct",
-        3_754_622_976,
-        summary="chat about an image, decoder of 36 layers",
-        config={
-            "text_config": text((151936, 2048, 36, 16, 2, 11008, 128000), rope_parameters=QWEN2_VL_ROPE, **TIED),
-            "vision_config": {**QWEN2_VL_VISION, "out_hidden_size": 2048},
-            **TIED,
-        },
-        **QWEN2_VL,
-    ),
-    reader(
-        "qwen2.5-vl-7b",
-        "Qwen/Qwen2.5-VL-7B-Instruct",
-        8_292_166_656,
-        summary="chat about an image, decoder of 28 layers",
-        config={
-            "text_config": text((152064, 3584, 28, 28, 4, 18944, 128000), rope_parameters=QWEN2_VL_ROPE),
-            "vision_config": {**QWEN2_VL_VISION, "out_hidden_size": 3584},
-        },
-        **QWEN2_VL,
-    ),
-    reader(
-        "qwen3-vl-2b",
-        "Qwen/Qwen3-VL-2B-Instruct",
-        2_127_532_032,
-        summary="chat about an image, decoder of 28 layers",
-        config={
-            "text_config": text(
-                (151936, 2048, 28, 16, 8, 6144, 262144), rope_parameters=QWEN3_VL_ROPE, head_dim=128, **TIED
-            ),
-            "vision_config": {**QWEN3_VL_VISION, **QWEN3_VL_DEEP, "out_hidden_size": 2048},
-            **TIED,
-        },
-        **QWEN3_VL,
-    ),
-    reader(
-        "qwen3-vl-4b",
-        "Qwen/Qwen3-VL-4B-Instruct",
-        4_437_815_808,
-        summary="chat about an image, decoder of 36 layers",
-        config={
-            "text_config": text(
-                (151936, 2560, 36, 32, 8, 9728, 262144), rope_parameters=QWEN3_VL_ROPE, head_dim=128, **TIED
-            ),
-            "vision_config": {**QWEN3_VL_VISION, **QWEN3_VL_DEEP, "out_hidden_size": 2560},
-            **TIED,
-        },
-        **QWEN3_VL,
-    ),
-    reader(
-        "qwen3-vl-8b",
-        "Qwen/Qwen3-VL-8B-Instruct",
-        8_767_123_696,
-        summary="chat about an image, decoder of 36 layers",
-        config={
-            "text_config": text((151936, 4096, 36, 32, 8, 12288, 262144), rope_parameters=QWEN3_VL_ROPE, head_dim=128),
-            "vision_config": {"out_hidden_size": 4096},
-        },
-        **QWEN3_VL,
-    ),
-    reader(
-        "qwen3.5-0.8b",
-        "Qwen/Qwen3.5-0.8B",
-        852_985_920,
-        summary="chat about an image, 18 of 24 layers with linear attention",
-        config={
-            "text_config": text(
-                (248320, 1024, 24, 8, 2, 3584, 262144),
-                rope_parameters=QWEN3_5_ROPE,
-                linear_num_value_heads=16,
-                **TIED,
-            ),
-            "vision_config": {
-                "depth": 12,
-                "hidden_size": 768,
-                "intermediate_size": 3072,
-                "num_heads": 12,
-                "out_hidden_size": 1024,
-            },
-            **TIED,
-        },
-        **QWEN3_5,
-    ),
-    reader(
-        "qwen3.5-4b",
-        "Qwen/Qwen3.5-4B",
-        4_539_265_536,
-        summary="chat about an image, 24 of 32 layers with linear attention",
-        config={
-            "text_config": text(
-                (248320, 2560, 32, 16, 4, 9216, 262144),
-                rope_parameters=QWEN3_5_ROPE,
-                **TIED,
-            ),
-            "vision_config": {**QWEN3_VL_VISION, "out_hidden_size": 2560},
-            **TIED,
-        },
-        **QWEN3_5,
-    ),
     reader(
         "gemma-3-4b",
         "google/gemma-3-4b-it",
@@ -429,5 +284,42 @@ ENTRIES = (
         image_token=396,
         count=256,
         longest=128000,
+    ),
+    Entry(
+        name="florence-2-base",
+        family="multimodal",
+        summary="Florence-2-base: captions, boxes and text of an image, 6 + 6 layers",
+        checkpoint="florence-community/Florence-2-base",
+        model_type="florence2",
+        config={
+            "text_config": {
+                "model_type": "bart",
+                "vocab_size": 51328,
+                "d_model": 768,
+                "encoder_layers": 6,
+                "decoder_layers": 6,
+                "encoder_attention_heads": 12,
+                "decoder_attention_heads": 12,
+                "encoder_ffn_dim": 3072,
+                "decoder_ffn_dim": 3072,
+                "max_position_embeddings": 1024,
+            },
+            "vision_config": {"projection_dim": 768},
+            "image_token_id": 51289,
+        },
+        inference=Architecture(
+            "Florence2ForConditionalGeneration",
+            (*FLORENCE_INPUTS, Field("decoder_input_ids", "integers", ("batch", 64), 51289)),
+            231_443_968,
+        ),
+        training=Architecture(
+            "Florence2ForConditionalGeneration",
+            (*FLORENCE_INPUTS, Field("labels", "integers", ("batch", 64), 51289)),
+            231_443_968,
+        ),
+        batch_size=FEW,
+        seq_len=FLORENCE_TOKENS + 16,
+        shortest=FLORENCE_TOKENS + 1,
+        longest=1024,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from mpsprobe.schemas import CheckpointReport, StoredDtype
@@ -77,16 +78,17 @@ def _convert(row: StoredDtype, when: str) -> str:
 def _adapter(report: CheckpointReport) -> Iterator[str]:
     if report.adapter is not None:
         base = report.adapter.base_model
-        of = f": mpsprobe checkpoint {base}" if base else ", which it does not name"
+        of = f": mpsprobe checkpoint {shlex.quote(base)}" if base else ", which it does not name"
         yield f"It is an adapter. What it needs most memory for is the model that it adapts{of}."
 
 
 def _smaller(report: CheckpointReport) -> Iterator[str]:
     whole = report.sizes.get("float32", 0)
-    if whole and report.bytes >= whole and "bfloat16" in report.sizes and report.converted_bytes >= whole:
+    code = any(one.kind == "code" for one in report.imports)
+    if whole and min(report.bytes, report.converted_bytes) >= whole and not code:
         yield (
-            "It is stored in 32 bits. In 16 it takes half as much: from_pretrained(…, dtype=torch.bfloat16), "
-            "from torch 2.3 on."
+            "It is stored in 32 bits. In 16 it takes half as much, from torch 2.3 on: from_pretrained(…, "
+            "dtype=torch.bfloat16), or model.to(torch.bfloat16)."
         )
 
 

@@ -28,10 +28,10 @@ from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.releases import INSTALLED, installed_release
 from mpsprobe_hf.checkpoint.advice import advice_for
 from mpsprobe_hf.checkpoint.dtypes import BITS, COMPUTED_IN, NEAREST, is_float
-from mpsprobe_hf.checkpoint.folders import Weights, entries, read_file, read_weights, text_of
+from mpsprobe_hf.checkpoint.folders import Weights, entries, format_of, read_file, read_weights, shards_of, text_of
 from mpsprobe_hf.checkpoint.pickled import kind_of
 from mpsprobe_hf.checkpoint.quantization import Quantized, Role, of_file, quantization_of
-from mpsprobe_hf.checkpoint.reading import damaged, read_json
+from mpsprobe_hf.checkpoint.reading import check_inside, damaged, read_json
 
 CONFIG, ADAPTER, PIPELINE = "config.json", "adapter_config.json", "model_index.json"
 OLDER = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")
@@ -111,7 +111,9 @@ def gather(path: Path) -> Found:
         near = path.parent / CONFIG
         config = read_json(near) if near.is_file() and weights.format == "safetensors" else {}
         quantized = of_file(weights.format) or quantization_of(config)
-        return Found(path, [Component("", _class(config), weights, quantized)])
+        count = shards_of(path.name)
+        notes = [f"it is one of {count} files: give its folder to count them all"] if count > 1 else []
+        return Found(path, [Component("", _class(config), weights, quantized)], notes=notes)
     names = entries(path)
     if PIPELINE in names:
         return _pipeline(path, names)
@@ -135,7 +137,9 @@ def _component(name: str, folder: Path, names: list[str]) -> Component:
 def _class(config: Mapping[str, Any]) -> str | None:
     named = config.get("architectures")
     first = named[0] if isinstance(named, list) and named else config.get("_class_name")
-    return printable(first) if isinstance(first, str) else text_of(config, "model_type")
+    if isinstance(first, str):
+        return printable(first)
+    return text_of(config, "model_type") or text_of(config, "architecture")  # the latter of timm
 
 
 def _pipeline(folder: Path, names: list[str]) -> Found:
@@ -148,6 +152,7 @@ def _pipeline(folder: Path, names: list[str]) -> Found:
         if name not in names or not (folder / name).is_dir():  # a name in ``names`` is no path that leads elsewhere
             notes.append(f"the component '{printable(name)}' has no folder: it may not have been downloaded")
             continue
+        check_inside(folder, folder / name)
         one = _component(name, folder / name, entries(folder / name))
         if one.weights is not None:
             one.model_class = printable(value[1])
@@ -170,7 +175,7 @@ def _adapter(config: Mapping[str, Any]) -> Adapter:
 
 def _nothing(folder: Path, names: list[str]) -> WorkloadError:
     inside = [one for one in names if (folder / one).is_dir()][:100]
-    near = [one for one in inside if {PIPELINE, CONFIG}.intersection(_listed(folder / one))]
+    near = [one for one in inside if any(format_of(Path(name)) or name == PIPELINE for name in _listed(folder / one))]
     if near:
         hint = "Did you mean " + " or ".join(printable(str(folder / one)) for one in near[:3]) + "?"
     else:

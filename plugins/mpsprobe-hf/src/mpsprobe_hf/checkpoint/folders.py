@@ -104,8 +104,24 @@ def read_weights(folder: Path) -> Weights | None:
     chosen = min(sets, key=_rank)
     index, files = chosen
     read = _indexed(folder, index) if index else _read(folder, files)
+    if not index:
+        read.missing = _shards_not_in(files)
     read.others = [name for other in sets if other is not chosen for name in (other[1] or [other[0]])]
     return read
+
+
+def shards_of(name: str) -> int:
+    """How many files a set has of which ``name`` says that it is one; 1 for any other name."""
+    match = SHARD.match(Path(name).stem)
+    return int(match["count"]) if match else 1
+
+
+def _shards_not_in(files: list[str]) -> list[str]:
+    """The shards that are missing by the names of the others: there need not be an index (GGUF has none)."""
+    path, count = Path(files[0]), shards_of(files[0])
+    stem = path.stem[: -len("-00001-of-00001")]
+    names = [f"{stem}-{number:05}-of-{count:05}{path.suffix}" for number in range(1, min(count, MOST_FILES) + 1)]
+    return [name for name in names if name not in files] if count > 1 else []
 
 
 def mapped_files(folder: Path, index: str) -> list[str]:

@@ -67,7 +67,7 @@ class Quantized:
         if tensor.name.endswith(self.backend.scales):
             return "scales", 0
         width = BITS.get(tensor.dtype, 0)
-        if self.bits and tensor.dtype in INTEGERS and width > self.bits and tensor.name.endswith(self.backend.packed):
+        if self.bits and tensor.dtype in INTEGERS and width >= self.bits and tensor.name.endswith(self.backend.packed):
             return "packed", tensor.values * width // self.bits
         return "weights", tensor.values
 

@@ -25,7 +25,8 @@ class TransformersCallback(_Parent or object):  # type: ignore[misc]
 
     The findings go into ``state.log_history``, so into the ``trainer_state.json`` of checkpoints: the operators of each
     verdict (``mps_native``, ``mps_fallback``, ``mps_missing``, …) and a line for each finding (``mps_findings``). The
-    next line that Trainer prints has the numbers, and the logger ``mpsprobe`` warns of each finding.
+    next line that Trainer prints has the numbers, and the logger ``mpsprobe`` warns of each finding. Trainer tells no
+    callback that a step raised: such a step is watched until the next ``train()``.
 
     Args:
         steps: how many steps of each ``train()`` are watched, or the numbers of those that are, as Trainer counts them.

@@ -27,6 +27,7 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.commands.coverage import coverage as command
 from mpsprobe_coverage.commands.functions import in_quotes, refuse
 from mpsprobe_coverage.device import device_now
+from mpsprobe_coverage.kernels.live import has_mps_build
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_programs.functions import Observed
 from mpsprobe_programs.native.device import native_device_now
@@ -83,7 +84,8 @@ class WatchedSteps:
         """Watch from now on; whether ``end`` needs a prediction, as this is not MPS."""
         if self._run is None:
             device = next((one.device.type for one in model.parameters()), "cpu")
-            self._run = mpsprobe.observe(device, torch=self._torch if device == "mps" else None)
+            virtual = device == "mps" and not has_mps_build()
+            self._run = mpsprobe.observe(device, torch=self._torch if virtual else None)
             if device != "mps" and (device_now() or native_device_now()):
                 self._predicted = ELSEWHERE.format(device=device)
         self._run.__enter__()
