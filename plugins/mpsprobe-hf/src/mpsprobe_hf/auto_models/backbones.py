@@ -14,11 +14,16 @@ INSTEAD: Mapping[str, tuple[str, int, Mapping[str, Any]]] = {
 differs in the configuration around it."""
 
 
+def timm_is_installed() -> bool:
+    """Whether it can be imported."""
+    return importlib.util.find_spec("timm") is not None
+
+
 def without_timm(config: Any) -> Iterator[str]:
     """Put transformers' own backbones into ``config`` for those of timm, unless timm is installed; says which."""
     from transformers import AutoConfig
 
-    if importlib.util.find_spec("timm") is not None:
+    if timm_is_installed():
         return
     for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", {}))):
         backbone: Any = getattr(part, "backbone_config", None)
