@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,8 +14,10 @@ differs in the configuration around it."""
 
 
 def timm_is_installed() -> bool:
-    """Whether it can be imported."""
-    return importlib.util.find_spec("timm") is not None
+    """Whether transformers finds it, and what it needs."""
+    from transformers.utils import is_timm_available
+
+    return bool(is_timm_available())
 
 
 def without_timm(config: Any) -> Iterator[str]:

@@ -79,7 +79,14 @@ def small(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             cut[key] = value
     depths = [cut[key] for key in counts] or [depth for key, part in cut.items() for depth in _depths(key, part)]
-    return {key: _within(value, min(depths)) if depths and OUTSIDE.search(key) else value for key, value in cut.items()}
+    return {key: _inside(key, value, min(depths)) if depths else value for key, value in cut.items()}
+
+
+def _inside(key: str, value: Any, depth: int) -> Any:
+    """``value`` with none but ``depth`` layers of another part, where it names some; in a part without layers too."""
+    if key.endswith("config") and isinstance(value, Mapping) and not _depths(key, value):
+        return {name: _inside(str(name), one, depth) for name, one in value.items()}
+    return _within(value, depth) if OUTSIDE.search(key) else value
 
 
 def _depths(key: str, part: Any) -> list[int]:
