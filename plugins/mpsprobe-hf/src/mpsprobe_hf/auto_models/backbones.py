@@ -15,7 +15,7 @@ differs in the configuration around it."""
 
 def timm_is_installed() -> bool:
     """Whether transformers finds it, and what it needs."""
-    from transformers.utils import is_timm_available
+    from transformers.utils.import_utils import is_timm_available
 
     return bool(is_timm_available())
 
