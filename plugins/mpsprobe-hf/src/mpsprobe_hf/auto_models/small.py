@@ -172,7 +172,11 @@ def _by_number(value: Mapping[Any, Any], kept: list[int]) -> dict[Any, Any]:
 def _list(key: str, value: list[Any], counts: Mapping[str, int], kept: Mapping[str, list[int]], most: str) -> list[Any]:
     for counted, count in counts.items():
         if len(value) == count:
-            return [value[layer] for layer in kept[counted]]
+            stay = [value[layer] for layer in kept[counted]]
+            if SOME.search(key) and _are_layers(value, count) and len(set(value)) > KINDS:
+                # Each names a layer, of which it uses something; itself where that does not stay.
+                return [kept[counted].index(one) if one in kept[counted] else at for at, one in enumerate(stay)]
+            return stay
     if _are_depths(key, value):
         return [min(one, FEW) for one in value]
     if most and (PICKED.search(key) or SOME.search(key)) and _are_layers(value, counts[most]):
