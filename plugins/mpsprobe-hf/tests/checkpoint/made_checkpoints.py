@@ -50,7 +50,7 @@ def sharded(folder: Path, tensors: Tensors, count: int, config: Mapping[str, Any
         own = names[number::count]
         safetensors(folder / name, {one: tensors[one] for one in own})
         mapped |= dict.fromkeys(own, name)
-    index = {"metadata": {"total_size": 1}, "weight_map": mapped}
+    index = {"metadata": {"total_size": header_of(tensors)[1]}, "weight_map": mapped}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(config or {"model_type": "llama"}), encoding="utf-8")
     return folder

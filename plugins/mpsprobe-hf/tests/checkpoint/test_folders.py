@@ -45,6 +45,7 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "model-00002-of-00003.safetensors").unlink()
     found = report(tmp_path)
     assert found.missing == ["model-00002-of-00003.safetensors"] and "not there" in found.advice[0]
+    assert found.notes == ["by its index the tensors of all files have 88 bytes"]
 
 
 def test_shards_without_an_index(tmp_path: Path) -> None:
@@ -127,6 +128,8 @@ def test_quantized(
 
 
 def test_every_method_of_transformers_is_in_the_table() -> None:
+    import transformers
+    from packaging.version import Version
     from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
 
     from mpsprobe.schemas import Quantization
@@ -136,7 +139,8 @@ def test_every_method_of_transformers_is_in_the_table() -> None:
         assert one.explanation and one.read_in, name
         Quantization(method=name, mps=one.mps, explanation=one.explanation)  # type: ignore[arg-type]
     not_established = {"quark", "fouroversix", "sinq", "gemma"}
-    assert set(AUTO_QUANTIZER_MAPPING) - not_established <= set(backends())
+    added = set(AUTO_QUANTIZER_MAPPING) - not_established - set(backends())
+    assert not added or Version(transformers.__version__) > Version("5.23.0"), "those of later releases are unknown"
 
 
 def test_what_the_table_says_about_releases_is_in_the_kernel_tables() -> None:

@@ -224,7 +224,7 @@ def report_of(name: str, found: Found, release: str) -> CheckpointReport:
         adapter=found.adapter,
         imports=_imports(imports),
         metadata=metadata,
-        notes=[*found.notes, *_opaque(quantized)],
+        notes=[*found.notes, *_opaque(quantized), *_whole(weights)],
     )
     return report.model_copy(update={"advice": advice_for(report)})
 
@@ -325,6 +325,11 @@ def _imports(found: Mapping[tuple[str, str], int]) -> list[PickleImport]:
 def _opaque(quantized: Iterable[Quantized]) -> list[str]:
     named = dict.fromkeys(one.method for one in quantized if one.backend.opaque)
     return [f"how many weights {one} packs does not follow from its tensors: elements are counted" for one in named]
+
+
+def _whole(weights: Iterable[Weights]) -> list[str]:
+    incomplete = [one for one in weights if one.missing and one.total]
+    return [f"by its index the tensors of all files have {one.total:,} bytes" for one in incomplete]
 
 
 def memory_bytes() -> int | None:
