@@ -132,8 +132,9 @@ def _features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes)
     if found is None:
         return None
     modality, features = found[1].lower(), int(found[3])
-    if modality == "multimodal":
-        modality = "image"
+    if modality == "multimodal":  # that of which there are so many tokens
+        counts = {one: _now(guess, f"{one}_tokens") * sizes["batch"] for one in ("image", "video", "audio")}
+        modality = next((one for one, count in counts.items() if count == int(found[2])), "image")
     measure = f"{modality}_tokens"
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]

@@ -62,6 +62,7 @@ PICTURES: Mapping[str, Family] = {
         config={"vision_config": {"image_size": 980, "patch_size": 14}}, measures={"height": 490, "width": 490}
     ),
     "depth_pro": Family(measures={"height": 1536, "width": 1536}),  # apple/DepthPro-hf
+    "dots3_note": Family(arguments={"input_features": Argument("floats", ("batch", "mels", "frames"), with_=TEXT)}),
     "gemma3": Family(config={"vision_config": {"image_size": 896, "patch_size": 14}}),  # google/gemma-3-4b-it
     "granite_docling": Family(arguments={"pixel_attention_mask": Argument("flags", ("batch", "images"))}),
     "inkling2": Family(arguments={"pixel_values": CELLS}),
