@@ -9,7 +9,7 @@ import pytest
 from mpsprobe_devkit.testing import install_plugin, run_cli
 
 # The distributions of this repository stay out: these tests are about the command.
-ONLY = ["-p", "no:hf", "-p", "no:diffusers", "-p", "no:coverage", "-p", "no:exporters"]
+ONLY = ["-p", "no:hf", "-p", "no:diffusers", "-p", "no:vision", "-p", "no:coverage", "-p", "no:exporters"]
 PLUGIN = """
 from mpsprobe import hookimpl
 from mpsprobe.declarations import WorkloadDeclaration
