@@ -41,4 +41,4 @@ def mpsprobe_workload_space(space: str) -> Iterable[WorkloadDeclaration] | None:
     check_installed("the names of diffusers' pipelines")
     named = [(entry.name, entry.summary, entry.family) for entry in entries().values()]
     classes = [(name, "a class of the installed diffusers", "image") for name in pipeline_names()]
-    return [WorkloadDeclaration(PREFIX + name, TARGET, *rest) for name, *rest in (*named, *classes)]
+    return [WorkloadDeclaration(PREFIX + name, TARGET, what, family) for name, what, family in (*named, *classes)]
