@@ -1,9 +1,9 @@
 """What a model's own error says about the inputs that it was given: another guess, or nothing.
 
 Six things are read, each from the error itself and none by the model's name: which argument was missing or ``None``;
-how many features stand against how many tokens; how many labels a loss got and wants; the width that a layer of torch.nn
-has and the one that it got; the numbers of the message where one of them is a size that was given; the form of a tensor
-where the model takes it apart.
+how many features stand against how many tokens; how many labels a loss got and wants; the width that a layer of
+torch.nn has and the one that it got; the numbers of the message where one of them is a size that was given; the form
+of a tensor where the model takes it apart.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def without_labels(guess: Guess, labels: Collection[str], error: Exception) -> G
         return None
     about = re.compile("|".join(("loss", *labels)))
     places = [place for place in _places(error) if not place[0].f_globals.get("__name__", "").startswith(OURS)]
-    of_labels = isinstance(error, NotImplementedError) and set(labels) & set(places[0][0].f_locals)
+    refuses = isinstance(error, NotImplementedError) or "support training" in str(error)
+    of_labels = refuses and set(labels) & set(places[0][0].f_locals)
     if not of_labels and not any(about.search(f"{place[0].f_code.co_name} {_source(place)}") for place in places):
         return None
     said = f"{', '.join(labels)} left out: none that fits could be derived ({in_short(error)})"

@@ -82,7 +82,14 @@ HEADS: tuple[Head, ...] = (
         {"start_positions": _POSITION, "end_positions": _POSITION, **_CLASS},
         {"input_ids": _text(3)},
     ),
-    Head("(ViTMAE|VideoMAE|Hiera)ForPreTraining", {}, computes=True),
+    Head("(ViTMAE|VideoMAE)ForPreTraining", {}, computes=True),
+    # facebook/hiera-tiny-224-mae-hf
+    Head(
+        "HieraForPreTraining",
+        {},
+        config={"decoder_hidden_size": 512, "decoder_num_heads": 16, "decoder_depth": 2},
+        computes=True,
+    ),
     Head("MaskedImageModeling", {"bool_masked_pos": Argument("every_other", ("batch", "patches"))}),
     Head(
         "SplinterForPreTraining",
