@@ -76,6 +76,7 @@ HEADS: tuple[Head, ...] = (
             "bbox": Argument("integers", ("batch", CHOICES, "seq", 4), 1, with_=TEXT),
         },
     ),
+    Head("ViltForQuestionAnswering", _labels("floats", "batch", "classes")),
     Head("TapasForQuestionAnswering", _labels("integers", "batch", "seq", high=2)),
     Head(
         "QuestionAnswering\\w*",
@@ -163,7 +164,7 @@ def label_forms(guess: Guess) -> Mapping[str, Argument]:
     declared = {name: form for name, form in guess.arguments.items() if name.endswith("labels")}
     forms = {**(head.labels if head else {}), **declared}
     taken = (name for name in guess.signature.parameters if name in forms and name not in guess.without)
-    return {name: guess.arguments.get(name, forms[name]) for name in taken}
+    return {name: guess.form(name) or forms[name] for name in taken}
 
 
 def computes_loss(guess: Guess) -> bool:
