@@ -40,20 +40,22 @@ def _plain(declaration: WorkloadDeclaration, owner: Plugin | None) -> dict[str, 
 _SPACES = click.Argument(["spaces"], nargs=-1, type=click.UNPROCESSED, metavar="[--SPACE]...")
 
 
-def _space(registry: Registry, space: str) -> list[WorkloadDeclaration]:
+def _space(registry: Registry, option: str) -> list[WorkloadDeclaration]:
+    if not option.startswith("--"):
+        raise UsageError(f"unexpected '{printable(option)}'", "A name space is an option, for example --hf.")
     with make_progress() as progress:  # whoever knows the names may be a large package
         progress.start_loading(1)
-        return list(registry.workload_space(space).values())
+        found = registry.workload_space(option[2:])
+    if found is None:
+        raise click.NoSuchOption(option)
+    return list(found.values())
 
 
 @workloads.command("list", params=[_SPACES, format_option()], context_settings={"ignore_unknown_options": True})
 def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     """Every named workload, by family; with --hf, --timm or the like every name that begins with hf:, timm: …"""
     registry = get_registry()
-    for one in spaces:
-        if not one.startswith("--"):
-            raise UsageError(f"'{printable(one)}' is no name space", "Say for example --hf, or leave it out.")
-    found = [one for space in spaces for one in _space(registry, space[2:])] or list(registry.workloads().values())
+    found = [one for space in spaces for one in _space(registry, space)] or list(registry.workloads().values())
     if format_name == "json":
         write_json([_plain(one, registry.workload_and_owner(one.name)[1]) for one in found])
         return

@@ -176,19 +176,17 @@ class Registry:
             raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
         return answers[0]
 
-    def workload_space(self, space: str) -> dict[str, WorkloadDeclaration]:
-        """The names that begin with ``space:``, of every plugin that has some.
+    def workload_space(self, space: str) -> dict[str, WorkloadDeclaration] | None:
+        """The names that begin with ``space:``, of every plugin that has some; ``None`` if no plugin has.
 
         Raises:
-            UsageError: no plugin has.
             MissingPackage: a package that knows them is not installed.
         """
         judge = partial(_listing, hook="mpsprobe_workload_space")
         found = self._collection.answers("mpsprobe_workload_space", judge, lets_out=True, space=space)
         answers = [declarations for _, declarations in found if declarations is not None]
         if not answers:
-            hint = "'mpsprobe workloads list' has the names that are not in a space."
-            raise UsageError(f"no plugin that is installed has names that begin with '{printable(space)}:'", hint)
+            return None
         return {one.name: one for declarations in answers for one in declarations}
 
     def workload_of(self, model: object, inputs: object = None) -> Workload:

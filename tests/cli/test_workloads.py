@@ -9,7 +9,8 @@ import pytest
 from mpsprobe_devkit.testing import install_plugin, run_cli
 
 # The distributions of this repository stay out: these tests are about the command.
-ONLY = ["-p", "no:hf", "-p", "no:diffusers", "-p", "no:coverage", "-p", "no:exporters"]
+OURS = ("hf", "diffusers", "vision", "coverage", "exporters")
+ONLY = [word for name in OURS for word in ("-p", f"no:{name}")]
 PLUGIN = """
 from mpsprobe import hookimpl
 from mpsprobe.declarations import WorkloadDeclaration
@@ -27,6 +28,11 @@ def mpsprobe_workloads():
 def mpsprobe_resolve_workload(name):
     if name.startswith("fake:"):
         return WorkloadDeclaration(name, "mpsprobe_devkit.testing:FakeWorkload", "Anything.")
+
+@hookimpl
+def mpsprobe_workload_space(space):
+    if space == "fake":
+        return [WorkloadDeclaration(f"fake:{n}", "mpsprobe_devkit.testing:FakeWorkload", "One.") for n in "ab"]
 """
 
 
@@ -50,6 +56,17 @@ def test_list_as_json(folder: Path) -> None:
     assert [one["name"] for one in found] == ["net-a", "picture", "net-bcd"]
     assert found[1]["phases"] == ["inference"]
     assert found[1]["distribution"] == "nets"
+
+
+def test_list_a_name_space(folder: Path) -> None:
+    result = run_cli(*ONLY, "workloads", "list", "--fake", plugin_folders=[folder], process=False)
+    assert (result.code, result.stdout) == (0, "other\n  fake:a  One.\n  fake:b  One.\n")
+    flags = ["--fake", "--format", "json"]
+    found = run_cli(*ONLY, "workloads", "list", *flags, plugin_folders=[folder], process=False).json()
+    assert [(one["name"], one["distribution"]) for one in found] == [("fake:a", "nets"), ("fake:b", "nets")]
+    for wrong in ("--fakes", "fake"):
+        result = run_cli(*ONLY, "workloads", "list", wrong, plugin_folders=[folder], process=False)
+        assert result.code == 2 and wrong in result.stderr
 
 
 @pytest.mark.parametrize("name", ["net-a", "fake:Some Model"])

@@ -285,11 +285,10 @@ LISTED = "return [WorkloadDeclaration(f'net:{n}', 'x:y', '') for n in (2, 3)] if
 def test_a_name_space_is_listed_by_whoever_has_it(plugin_folder: Path, messages: Messages) -> None:
     _plugin(plugin_folder, "net", SPACE + LISTED)
     _plugin(plugin_folder, "other", SPACE + "return None")
-    assert list(_registry(messages).workload_space("net")) == ["net:2", "net:3"]
-    with pytest.raises(UsageError, match="begin with 'nets:'"):
-        _registry(messages).workload_space("nets")
+    assert list(_registry(messages).workload_space("net") or ()) == ["net:2", "net:3"]
+    assert _registry(messages).workload_space("nets") is None
     _plugin(plugin_folder, "wrong", SPACE + "return 7")
-    assert list(_registry(messages).workload_space("net")) == ["net:2", "net:3"]
+    assert list(_registry(messages).workload_space("net") or ()) == ["net:2", "net:3"]
     assert "mpsprobe_workload_space returned an int" in messages[0]
     _plugin(plugin_folder, "refuses", SPACE + "raise WorkloadError('it is not installed')")
     with pytest.raises(WorkloadError, match="not installed"):

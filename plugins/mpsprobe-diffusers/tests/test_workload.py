@@ -12,7 +12,7 @@ from mpsprobe.errors import MissingPackage, UnknownName, UsageError
 from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import run_cli, workload_contract
 from mpsprobe_diffusers.catalog import entries
-from mpsprobe_diffusers.plugin import mpsprobe_resolve_workload, mpsprobe_workloads
+from mpsprobe_diffusers.plugin import mpsprobe_resolve_workload, mpsprobe_workload_space, mpsprobe_workloads
 from mpsprobe_diffusers.workload import load
 
 DECLARED = {one.name: one for one in mpsprobe_workloads()}
@@ -22,6 +22,12 @@ def test_each_pipeline_is_listed_under_its_family() -> None:
     assert DECLARED.keys() == entries().keys() and len(DECLARED) >= 20
     listed = run_cli("workloads", "list", process=False).stdout
     assert all(f"  {name} " in listed for name in DECLARED)
+
+
+def test_every_name_is_listed() -> None:
+    found = {one.name: one.target for one in mpsprobe_workload_space("diffusers") or ()}
+    assert {"diffusers:sdxl", "diffusers:StableDiffusionXLPipeline"} <= set(found)
+    assert mpsprobe_workload_space("hf") is None
 
 
 def test_names() -> None:

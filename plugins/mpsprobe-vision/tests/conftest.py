@@ -113,5 +113,5 @@ DATA = SimpleNamespace(resolve_model_data_config=lambda model: {"input_size": (3
 def libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both libraries, seen by this plugin alone."""
     there = {"timm": TIMM, "timm.data": DATA, "torchvision.models": TORCHVISION}
-    for user in ("timm_models", "torchvision_models"):
+    for user in ("timm_models", "torchvision_models", "libraries"):
         monkeypatch.setattr(f"mpsprobe_vision.{user}.import_library", lambda module, workload: there[module])

@@ -12,7 +12,7 @@ from mpsprobe.declarations import resolve
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, Workload
-from mpsprobe_vision.plugin import mpsprobe_resolve_workload, mpsprobe_workloads
+from mpsprobe_vision.plugin import mpsprobe_resolve_workload, mpsprobe_workload_space, mpsprobe_workloads
 
 MAKERS = {"timm:net": "timm", "torchvision:net": "torchvision.models"}
 
@@ -41,6 +41,13 @@ def test_an_error_about_a_name_says_that_there_are_these(monkeypatch: pytest.Mon
     with pytest.raises(UnknownName) as caught:
         get_registry().workload("timn:net")
     assert "mpsprobe-vision: timm:NAME" in str(caught.value.hint)
+
+
+def test_every_name_of_a_library_is_listed(libraries: None) -> None:
+    for space in ("timm", "torchvision"):
+        found = mpsprobe_workload_space(space) or []
+        assert found and all(mpsprobe_resolve_workload(one.name) == one for one in found)
+    assert mpsprobe_workload_space("hf") is None
 
 
 @pytest.mark.parametrize(

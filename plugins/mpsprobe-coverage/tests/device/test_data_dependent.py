@@ -44,3 +44,15 @@ def test_a_mask_of_tokens_stays_known_as_one_of_their_features(tokens: int) -> N
             mask = (ids == 1).unsqueeze(-1).expand_as(features)
             assert features[mask].numel() == features.masked_select(mask).numel() == tokens // 4 * 3072
             assert tuple(features[mask[:, 0]].shape) == (tokens // 4, 3072)
+
+
+def test_what_is_repeated_is_as_long_as_the_sum_of_its_repeats() -> None:
+    """As models of speech repeat each phoneme for its duration, in a tensor that has room for the longest sum."""
+    device = VirtualDevice(load_table("2.13.0"))
+    with device:
+        (phonemes,) = device.move((torch.ones(2, 5, 64, 2048),))
+        with device.recording("forward"):
+            durations = phonemes.mean(dim=(2, 3)).round().long()
+            longest = int(durations.sum(dim=1).max())
+            repeated = torch.repeat_interleave(phonemes[0], durations[0], dim=0)
+            assert longest == repeated.shape[0] == 5

@@ -74,6 +74,27 @@ def test_a_kernel_that_is_named_after_the_first_tensor() -> None:
     assert enlarged("upsample_bilinear2d").verdict == "native"
 
 
+class _Nms:
+    """``torchvision::nms``, as far as the rule looks at it: torchvision need not be installed."""
+
+    _schema = torch._C.parse_schema("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def test_kernels_of_torchvision_are_for_two_dtypes() -> None:
+    [rule] = rules_of("torchvision::nms", load_table("2.15.0"))
+
+    def asked(dtype: torch.dtype) -> Judgement | None:
+        boxes, scores = torch.ones(3, 4, dtype=dtype), torch.ones(3, dtype=dtype)
+        specs = (spec_of(boxes), spec_of(scores))
+        return rule(Call(_Nms, (boxes, scores, 0.5), {}, specs, specs[1:]))
+
+    assert asked(torch.float32) is None and asked(torch.float16) is None
+    refused = asked(torch.bfloat16)
+    assert refused is not None and (refused.verdict, refused.accepted_since) == ("unsupported", None)
+    assert refused.reason == "no Metal kernel 'nms_{}' for bfloat16"
+    assert refused.evidence == "torchvision has it for float16, float32"
+
+
 def test_without_elements_no_kernel_is_asked_for() -> None:
     empty = torch.ones(0, dtype=torch.int32)
     assert _judgements("2.13.0", torch.hypot, empty, empty)["aten::hypot"].verdict == "native"

@@ -59,6 +59,6 @@ def test_a_table_of_another_library_covers_its_operators() -> None:
     libraries = {"torchvision": load_table("0.28.0", "torchvision")}
     judges = Chain(load_table("2.13.0"), libraries).judges_of(_Nms)
     assert (judges.registered.verdict, judges.registered.source) == ("native", "registration")
-    assert [rule.judge for rule in judges.rules] == ["dtype", "devices"]  # what is known of kernels is known of torch's
+    assert [rule.judge for rule in judges.rules] == ["dtype", "devices", "metal"]
     unknown = Chain(load_table("2.13.0")).judges_of(_Nms).registered
     assert (unknown.verdict, unknown.source, unknown.evidence) == ("unknown", None, None)

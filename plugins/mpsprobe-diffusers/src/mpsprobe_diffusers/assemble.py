@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
 from typing import Any
 
@@ -38,10 +39,11 @@ def assemble(recipe: Recipe, dtype: torch.dtype, who: str, *, small: bool, few: 
             with quiet():
                 parts[name] = kinds[0]()
     settings = {**recipe.settings}
-    names = recipe.pipeline.__init__.__code__.co_varnames
-    for missing in set(names) & {"safety_checker", "feature_extractor", "image_encoder"} - set(parts):
-        settings.setdefault(missing, None)
-    if "requires_safety_checker" in names and parts.get("safety_checker") is None:
+    parameters = dict(list(inspect.signature(recipe.pipeline.__init__).parameters.items())[1:])
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in parts:
+            settings.setdefault(name, None)
+    if "requires_safety_checker" in parameters and parts.get("safety_checker") is None:
         settings["requires_safety_checker"] = False
     with quiet():
         try:

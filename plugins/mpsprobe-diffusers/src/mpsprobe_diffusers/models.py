@@ -11,8 +11,10 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from huggingface_hub import constants
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.suggestions import in_short
@@ -35,7 +37,8 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
         WorkloadError: the class refuses the configuration.
         MissingPackage: a package that the class needs is not installed.
     """
-    with quiet():
+    # Some old classes fetch a tokenizer while they are made.
+    with quiet(), patch.object(constants, "HF_HUB_OFFLINE", True):
         found = named_class(component.class_name, who)
         try:
             config = merged(component.config, component.small if small else {})

@@ -28,3 +28,17 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
     if not name.startswith(PREFIX):
         return None
     return WorkloadDeclaration(name, TARGET, "a pipeline of diffusers, or a part of one", "image")
+
+
+@hookimpl
+def mpsprobe_workload_space(space: str) -> Iterable[WorkloadDeclaration] | None:
+    """The pipelines of the catalog, and the classes of the installed diffusers."""
+    if f"{space}:" != PREFIX:
+        return None
+    from mpsprobe_diffusers.catalog import entries
+    from mpsprobe_diffusers.classes import check_installed, pipeline_names
+
+    check_installed("the names of diffusers' pipelines")
+    named = [(entry.name, entry.summary, entry.family) for entry in entries().values()]
+    classes = [(name, "a class of the installed diffusers", "image") for name in pipeline_names()]
+    return [WorkloadDeclaration(PREFIX + name, TARGET, what, family) for name, what, family in (*named, *classes)]

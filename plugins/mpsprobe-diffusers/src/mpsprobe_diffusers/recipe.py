@@ -74,14 +74,9 @@ def recipe(name: str) -> Recipe:
 def _published(entry: Entry) -> Recipe:
     check_installed(f"the workload '{entry.name}'", entry.requires)
     found = named_class(entry.pipeline, f"'diffusers:{entry.name}'")
-    processors = {
-        name: kinds
-        for name, kinds in component_types(found).items()
-        if _is_processor(name) and (required(found, name) or _wanted(name, entry.components))
-    }
     return Recipe(
-        found, entry.components, processors, entry.checkpoint, entry.settings, entry.inputs, entry.small,
-        (f"sizes of {entry.checkpoint}",),
+        found, entry.components, _processors(found, entry.components), entry.checkpoint,
+        entry.settings, entry.inputs, entry.small, (f"sizes of {entry.checkpoint}",),
     )  # fmt: skip
 
 
@@ -105,18 +100,28 @@ def _derived(found: type[Any]) -> Recipe:
     notes = [f"sizes of {nearest.checkpoint}, where the components are the same"]
     if by_default:
         notes.append(f"{', '.join(by_default)} with the defaults of the class")
-    processors = {name: kinds for name, kinds in types.items() if _is_processor(name) and required(found, name)}
+    processors = _processors(found, components)
     return Recipe(found, components, processors, nearest.checkpoint, small=nearest.small, notes=tuple(notes))
 
 
 def _fits(component: Component, kinds: tuple[type[Any], ...]) -> bool:
     name = component.class_name.rpartition(":")[2]
+    if any(kind.__name__.endswith("PreTrainedModel") for kind in kinds):  # any model of transformers, or of a family
+        return issubclass(named_class(component.class_name, name), kinds)
     # The schedulers of Stable Diffusion are listed in an enumeration.
     return any(name in (kind.__name__, *getattr(kind, "__members__", ())) for kind in kinds)
 
 
 def _is_processor(name: str) -> bool:
     return any(word in name for word in PROCESSORS)
+
+
+def _processors(found: type[Any], components: Mapping[str, Component]) -> dict[str, tuple[type[Any], ...]]:
+    return {
+        name: kinds
+        for name, kinds in component_types(found).items()
+        if _is_processor(name) and (required(found, name) or _wanted(name, components))
+    }
 
 
 def _wanted(name: str, components: Mapping[str, Component]) -> bool:

@@ -155,6 +155,30 @@ class ReadsImagesInText(Model):
         return input_ids
 
 
+class ReadsSquares(Model):
+    """The patches of all images in one tensor, each a small image."""
+
+    values = config(patch_size=4)
+
+    def forward(self, pixel_values: Any, image_grid_thw: Any) -> Any:
+        patches, channels, height, width = pixel_values.shape
+        return pixel_values.reshape(patches, channels * height * width)
+
+
+class HearsNothing(Model):
+    """Sees images, and has no part for sounds."""
+
+    main_input_name = "input_ids"
+
+    def get_audio_features(self) -> None:
+        raise RuntimeError("no audio tower")
+
+    def forward(self, input_ids: Any, pixel_values: Any = NOTHING, input_features: Any = NOTHING) -> Any:
+        if input_features is not NOTHING:
+            self.get_audio_features()
+        return input_ids
+
+
 class RefusesImages(Model):
     main_input_name = "input_ids"
 
@@ -178,6 +202,8 @@ FITS: dict[type[Model], dict[str, tuple[int, ...]]] = {
     ReadsVideo: {"pixel_values": (2, 8, 3, 16, 16)},
     ReadsPairs: {"pixel_values": (2, 2, 3, 16, 16)},
     ReadsImagesInText: {"input_ids": (2, 73), "pixel_values": (2, 3, 16, 16)},
+    ReadsSquares: {"pixel_values": (32, 3, 4, 4), "image_grid_thw": (2, 3)},
+    HearsNothing: {"input_ids": (2, 128), "pixel_values": (2, 3, 16, 16)},
     RefusesImages: {"input_ids": (2, 128)},
 }
 
@@ -208,6 +234,36 @@ def test_it_ends() -> None:
     with pytest.raises(ValueError, match="expected"):
         run_of(NeverContent)
     assert NeverContent.tries <= 13
+
+
+class WantsTheOther(Model):
+    tries = 0
+
+    def forward(self, pixel_values: Any) -> Any:
+        type(self).tries += 1
+        size = pixel_values.shape[-1]
+        raise ValueError(f"expected {36 - size} pixels, got {size}")
+
+
+def test_what_was_tried_is_not_tried_again() -> None:
+    with pytest.raises(ValueError, match="expected"):
+        run_of(WantsTheOther)
+    assert WantsTheOther.tries == 3
+
+
+class TakesOneSample(Model):
+    def forward(self, pixel_values: Any) -> Any:
+        if len(pixel_values) != 1:
+            raise RuntimeError("view: not for a batch")
+        return pixel_values.mean() * torch.nn.Parameter(torch.ones(()))
+
+
+def test_one_sample_where_two_are_not_taken() -> None:
+    options = RunOptions(phase="training")
+    run = make_run("tiny", TakesOneSample, TakesOneSample.values, options, TakesOneSample)
+    assert run.batch_size == 2 and run.correct is not None
+    run = settled(run, options, "cpu", lambda value: value)
+    assert run.batch_size == 1 and "one sample" in run.notes[0]
 
 
 class Broken(Model):

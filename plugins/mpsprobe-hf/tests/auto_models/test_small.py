@@ -53,6 +53,18 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"num_hidden_layers": 6, "per_layer_config": {"5": {"heads": 2}}},
         {"num_hidden_layers": 3, "per_layer_config": {"2": {"heads": 2}}},
     ),
+    "layers of a part, named from outside": (
+        {"vision_feature_layers": [-2, -5, 6], "vision_config": {"num_hidden_layers": 24}},
+        {"vision_feature_layers": [-2, -2, 1], "vision_config": {"num_hidden_layers": 2}},
+    ),
+    "layers of a part, named in another": (
+        {"adapter_config": {"vision_feature_layer": [24, 18]}, "vision_config": {"num_hidden_layers": 27}},
+        {"adapter_config": {"vision_feature_layer": [1, 1]}, "vision_config": {"num_hidden_layers": 2}},
+    ),
+    "layers that use others": (
+        {"num_hidden_layers": 6, "layer_types": ["a", "b"] * 3, "kv_source_layers": [0, 1, 0, 3, 4, 5]},
+        {"num_hidden_layers": 4, "layer_types": ["a", "b", "a", "b"], "kv_source_layers": [0, 1, 0, 3]},
+    ),
     "stages": ({"depths": [2, 2, 18, 2]}, {"depths": [2, 2, 2, 2]}),
     "in a part": ({"text_config": {"num_layers": 6}}, {"text_config": {"num_layers": 2}}),
     "what shapes the input": ({"num_conv_layers": 7, "conv_dim": [8] * 7}, {"num_conv_layers": 7, "conv_dim": [8] * 7}),

@@ -54,6 +54,16 @@ def test_before_torchvision_0_16_a_detector_has_no_kernels_of_its_own() -> None:
     assert findings["torchvision::nms"].verdict == findings["torchvision::roi_align"].verdict == "missing"
 
 
+def test_the_operators_of_torchvision_take_no_bfloat16() -> None:
+    name = "torchvision:fasterrcnn_mobilenet_v3_large_320_fpn"
+    _, findings = judged(name, dtype="bfloat16")
+    assert {one: finding.verdict for one, finding in findings.items()} == {
+        "torchvision::nms": "unsupported",
+        "torchvision::roi_align": "unsupported",
+    }
+    assert not judged(name, dtype="float16")[1]
+
+
 def test_an_auxiliary_classifier_pools_sizes_that_do_not_divide() -> None:
     _, findings = judged("torchvision:googlenet", "training")
     assert findings["aten::_adaptive_avg_pool2d"].verdict == "unsupported"

@@ -25,6 +25,15 @@ from mpsprobe_coverage.kernels.table import KernelTable
 
 _TYPE_OF = {getattr(torch, dtype): metal for metal, dtype in METAL_TYPES.items()}
 _CONVERTING_RESULT = "2.13.0"
+_OF_TORCHVISION = frozenset({
+    "torchvision::nms", "torchvision::deform_conv2d",
+    "torchvision::roi_align", "torchvision::_roi_align_backward",
+    "torchvision::roi_pool", "torchvision::_roi_pool_backward",
+    "torchvision::ps_roi_align", "torchvision::_ps_roi_align_backward",
+    "torchvision::ps_roi_pool", "torchvision::_ps_roi_pool_backward",
+})  # fmt: skip
+"""They have Metal kernels for float32 and float16 alone: ``REGISTER_NMS_OP(float);`` and its like in the Metal source
+inside ``_C.so`` of each release for macOS, 0.16.0 to 0.29.2. Each kernel is named after the first tensor."""
 _OPERANDS = {NAMED: 0, "unary": 1, "binary": 2, "ternary": 3}
 
 
@@ -37,7 +46,8 @@ class MetalKernels:
             first tensor, or, without a tensor, after the result.
         types: the Metal types of its input, marked as in ``KernelFacts.kernels``.
         names: of the kernels: operations (``exp``) or patterns (``col2im_kernel_{}``).
-        operator, release: what the rule is about.
+        operator, release: what the rule is about; the release is torch's.
+        library: which has the kernels, if not torch.
     """
 
     operands: int
@@ -45,6 +55,7 @@ class MetalKernels:
     names: tuple[str, ...] = field(compare=False)
     operator: str = field(compare=False)
     release: str = field(compare=False)
+    library: str = field(default="", compare=False)
     judge = "metal"
 
     @cached_property
@@ -69,7 +80,7 @@ class MetalKernels:
             f"no Metal kernel '{' or '.join(self.names)}' for {said}",
             _taken_since(self.operator, self.operands, wanted),
             source="metal",
-            evidence=f"torch {self.release} has it for {self._listed()}",
+            evidence=f"{self.library or f'torch {self.release}'} has it for {self._listed()}",
         )
 
     def _of_result(self, dtypes: tuple[torch.dtype, ...], call: Call) -> Judgement | None:
@@ -107,6 +118,10 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
 
 def kernels_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
     """The same, with what it knows of the kernels."""
+    if operator in _OF_TORCHVISION:
+        name = operator.removeprefix("torchvision::").lstrip("_")
+        kernel = f"{'deformable_im2col' if name == 'deform_conv2d' else name}_{{}}"
+        return (MetalKernels(0, frozenset({"float", "half"}), (kernel,), operator, table.release, "torchvision"),)
     rule = _rules(table.release).get(operator)
     return () if rule is None else (rule,)
 

@@ -22,7 +22,7 @@ from mpsprobe_hf.auto_models.forms import (
 
 ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
     # text
-    "input_ids": tokens(),
+    "input_ids": tokens(with_=("image_embeds_position_mask", "qformer_input_ids")),
     "attention_mask": mask(with_=TEXT),
     "inputs": floats("batch", "seq", "hidden"),
     "inputs_embeds": floats("batch", "seq", "hidden"),

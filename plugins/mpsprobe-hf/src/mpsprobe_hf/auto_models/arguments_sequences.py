@@ -16,6 +16,7 @@ SOUNDS: Mapping[str, tuple[Argument, ...]] = {
         Argument("floats", ("batch", "frames", "feature_width"), with_=TEXT),
         Argument("floats", ("batch", "mels", "frames"), with_=TEXT),
     ),
+    "chunk_sample_lengths": (Argument("rows", ("batch",), settings={"row": "samples"}, with_=("input_features",)),),
     "input_features_mask": flags("batch", "frames", with_=("input_features",)),
     "feature_attention_mask": (
         Argument("ones", ("batch", "double_positions"), if_="says sound_positions", with_=("input_features",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,11 +13,18 @@ INSTEAD: Mapping[str, tuple[str, int, Mapping[str, Any]]] = {
 differs in the configuration around it."""
 
 
+def timm_is_installed() -> bool:
+    """Whether transformers finds it, and what it needs."""
+    from transformers.utils.import_utils import is_timm_available
+
+    return bool(is_timm_available())
+
+
 def without_timm(config: Any) -> Iterator[str]:
     """Put transformers' own backbones into ``config`` for those of timm, unless timm is installed; says which."""
     from transformers import AutoConfig
 
-    if importlib.util.find_spec("timm") is not None:
+    if timm_is_installed():
         return
     for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", {}))):
         backbone: Any = getattr(part, "backbone_config", None)

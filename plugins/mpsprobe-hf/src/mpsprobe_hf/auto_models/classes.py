@@ -33,10 +33,16 @@ def base_class_name(model_type: str) -> str:
     return next((name for name in own if name.endswith("Model")), own[0] if own else "")
 
 
+ALIKE: Mapping[str, str] = {"layoutxlm": "layoutlmv2", "nougat": "vision-encoder-decoder"}
+"""Model types that have no module for models, and whose checkpoints another type's classes load."""
+
+
 def holder_of(model_type: str) -> str:
     """The model type whose configuration has one of ``model_type`` inside, or is the same; empty for none."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
 
+    if model_type in ALIKE:
+        return ALIKE[model_type]
     folder = model_type_to_module_name(model_type)
     for other in model_types():
         if other == model_type or model_type_to_module_name(other) != folder:

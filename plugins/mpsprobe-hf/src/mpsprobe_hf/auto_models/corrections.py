@@ -88,6 +88,13 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
     return None
 
 
+def one_sample(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
+    """``guess`` for one sample, where two are not taken."""
+    if min(sizes["batch"], guess.samples) == 1:
+        return None
+    return replace(guess, samples=1, learned=(*guess.learned, f"one sample: two are not taken ({in_short(error)})"))
+
+
 def without_images(guess: Guess, error: Exception) -> Guess | None:
     """``guess`` without the images, videos or sounds that raised, where a model that reads text needs none."""
     media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
@@ -134,8 +141,9 @@ def _features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes)
     if found is None:
         return None
     modality, features = found[1].lower(), int(found[3])
-    if modality == "multimodal":
-        modality = "image"
+    if modality == "multimodal":  # that of which there are so many tokens
+        counts = {one: _now(guess, f"{one}_tokens") * sizes["batch"] for one in ("image", "video", "audio")}
+        modality = next((one for one, count in counts.items() if count == int(found[2])), "image")
     measure = f"{modality}_tokens"
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]

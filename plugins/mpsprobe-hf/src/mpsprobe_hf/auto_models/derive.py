@@ -37,11 +37,12 @@ class Derived:
     longest: int
     shortest: int = 1
     seq_unit: str = "tokens"
+    samples: int = 2
 
     @property
     def batch_size(self) -> Mapping[str, int]:
         """One sample for inference, two for training: enough for every kind of normalisation."""
-        return {"inference": 1, "training": 2}
+        return {"inference": 1, "training": self.samples}
 
 
 def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Derived:
@@ -65,6 +66,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
         fields = list(prompt(fields))
     sequences = any("seq" in field.shape for field in (*fields, *labels))
     lead = sum(count for _, count in guess.leads())
+    lead += sum(field.settings["keep"] for field in fields if field.kind == "leading")
     shortest = 1 + lead
     # A part of the model may store positions for fewer tokens than an image takes; then it is not the limit.
     longest = signature.longest if signature.longest >= shortest else 0
@@ -79,6 +81,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
         seq_len=(min(default, longest) if longest else default) if sequences else None,
         longest=longest,
         shortest=shortest,
+        samples=guess.samples,
     )
 
 

@@ -62,6 +62,7 @@ PICTURES: Mapping[str, Family] = {
         config={"vision_config": {"image_size": 980, "patch_size": 14}}, measures={"height": 490, "width": 490}
     ),
     "depth_pro": Family(measures={"height": 1536, "width": 1536}),  # apple/DepthPro-hf
+    "dots3_note": Family(arguments={"input_features": Argument("floats", ("batch", "mels", "frames"), with_=TEXT)}),
     "gemma3": Family(config={"vision_config": {"image_size": 896, "patch_size": 14}}),  # google/gemma-3-4b-it
     "granite_docling": Family(arguments={"pixel_attention_mask": Argument("flags", ("batch", "images"))}),
     "inkling2": Family(arguments={"pixel_values": CELLS}),
@@ -157,11 +158,12 @@ PICTURES: Mapping[str, Family] = {
     ),  # one crop of 27 x 27 patches, of which four make a token
     "neomme": Family(arguments={"pixel_values": Argument("floats", BY_PATCH, with_=TEXT)}),
     "phi4_multimodal": Family(
+        measures={"image_tokens": 545},
         arguments={
             "image_pixel_values": Argument("floats", ("batch", 2, 3, 448, 448), with_=TEXT),
             "image_sizes": Argument("rows", ("batch", 2), settings={"row": (448, 448)}, with_=("image_pixel_values",)),
             "image_attention_mask": Argument("ones", ("batch", 2, 32, 32), with_=("image_pixel_values",)),
-        }
+        },
     ),  # one crop, and the whole image
     "pi0": Family(
         arguments={

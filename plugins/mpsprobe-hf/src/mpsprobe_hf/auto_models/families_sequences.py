@@ -43,6 +43,14 @@ SPOKEN: Mapping[str, Argument] = {
 }
 """What FastSpeech 2 is trained with: here a frame for each phoneme."""
 
+SUNG: Mapping[str, Any] = {
+    "text_encoder": {"model_type": "t5"},
+    "audio_encoder": {"model_type": "encodec"},
+}
+"""The parts of ``facebook/musicgen-small``, which older releases of transformers do not fill in."""
+READS: Mapping[str, Any] = {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}
+"""A decoder as in ``patrickvonplaten/bert2bert_cnn_daily_mail``."""
+
 
 def _every(period: int, first: int, count: int) -> list[str]:
     """The kinds of ``count`` layers, of which one in ``period`` attends."""
@@ -72,6 +80,9 @@ SEQUENCES: Mapping[str, Family] = {
     "deepseek_v2": Family(
         config={"num_experts_per_tok": 6, "first_k_dense_replace": 1, "moe_intermediate_size": 1408}
     ),  # DeepSeek-V2-Lite
+    "diffusion_gemma_text": Family(
+        config={"num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704}
+    ),  # no public checkpoint: the mixture of google/gemma-4-26B-A4B
     "dots1": Family(
         config={
             "n_routed_experts": 128,
@@ -80,6 +91,7 @@ SEQUENCES: Mapping[str, Family] = {
             "first_k_dense_replace": 1,
         }
     ),  # rednote-hilab/dots.llm1.base
+    "encoder-decoder": Family(config={"encoder": {"model_type": "bert"}, "decoder": READS}),
     "esm": Family(config={"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1}),  # facebook/esm2_t33_650M_UR50D
     "glm4v_text": Family(config=HALF_ROTARY),
     "glm4v_moe_text": Family(config={**HALF_ROTARY, "head_dim": 128}),  # zai-org/GLM-4.5V
@@ -139,6 +151,8 @@ SEQUENCES: Mapping[str, Family] = {
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
     "moonshine_streaming": Family(config={"num_key_value_heads": 8}),  # UsefulSensors/moonshine-streaming-tiny
+    "musicgen": Family(config={**SUNG, "decoder": {"model_type": "musicgen_decoder"}}),
+    "musicgen_melody": Family(config={**SUNG, "decoder": {"model_type": "musicgen_melody_decoder"}}),
     "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "nemotron_h_omni": Family(config={"audio_config": {"projection_hidden_size": 4096, "projection_bias": False}}),
@@ -151,7 +165,10 @@ SEQUENCES: Mapping[str, Family] = {
         config={"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
     ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
-    "speech-encoder-decoder": Family(arguments={"inputs": Argument("floats", ("batch", "samples"))}),
+    "speech-encoder-decoder": Family(
+        config={"encoder": {"model_type": "wav2vec2"}, "decoder": READS},
+        arguments={"inputs": Argument("floats", ("batch", "samples"))},
+    ),
     "speecht5": Family(
         arguments={
             "input_values": Argument("floats", ("batch", "seq", "hidden")),

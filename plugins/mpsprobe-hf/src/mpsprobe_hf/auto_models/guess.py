@@ -23,6 +23,7 @@ class Guess:
         arguments: forms of arguments that are known better than ``ARGUMENTS``.
         more: arguments that are given although nothing in the signature asks for them.
         without: arguments that are left out.
+        samples: of one training step: two are enough for every kind of normalisation.
         learned: what the model's own errors have corrected, for the report.
     """
 
@@ -31,6 +32,7 @@ class Guess:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     more: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
+    samples: int = 2
     learned: tuple[str, ...] = ()
 
     def form(self, name: str) -> Argument | None:

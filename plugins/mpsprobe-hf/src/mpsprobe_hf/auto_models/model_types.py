@@ -86,7 +86,7 @@ class ModelTypeWorkload:
         except MissingPackage as error:
             parts = [] if self.class_name else [PREFIX + part for part in part_types(self.model_type)]
             if parts:
-                error.hint = f"{error.hint} Parts that may not need it: {', '.join(parts)}."
+                error.hint = f"{error.hint}\nParts that may not need it: {', '.join(parts)}."
             raise
         except WorkloadError:
             if not holder:
@@ -95,7 +95,7 @@ class ModelTypeWorkload:
 
     def _in(self, holder: str, options: RunOptions) -> TorchRun:
         """The run of ``holder``, for a part that has no model, or none that can be run."""
-        part = f"{self.model_type} is a part of {holder} that cannot be judged alone: {holder} was"
+        part = f"{self.model_type} belongs to {holder} and cannot be judged alone: {holder} was"
         return ModelTypeWorkload(self.name, holder, notes=(part,)).build(options)
 
     def _or_in(self, holder: str, run: TorchRun, options: RunOptions) -> TorchRun:

@@ -145,12 +145,13 @@ class Derivation:
 
     def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
         """The run with what ``error`` says about its inputs, which ``guess`` made."""
-        from mpsprobe_hf.auto_models.corrections import corrected, without_images, without_labels
+        from mpsprobe_hf.auto_models.corrections import corrected, one_sample, without_images, without_labels
 
         labels = [field.name for field in self.sizes(guess)[0].labels]
         for better in (
             corrected(guess, error, sizes),
             without_labels(guess, labels, error),
+            one_sample(guess, error, sizes) if self.options.batch_size is None else None,
             without_images(guess, error),
         ):
             if better is not None:

@@ -79,7 +79,14 @@ def small(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             cut[key] = value
     depths = [cut[key] for key in counts] or [depth for key, part in cut.items() for depth in _depths(key, part)]
-    return {key: _within(value, min(depths)) if depths and OUTSIDE.search(key) else value for key, value in cut.items()}
+    return {key: _inside(key, value, min(depths)) if depths else value for key, value in cut.items()}
+
+
+def _inside(key: str, value: Any, depth: int) -> Any:
+    """``value`` with none but ``depth`` layers of another part, where it names some; in a part without layers too."""
+    if key.endswith("config") and isinstance(value, Mapping) and not _depths(key, value):
+        return {name: _inside(str(name), one, depth) for name, one in value.items()}
+    return _within(value, depth) if OUTSIDE.search(key) else value
 
 
 def _depths(key: str, part: Any) -> list[int]:
@@ -165,7 +172,11 @@ def _by_number(value: Mapping[Any, Any], kept: list[int]) -> dict[Any, Any]:
 def _list(key: str, value: list[Any], counts: Mapping[str, int], kept: Mapping[str, list[int]], most: str) -> list[Any]:
     for counted, count in counts.items():
         if len(value) == count:
-            return [value[layer] for layer in kept[counted]]
+            stay = [value[layer] for layer in kept[counted]]
+            if SOME.search(key) and _are_layers(value, count) and len(set(value)) > KINDS:
+                # Each names a layer, of which it uses something; itself where that does not stay.
+                return [kept[counted].index(one) if one in kept[counted] else at for at, one in enumerate(stay)]
+            return stay
     if _are_depths(key, value):
         return [min(one, FEW) for one in value]
     if most and (PICKED.search(key) or SOME.search(key)) and _are_layers(value, counts[most]):
