@@ -44,10 +44,15 @@ def integers(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.
 def tokens(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Token ids, the padding token where there is padding.
 
-    Settings: ``pad``, the padding token; ``leads``, ``(id, count)`` of each token that stands first,
+    Settings: ``pad``, the padding token; ``separator``, a token that ends each of ``separators`` parts of the text and
+    stands nowhere else; ``leads``, ``(id, count)`` of each token that stands first,
     such as an image's, and nowhere else; those of ``padding_mask``.
     """
     ids = integers(field, shape, dtype)
+    if "separator" in field.settings:
+        _separate(
+            ids, field, padding_mask(field, shape, dtype).sum(-1, keepdim=True) if "pad" in field.settings else None
+        )
     if "pad" in field.settings:
         ids = torch.where(padding_mask(field, shape, dtype) == 1, ids, field.settings["pad"])
     start = 0
@@ -56,6 +61,15 @@ def tokens(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Te
         ids[:, start : start + count] = token
         start += count
     return ids
+
+
+def _separate(ids: torch.Tensor, field: Field, lengths: torch.Tensor | None) -> None:
+    token, parts = field.settings["separator"], field.settings["separators"]
+    ids[ids == token] = (token + 1) % field.high
+    if lengths is None:
+        lengths = torch.full((*ids.shape[:-1], 1), ids.shape[-1])
+    for part in range(1, parts + 1):
+        ids.scatter_(-1, lengths * part // parts - 1, token)
 
 
 def spans(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -73,13 +87,14 @@ def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
 
     Settings: ``left``, pad before the text; ``keep``, tokens at the front that every row has.
     """
-    batch, length = shape
+    batch, *within, length = shape
     keep = field.settings.get("keep", 0)
     lengths: torch.Tensor = length - torch.arange(batch).unsqueeze(1) * max(length - keep, 0) // (2 * batch)
     positions: torch.Tensor = torch.arange(length).unsqueeze(0)
     if field.settings.get("left"):
         positions = length - 1 - positions
-    return positions.lt(lengths).to(torch.int64)
+    mask = positions.lt(lengths).to(torch.int64)
+    return mask.reshape(batch, *[1] * len(within), length).expand(shape).clone()
 
 
 def leading(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -110,6 +125,11 @@ def observed(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.
 def flags(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """True everywhere."""
     return torch.ones(shape, dtype=torch.bool)
+
+
+def every_other(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """True at every other place of the last axis: a mask of what the model has to fill in."""
+    return (torch.arange(shape[-1]) % 2 == 0).expand(shape).clone()
 
 
 def constant(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
@@ -150,12 +170,18 @@ def series(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[tor
 
 
 def boxes(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[dict[str, torch.Tensor]]:
-    """Targets of object detection for ``(batch, objects)``: classes, and boxes as centre, width and height in 0 … 1."""
-    batch, objects = shape
+    """Targets of object detection for ``(batch, objects)``: classes, and boxes as centre, width and height in 0 … 1.
+
+    With ``(batch, objects, height, width)`` they have masks too.
+    """
+    batch, objects, *sides = shape
     box = torch.full((objects, 4), 0.25, dtype=dtype)
     box[:, :2] += torch.arange(objects, dtype=dtype).unsqueeze(1) / (4 * objects)
     labels = integers(field, (objects,), dtype)
-    return [{"class_labels": labels.clone(), "boxes": box.clone()} for _ in range(batch)]
+    targets = [{"class_labels": labels.clone(), "boxes": box.clone()} for _ in range(batch)]
+    for target, mask in zip(targets, mask_lists(field, shape, dtype) if sides else (), strict=False):
+        target["masks"] = mask
+    return targets
 
 
 def class_lists(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list[torch.Tensor]:
@@ -181,6 +207,7 @@ KINDS: dict[str, Maker] = {
     "ones": ones,
     "observed": observed,
     "flags": flags,
+    "every_other": every_other,
     "spans": spans,
     "zeros": zeros,
     "constant": constant,

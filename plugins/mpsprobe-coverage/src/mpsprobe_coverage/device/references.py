@@ -52,7 +52,10 @@ def convolution_backward_overrideable(grad: Any, x: Any, weight: Any, *rest: Any
 
 
 def linear_backward(x: Any, grad: Any, weight: Any, mask: Any) -> Any:
-    """Gradients of input (…, in), weight (out, in) and bias (out)."""
+    """Gradients of input (…, in), weight (out, in) and bias (out); a weight (in) has an output (…)."""
+    if weight.dim() == 1:
+        by_input, by_weight, by_bias = linear_backward(x, grad.unsqueeze(-1), weight.unsqueeze(0), mask)
+        return by_input, by_weight if by_weight is None else by_weight[0], by_bias
     flat = grad.reshape(-1, grad.shape[-1])
     return (
         flat.mm(weight).view(x.shape) if mask[0] else None,

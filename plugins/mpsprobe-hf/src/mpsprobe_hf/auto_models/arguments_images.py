@@ -76,7 +76,7 @@ IMAGES: Mapping[str, tuple[Argument, ...]] = {
         Argument("flags", ("batch", "images", "height", "width")),
     ),
     "pixel_mask": ones("batch", "height", "width"),
-    "bool_masked_pos": flags("batch", "patches"),
+    "bool_masked_pos": (Argument("every_other", ("batch", "patches")),),
     "image_embeds_position_mask": (
         Argument("leading", ("batch", "seq"), settings={"keep": "latents"}, with_=(*PIXEL_VALUES, "flattened_patches")),
     ),

@@ -61,7 +61,11 @@ SERIES: Mapping[str, tuple[Argument, ...]] = {
     "past_observed_mask": (Argument("observed", ("batch", "past"), with_=("past_time_features",)),),
     "past_values_padding": (Argument("integers", ("batch", "context"), 1),),
     "freq": (Argument("integers", ("batch", 1), 3, if_="past_values_padding"),),
-    "future_values": floats("batch", "horizon", with_=("past_time_features",)),
+    "future_values": (
+        Argument("floats", ("batch", "horizon"), if_="past_time_features", with_=("past_time_features",)),
+        Argument("floats", ("batch", "horizon", "variates"), if_="says variates"),
+        Argument("floats", ("batch", "horizon")),
+    ),
     "future_time_features": floats("batch", "horizon", "time_features", with_=("past_time_features",)),
     "static_categorical_features": integers(1, "batch", "categories", with_=("past_time_features",)),
     "states": floats("batch", "seq", "state"),

@@ -1,8 +1,9 @@
 """What a model's own error says about the inputs that it was given: another guess, or nothing.
 
-Five things are read, each from the error itself and none by the model's name: which argument was missing or ``None``;
-how many features stand against how many tokens; the width that a layer of torch.nn has and the one that it got; the
-numbers of the message where one of them is a size that was given; the form of a tensor where the model takes it apart.
+Six things are read, each from the error itself and none by the model's name: which argument was missing or ``None``;
+how many features stand against how many tokens; how many labels a loss got and wants; the width that a layer of
+torch.nn has and the one that it got; the numbers of the message where one of them is a size that was given; the form
+of a tensor where the model takes it apart.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
 from mpsprobe_hf.auto_models.forms import BY_PATCH, Argument, Size
 from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.heads import label_forms
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""
@@ -38,6 +40,7 @@ MULTIPLE = re.compile(
 )
 NUMBERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"image size \((?P<got>\d+)\*(?P<got2>\d+)\) doesn't match model \((?P<want>\d+)\*(?P<want2>\d+)\)"),
+    re.compile(r"shape of the mask \[\d+, (?P<got>\d+)\] at index 1 does not match .*? tensor \[\d+, (?P<want>\d+)"),
     re.compile(r"length (?P<want>\d+), but found (?P<got>\d+)"),
     re.compile(r"[Ee]xpected:? (?P<want>\d+)\D{1,40}(?:got|found):? (?P<got>\d+)"),
     re.compile(r"(?P<got>\d+) but the model expects (?P<want>\d+)"),
@@ -46,6 +49,11 @@ NUMBERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"dimension of length (?P<want>\d+) at -1! Mismatching .* broadcastable to \[[\d, ]*?(?P<got>\d+)\]"),
 )
 """Messages with the size that was given and the one that fits."""
+TARGETS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"input batch_size \((?P<want>\d+)\) to match target batch_size \((?P<got>\d+)\)"),
+    re.compile(r"labels with sequence length (?P<got>\d+), expected (?P<want>\d+)"),
+)
+"""Messages of losses with the number of labels that were given, or along one axis, and the one that fits."""
 FORM = re.compile(r"shape \(([\w, ]+)\)")
 CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")
 UNPACKED = re.compile(r"not enough values to unpack \(expected (\d+), got (\d+)\)")
@@ -72,7 +80,7 @@ def corrected(guess: Guess, error: Exception, sizes: Sizes) -> Guess | None:
     if len(guess.learned) >= TRIES:
         return None
     places = list(_places(error))
-    for reading in (_features, _missing, _widths, _numbers, _form, _other_form):
+    for reading in (_features, _missing, _targets, _widths, _numbers, _form, _other_form):
         better = reading(guess, error, places, sizes)
         if better is not None:
             # What was tried before is tried in turns: it leads nowhere.
@@ -105,7 +113,8 @@ def without_labels(guess: Guess, labels: Collection[str], error: Exception) -> G
         return None
     about = re.compile("|".join(("loss", *labels)))
     places = [place for place in _places(error) if not place[0].f_globals.get("__name__", "").startswith(OURS)]
-    of_labels = isinstance(error, NotImplementedError) and set(labels) & set(places[0][0].f_locals)
+    refuses = isinstance(error, NotImplementedError) or "support training" in str(error)
+    of_labels = refuses and set(labels) & set(places[0][0].f_locals)
     if not of_labels and not any(about.search(f"{place[0].f_code.co_name} {_source(place)}") for place in places):
         return None
     said = f"{', '.join(labels)} left out: none that fits could be derived ({in_short(error)})"
@@ -216,7 +225,7 @@ def _axes(guess: Guess, sizes: Sizes) -> Iterator[tuple[str, int, int, tuple[int
     """``(argument, axis, elements, shape)`` for each axis of a floating-point input that is no batch and no text."""
     for name in guess.given():
         form = guess.form(name)
-        if form is None or form.kind not in ("floats", "series"):
+        if form is None or form.kind not in ("floats", "series", "every_other"):
             continue
         shape = tuple(_elements(guess, size, sizes) for size in form.shape)
         for position, size in enumerate(form.shape):
@@ -264,6 +273,22 @@ def _numbers(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
     if multiple is not None:
         got, of = int(multiple["got"] or multiple["got2"]), int(multiple["of"] or multiple["of2"])
         return _resized_exactly(guess, got, -(-got // of) * of, sizes) if of else None
+    return None
+
+
+def _targets(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """As many labels as the loss has predictions."""
+    found = next((found for pattern in TARGETS if (found := pattern.search(str(error)))), None)
+    if found is None:
+        return None
+    got, want = int(found["got"]), int(found["want"])
+    for name, form in label_forms(guess).items():
+        for axis, size in enumerate(form.shape):
+            now = _elements(guess, size, sizes)
+            if size == "batch" or now < 2 or got % now or now * want % got:
+                continue
+            shape = [*form.shape[:axis], now * want // got, *form.shape[axis + 1 :]]
+            return _shaped(guess, name, form, shape)
     return None
 
 

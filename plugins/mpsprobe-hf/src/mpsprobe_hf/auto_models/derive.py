@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe_hf.auto_models.guess import Guess
-from mpsprobe_hf.auto_models.heads import label_fields
+from mpsprobe_hf.auto_models.heads import computes_loss, label_fields
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.generation import prompt
 
@@ -23,13 +23,15 @@ class Derived:
 
     Attributes:
         fields: what ``forward`` is given.
-        labels: those of them that the model computes a loss of its own from.
+        labels: those of them that only a loss of the model's own needs.
+        own_loss: whether the model computes one.
         note: what was assumed, for the report.
     """
 
     name: str
     fields: tuple[Field, ...]
     labels: tuple[Field, ...]
+    own_loss: bool
     note: str
     seq_len: int | None
     longest: int
@@ -55,7 +57,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
     if phase == "training" and fields:
         labels = label_fields(guess, fields)
         if any(field.name == "labels" for field in labels) and "decoder_input_ids" not in signature.required:
-            fields = [field for field in fields if not field.name.startswith("decoder_")]
+            fields = [one for one in fields if not one.name.startswith("decoder_") or one.name in guess.arguments]
     missing = sorted(signature.required - {field.name for field in (*fields, *labels)})
     if missing or not fields:
         needs = f"needs {', '.join(missing)}" if missing else f"takes {', '.join(_some(signature.parameters))}"
@@ -74,6 +76,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
         name=name,
         fields=(*fields, *labels),
         labels=labels,
+        own_loss=bool(labels) or computes_loss(guess),
         note="; ".join((f"inputs were derived from the model's configuration: {', '.join(said)}", *guess.learned)),
         seq_len=(min(default, longest) if longest else default) if sequences else None,
         longest=longest,

@@ -11,9 +11,20 @@ from mpsprobe_hf.auto_models.families_images import PICTURES
 from mpsprobe_hf.auto_models.families_sequences import SEQUENCES
 from mpsprobe_hf.auto_models.family import Family
 
+HEADS: Mapping[str, Family] = {
+    "beit": Family(config={"out_indices": [3, 5, 7, 11]}),  # microsoft/beit-base-finetuned-ade-640-640
+    "pp_ocrv6_tiny_rec": Family(measures={"height": 48, "width": 320}),  # a line of text
+    "vitmatte": Family(
+        config={"backbone_config": {"model_type": "vitdet", "hidden_size": 384, "num_channels": 4}},
+        measures={"channels": 4},
+    ),  # hustvl/vitmatte-small-composition-1k: three colours and the trimap
+}
+"""What only a head needs."""
+
 FAMILIES: Mapping[str, Family] = {
     **SEQUENCES,
     **PICTURES,
+    **HEADS,
 }
 
 NOTHING = Family()

@@ -98,6 +98,9 @@ class Guess:
         pad = first(self.measures.parts("text"), "pad_token_id")
         if form.kind == "tokens" and isinstance(pad, int) and 0 <= pad < self.measures["vocabulary"]:
             settings["pad"] = pad
+        separator = first(self.measures.parts("text"), "sep_token_id", "eos_token_id")
+        if "separators" in settings and isinstance(separator, int) and separator != settings.get("pad"):
+            settings["separator"] = separator
         shape = tuple(self.dimension(one) for one in form.shape)
         return Field(name, form.kind, shape, self._number(form.high), settings)
 

@@ -78,6 +78,8 @@ NAMES: Mapping[str, tuple[str, tuple[str, ...], int]] = {
     "action_hidden": ("action", ("hidden_size",), 0),
     "chunk": ("own", ("chunk_size",), 50),
     "audio_hidden": ("audio", ("hidden_size", "d_model", "encoder_hidden_size"), 0),
+    "targets": ("own", ("num_targets",), 1),
+    "negatives": ("own", ("num_negatives",), 100),
     "classes": ("own", ("num_labels",), 2),
     "context": ("own", ("context_length",), 0),
     "horizon": ("own", ("prediction_length", "horizon_length"), 0),
@@ -226,6 +228,7 @@ COMPUTED: Mapping[str, Callable[[Measures], int]] = {
     "codes": lambda m: 32,
     "context_hidden": lambda m: m["hidden"] * len(getattr(m.config, "target_layer_ids", None) or [0]),
     "frames": lambda m: FEATURE_FRAMES,
+    "label_frames": lambda m: _label_frames(m),
     "double_positions": lambda m: 2 * m["sound_positions"],
     "past": lambda m: m["context"] + max(getattr(m.config, "lags_sequence", None) or [0]),
 }
@@ -236,3 +239,14 @@ def _image_tokens(m: Measures) -> int:
     names = ("image_seq_length", "mm_tokens_per_image", "num_query_tokens", "num_image_tokens", "image_seq_len")
     count = first([m.config], *names)
     return count if isinstance(count, int) and count > 0 else math.ceil(m["patches"] / m["merge"] ** 2)
+
+
+def _label_frames(m: Measures) -> int:
+    """Frames that the convolutions of a model of sound leave of its samples; without convolutions, those it gets."""
+    kernels, strides = (first(m.parts("audio"), name) for name in ("conv_kernel", "conv_stride"))
+    if not kernels or not strides:
+        return m["frames"]
+    length = m["samples"]
+    for kernel, stride in zip(kernels, strides, strict=True):
+        length = (length - kernel) // stride + 1
+    return length

@@ -185,9 +185,11 @@ class ModelTypeWorkload:
                 f"the model type '{self.model_type}' has no default configuration: {in_short(error)}",
                 "Give a checkpoint (a folder or organisation/repository), or path/to/file.py:function.",
             ) from error
-        if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
-            # Every checkpoint says it, some defaults (T5's) do not, and labels cannot be shifted without it.
-            config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
+        if getattr(config, "is_encoder_decoder", False):
+            # Every checkpoint says them, some defaults (T5's) do not, and labels cannot be shifted without them.
+            for token in ("pad_token_id", "decoder_start_token_id"):
+                if getattr(config, token, None) is None:
+                    setattr(config, token, getattr(config, "pad_token_id", None) or 0)
         with_image_token(config)
         if options.phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
             config.is_decoder = True  # without it BERT and its like attend to what comes after

@@ -46,11 +46,15 @@ def repair(config: Any) -> list[str]:
 
 
 def part_for(model_class: type[Any], config: Any) -> Any:
-    """What ``model_class`` is made of: ``config``, or a configuration inside it."""
+    """What ``model_class`` is made of: ``config``, a configuration inside it, or one around it (a head on any text)."""
     wanted = getattr(model_class, "config_class", None)
     if wanted is None or isinstance(config, wanted):
         return config
-    return next((part for part in parts(config) if isinstance(part, wanted)), config)
+    inside = next((part for part in parts(config) if isinstance(part, wanted)), None)
+    if inside is None and "text_config" in {*wanted.sub_configs, *getattr(wanted, "sub_configs_defaults", ())}:
+        text = config.get_text_config()
+        return wanted(text_config=text, hidden_size=text.hidden_size)
+    return config if inside is None else inside
 
 
 def parts(config: Any) -> Iterator[Any]:

@@ -128,7 +128,7 @@ class Derivation:
         fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
         training = options.phase == "training"
         notes = (derived.note, *((note(options),) if generates else ()), *self.notes)
-        if training and not derived.labels:
+        if training and not derived.own_loss:
             made_up = f"{guess.signature.name} has no loss that could be derived: trained with the mean of its outputs"
             notes += (made_up,)
         return TorchRun(
@@ -136,7 +136,7 @@ class Derivation:
             kwargs={field.name: make(field, sizes, dtype) for field in fields},
             architecture=guess.signature.name,
             call=quietly(_call(model, options, fields)),
-            loss=LOSSES["own" if derived.labels else "mean"] if training else None,
+            loss=LOSSES["own" if derived.own_loss else "mean"] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),
             notes=notes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,12 @@ class Signature:
     @classmethod
     def of(cls, model_class: type[Any], config: Any) -> Signature:
         """Read ``model_class.forward``."""
-        found = [
-            one
-            for one in inspect.signature(model_class.forward).parameters.values()
-            if one.name != "self" and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        ]
+        found = _arguments(model_class.forward)
         required = frozenset(one.name for one in found if one.default is one.empty)
-        return cls(model_class, config, tuple(one.name for one in found), required)
+        names = [one.name for one in found]
+        for shared in _heads_shared(model_class):
+            names += [one.name for one in _arguments(shared) if one.name not in names]
+        return cls(model_class, config, tuple(names), required)
 
     @property
     def main(self) -> tuple[str, ...]:
@@ -60,3 +60,16 @@ class Signature:
         parts = Measures(self.config).parts("text")
         found = [value for value in (first([config], *names) for config in parts) if isinstance(value, int)]
         return max(found[0], 0) if found else 0
+
+
+def _arguments(function: Any) -> list[inspect.Parameter]:
+    """The arguments of a method that can be given by name."""
+    found = inspect.signature(function).parameters.values()
+    return [one for one in found if one.name != "self" and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+
+
+def _heads_shared(model_class: type[Any]) -> Iterator[Any]:
+    """The ``forward`` that all heads of a kind share, where the class has one that passes on what it does not name."""
+    own, *shared = [vars(one)["forward"] for one in model_class.__mro__ if "forward" in vars(one)]
+    if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(own).parameters.values()):
+        yield from (one for one in shared if one.__module__ == "transformers.modeling_layers")

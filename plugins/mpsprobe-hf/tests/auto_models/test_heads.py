@@ -1,0 +1,84 @@
+"""Heads: what they compute a loss from, one type for each kind."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import mpsprobe
+from mpsprobe_hf.auto_models.corrections import corrected
+from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.heads import head_of
+from mpsprobe_hf.auto_models.measures import Measures
+from mpsprobe_hf.auto_models.signature import Signature
+from mpsprobe_hf.catalog.entry import Field
+from mpsprobe_hf.tensors import make
+
+KINDS = {
+    "bert/BertForNextSentencePrediction": "labels",
+    "bart/BartForSequenceClassification": "labels",
+    "vit/ViTForMaskedImageModeling": "bool_masked_pos",
+    "detr/DetrForSegmentation": "labels",
+    "d_fine/DFineForObjectDetection": "labels",
+    "wav2vec2/Wav2Vec2ForAudioFrameClassification": "labels",
+    "patchtst/PatchTSTForRegression": "target_values",
+    "patchtst/PatchTSTForPrediction": "future_values",
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_head_trains_with_its_own_loss(name: str) -> None:
+    report = mpsprobe.coverage(f"hf:{name}", phase="training", size="small", torch="2.13.0")
+    assert report.failure is None
+    notes = " ".join(report.workload.notes)
+    assert KINDS[name] in notes
+    assert "left out" not in notes and "mean of its outputs" not in notes
+
+
+def test_a_text_head_is_put_around_any_text_model() -> None:
+    report = mpsprobe.coverage("hf:qwen2/JevForDecision", size="small", torch="2.13.0")
+    assert report.failure is None
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("BertForNextSentencePrediction", "NextSentencePrediction"),
+        ("PatchTSTForPrediction", "Prediction|TimeSeries"),
+        ("PatchTSMixerForTimeSeriesClassification", "(Image|Audio|Video|TimeSeries|For)Classification\\w*|XVector"),
+        ("ViTForMaskedImageModeling", "MaskedImageModeling"),
+    ],
+)
+def test_the_longer_ending_goes_first(name: str, ending: str) -> None:
+    head = head_of(name)
+    assert head is not None and head.ending == ending
+
+
+class _Tagger(torch.nn.Module):
+    def forward(self, input_ids: Any = None, labels: Any = None) -> None:
+        torch.nn.functional.cross_entropy(torch.zeros(24, 3), labels.view(-1))
+
+
+def test_labels_get_as_many_as_the_loss_has_predictions() -> None:
+    _Tagger.__name__ = "TaggerForTokenClassification"
+    config = SimpleNamespace(vocab_size=10, num_labels=3)
+    guess = Guess(Signature.of(_Tagger, config), Measures(config))
+    with pytest.raises(ValueError, match="to match target") as caught:
+        _Tagger()(labels=torch.zeros(2, 6, dtype=torch.int64))
+    better = corrected(guess, caught.value, {"batch": 2, "seq": 6})
+    assert better is not None and better.arguments["labels"].shape == ("batch", 12)
+
+
+def test_a_text_has_its_separators_and_no_others() -> None:
+    field = Field("input_ids", "tokens", ("batch", "seq"), 10, {"separators": 3, "separator": 2, "pad": 1})
+    ids = make(field, {"batch": 2, "seq": 12}, torch.float32)
+    assert (ids == 2).sum(1).tolist() == [3, 3]
+    assert ids[0, -1] == 2
+
+
+def test_targets_have_masks_where_a_head_paints_them() -> None:
+    (target,) = make(Field("labels", "boxes", ("batch", 4, 8, 6), 3), {"batch": 1}, torch.float32)
+    assert target["masks"].shape == (4, 8, 6)
