@@ -49,14 +49,27 @@ def printable(text: str) -> str:
     return clean if len(clean) <= SHOWN_CHARACTERS else clean[: SHOWN_CHARACTERS - 1] + "…"
 
 
+def type_name(error: BaseException) -> str:
+    """What the error's class is called, safe to print: a class that a plugin makes may be called anything."""
+    return printable(type(error).__name__)
+
+
+def said(error: BaseException) -> str:
+    """What an error says, also where its own ``__str__`` raises."""
+    try:
+        return str(error)
+    except BaseException as another:  # noqa: BLE001 - somebody else's class
+        return f"(its message cannot be made: {type_name(another)})"
+
+
 def first_line(error: BaseException) -> str:
     """The first line that an error says, which may say a lot; its type where it says nothing."""
-    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+    return next(filter(None, map(str.strip, said(error).splitlines())), type_name(error))
 
 
 def in_short(error: BaseException) -> str:
     """The type of an error and its first line where it has one, safe to print: ``ValueError: the message``."""
-    name, line = type(error).__name__, first_line(error)
+    name, line = type_name(error), first_line(error)
     return name if line == name else f"{name}: {printable(line)}"
 
 
@@ -71,7 +84,7 @@ def remedy(error: BaseException | None) -> str | None:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         for message, advice in REMEDIES.items():
-            if re.search(message, str(error)):
+            if re.search(message, said(error)):
                 return advice
         error = error.__cause__ or error.__context__
     return None

@@ -1,7 +1,7 @@
 """The process: arguments in, exit code out, and nothing on standard error that the user cannot use.
 
 Exit codes: 0 clean, 1 findings (only by ``--fail-on``), 2 wrong use or failure, 130 after Ctrl-C,
-141 when the reader of standard output closed the pipe (128 plus the number of the signal, as
+143 after SIGTERM, 141 when the reader of standard output closed the pipe (128 plus the number of the signal, as
 shells count). Everything is imported inside ``main``, where Ctrl-C is already quiet.
 """
 
@@ -25,13 +25,16 @@ DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``mpsprobe`` with ``arguments`` (default: the process's own) and return its exit code."""
+    from mpsprobe.cli import ending
+
     code = FAILED
     try:
-        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        with ending.signals_raise(), ending.ends_are_said():
+            code = _run(sys.argv[1:] if arguments is None else list(arguments))
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = ending.TERMINATED if ending.was_terminated() else INTERRUPTED
     except OSError as error:
         code = _flush_failed(error)
     _end_now_if_stuck(code)
@@ -134,6 +137,11 @@ def _make_printable() -> None:
         except (LookupError, UnicodeEncodeError):
             chosen = "PYTHONIOENCODING" in os.environ
             stream.reconfigure(encoding=None if chosen else "utf-8", errors="replace")
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw, io.RawIOBase):
+        # Unbuffered (python -u), a write that took only a part, on a full disk, counts as done: here the rest is tried.
+        whole = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(whole, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
 
 
 def _flush_failed(error: OSError) -> int:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpsprobe.cli.ending import ends_are_said, signals_raise, was_terminated
 from mpsprobe.cli.main import explain
 from mpsprobe.cli.planning import make_plan
 from mpsprobe.engine.request import ProfileRequest
@@ -79,6 +80,8 @@ def _run(asked: bytes, path: Path, environment: dict[str, str]) -> tuple[int, bo
             child.communicate(asked)
             return child.returncode, False
         except KeyboardInterrupt:
+            if was_terminated():
+                child.terminate()
             with suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
                 return child.wait(timeout=WAIT_S), True
             child.kill()
@@ -104,7 +107,7 @@ def main(path: str) -> int:
 
     try:
         request = TypeAdapter(ProfileRequest).validate_json(sys.stdin.buffer.read())
-        with make_progress() as progress:
+        with signals_raise(), ends_are_said(), make_progress() as progress:
             progress.start_loading(2)
             report = profile(make_plan(get_registry(), request), progress)
         write_atomically(path, report.model_dump_json())

@@ -11,7 +11,7 @@ from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
 from mpsprobe.schemas.workload import WorkloadInfo
-from mpsprobe.suggestions import first_line, in_short, remedy
+from mpsprobe.suggestions import first_line, in_short, remedy, type_name
 
 OUT_OF_MEMORY = "no memory left on the device"
 
@@ -114,7 +114,7 @@ def _cell(device: Device, workload: str, ran: RunOptions | WorkloadInfo, measure
     failure = None
     if measured.error is not None:
         text = OUT_OF_MEMORY if device.is_out_of_memory(measured.error) else first_line(measured.error)
-        failure = RunFailure(phase=measured.phase, error=type(measured.error).__name__, message=text)
+        failure = RunFailure(phase=measured.phase, error=type_name(measured.error), message=text)
     phases = {name: duration_statistics(durations) for name, durations in measured.phases_ns.items()}
     warmup = Warmup(durations_ns=measured.warmup_ns, stable=measured.stable, rule=measured.rule)
     same = {field: getattr(ran, field) for field in ("phase", "batch_size", "seq_len", "dtype", "autocast")}

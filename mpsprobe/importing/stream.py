@@ -22,6 +22,8 @@ from mpsprobe.suggestions import printable
 
 CHUNK = 1 << 20  # bytes read at once
 LONGEST_VALUE = 64 << 20  # characters of one event, or of one value outside the events
+LARGEST_RATIO = 64  # unpacked to packed; traces of torch.profiler have 10 to 30, and gzip could give 1,000
+NO_BOMB = 64 << 20  # bytes unpacked, up to which nobody asks for the ratio
 NEAR_THE_END = 16  # characters: a literal that is cut off looks like a wrong one
 EVENTS = "traceEvents"
 HINT = "A trace is what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote."
@@ -114,7 +116,7 @@ class _Window:
         self._stream = stream
         self._raw = raw
         self._tell = tell
-        self._told = 0
+        self._told = self._unpacked = 0
         self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors="replace").decode
         self._scan = json.JSONDecoder(strict=False).raw_decode
 
@@ -187,6 +189,9 @@ class _Window:
         position = self._raw.tell()
         self._tell(position - self._told)
         self._told = position
+        self._unpacked += len(read)
+        if self._unpacked > max(NO_BOMB, LARGEST_RATIO * position):
+            raise _Broken(f"its compressed data unpack to more than {LARGEST_RATIO} times their size")
         return self._decode(read, final=self._ended)
 
 

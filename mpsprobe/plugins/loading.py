@@ -20,7 +20,7 @@ from mpsprobe.errors import MpsprobeError, PluginError, install_command
 from mpsprobe.plugins.containment import Hangs, Outcome, each_within_limit, time_limit
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.requirements import incompatibility, unmet
-from mpsprobe.suggestions import nearest, printable
+from mpsprobe.suggestions import nearest, printable, said, type_name
 
 HOOK_PREFIX = "mpsprobe_"
 UNLIMITED = {
@@ -204,7 +204,7 @@ def _whole(ask: Callable[[], Any]) -> Any:
 
 def describe(error: BaseException) -> str:
     """An exception on one line, safe to print: ``ValueError: the message``."""
-    name, message = type(error).__name__, one_line(str(error))
+    name, message = type_name(error), one_line(said(error))
     return f"{name}: {message}" if message else name
 
 

@@ -16,6 +16,33 @@ from functools import partial
 from typing import Any
 
 
+def _mask() -> int:
+    mask = os.umask(0o077)  # the strict one for the moment in between
+    os.umask(mask)
+    return mask
+
+
+def _torch_defaults() -> tuple[Any, bool] | None:
+    """Default dtype and grad mode; ``None`` while torch is not imported: a hook that imports it changes nothing."""
+    torch: Any = sys.modules.get("torch")
+    if not hasattr(torch, "get_default_dtype"):
+        return None
+    return torch.get_default_dtype(), torch.is_grad_enabled()
+
+
+def _set_torch_defaults(before: tuple[Any, bool] | None) -> None:
+    torch = sys.modules["torch"]
+    dtype, grad = before or (torch.float32, True)  # as torch begins
+    torch.set_default_dtype(dtype)
+    torch.set_grad_enabled(grad)
+
+
+def _set_environment(before: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 def folder() -> str | None:
     """The working folder; ``None`` where it was deleted."""
     try:
@@ -36,6 +63,10 @@ def _set_filters(filters: list[Any]) -> None:
 
 FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the working folder": (folder, _enter),
+    "the environment": (os.environ.copy, _set_environment),
+    "the umask": (_mask, os.umask),
+    "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "torch's default dtype and grad mode": (_torch_defaults, _set_torch_defaults),
     "the warnings filter": (lambda: list(warnings.filters), _set_filters),
     **{
         f"sys.{name}": (partial(getattr, sys, name), partial(setattr, sys, name))
@@ -55,6 +86,8 @@ def put_few_back(before: Mapping[str, Any]) -> None:
     for name, (read, write) in FEW.items():
         if read() != before[name]:
             write(before[name])
+    if sys.stderr is not None and sys.stderr.closed:  # a plugin closed it; the descriptor stays open
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
 def threads(*, daemon: bool) -> set[threading.Thread]:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from mpsprobe.version import __version__
 
-CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")
+CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d{1,9}(?:\.\d{1,9})*)")
 COMPARED = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
@@ -49,13 +49,13 @@ def unmet(distribution: str) -> list[str]:
     """The requirements of an installed ``distribution`` that this environment does not meet; extras are left out."""
     import importlib.metadata
 
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import Requirement
 
     try:
         wanted = [Requirement(text) for text in importlib.metadata.requires(distribution) or []]
-    except (importlib.metadata.PackageNotFoundError, InvalidRequirement, ValueError):
+        here = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    except (importlib.metadata.PackageNotFoundError, ValueError, RecursionError):
         return []
-    here = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
     return [plain for one in here if not is_installed(plain := f"{one.name}{one.specifier}")]
 
 
@@ -74,11 +74,11 @@ def specifier_of_ours(requirement: str) -> str | None:
 def _applies(marker: str) -> bool:
     if re.search(r"\bextra\b", marker):
         return False  # nobody says which extras were installed
-    from packaging.markers import InvalidMarker, Marker
+    from packaging.markers import Marker
 
     try:
         return Marker(marker).evaluate()
-    except InvalidMarker:
+    except (ValueError, RecursionError):  # ValueError: all that packaging raises, and a number of 5,000 digits
         return False
 
 
@@ -86,11 +86,11 @@ def _allows(specifier: str, version: str) -> bool:
     clauses = [CLAUSE.fullmatch(clause.strip()) for clause in specifier.split(",") if clause.strip()]
     if version.replace(".", "").isdecimal() and all(clauses):
         return all(_holds(version, *clause.groups()) for clause in clauses if clause is not None)
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
 
     try:
         return SpecifierSet(specifier).contains(version, prereleases=True)
-    except InvalidSpecifier:
+    except ValueError:
         return True
 
 

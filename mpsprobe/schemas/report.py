@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -40,16 +41,18 @@ KINDS: dict[str, type[KnownReport]] = {one.model_fields["kind"].default: one for
 """The schema of each kind, by the ``kind`` in the document."""
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
 """What errors say to somebody who gave another file."""
+LARGEST_NUMBER = 2**63 - 1
+LONGEST_NUMBER = 20  # characters, with a sign
 
 
 def parse_report(text: str | bytes, source: str = "report") -> Report:
     """A report from its JSON text; ``source`` names it in errors.
 
     Raises:
-        ReportError: it is not JSON, not a report, or breaks its schema.
+        ReportError: it is not JSON, not a report, breaks its schema, or has a number of more than 64 bits.
     """
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_int=partial(_whole, source))
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{source} is not JSON: {printable(str(error))}", HOW_MADE) from error
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
@@ -64,6 +67,14 @@ def parse_report(text: str | bytes, source: str = "report") -> Report:
         raise ReportError(f"{source} is damaged at '{printable(where)}': {first['msg']}", "Make it again.") from error
 
 
+def _whole(source: str, digits: str) -> int:
+    """A whole number of 64 bits; others can be neither a time nor a size, and no double or column holds them."""
+    number = int(digits) if len(digits) <= LONGEST_NUMBER else LARGEST_NUMBER + 1
+    if abs(number) > LARGEST_NUMBER:
+        raise ReportError(f"{source} is damaged: the number {printable(digits)} is too large", "Make it again.")
+    return number
+
+
 def read_report(path: str | Path) -> Report:
     """The report in the file ``path``; on standard input for ``-``.
 
@@ -71,6 +82,8 @@ def read_report(path: str | Path) -> Report:
         ReportError: it cannot be read, or is not a report.
     """
     if path == "-":
+        if sys.stdin is None:  # `<&-`, a windowed Python
+            raise ReportError("standard input is closed", "Name a file, or send the report through a pipe.")
         return parse_report(sys.stdin.buffer.read(), "standard input")
     try:
         text = Path(path).read_bytes()

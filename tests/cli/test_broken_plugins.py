@@ -19,6 +19,10 @@ def _hook(name: str, body: str, arguments: str = "") -> str:
 # What a plugin may do wrong -> its thin module.
 AT_IMPORT = {
     "raises": "raise ValueError('no')",
+    "cannot-be-said": (
+        "class Error(Exception):\n    def __str__(self): raise SystemExit(3)\n"
+        "Error.__name__ = 'a\\x1b[31m\\nname'\nraise Error"
+    ),
     "exits": "raise SystemExit(0)",
     "hangs": "import time\nfor _ in range(10_000): time.sleep(0.01)",
     "spins": "while True: pass",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mpsprobe
-from mpsprobe.cli.main import main
+from mpsprobe.cli.main import _make_printable, main
+from mpsprobe.streams import ReaderGone, write_stdout
 from mpsprobe_devkit.testing import install_plugin, run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
 
@@ -215,6 +219,42 @@ def test_a_full_disk_behind_standard_output_is_told(folder: Path) -> None:
     assert finished.returncode == 2
     assert finished.stderr.startswith(b"Error: cannot write to standard output")
     assert b"Exception ignored" not in finished.stderr
+
+
+class _ShortWrites(io.RawIOBase):
+    """What `python -u` writes to: a write may take a part only. Its reader goes after ``room`` bytes."""
+
+    def __init__(self, room: int) -> None:
+        self.taken, self._room = b"", room
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if len(self.taken) >= self._room:
+            raise BrokenPipeError
+        part = bytes(data[:1000])
+        self.taken += part
+        return len(part)
+
+
+def test_unbuffered_output_is_whole_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = _ShortWrites(room=25_000)
+    stdout = io.TextIOWrapper(raw, "utf-8", newline="\n", write_through=True)  # type: ignore[type-var]
+    monkeypatch.setattr(sys, "stdout", stdout)
+    _make_printable()
+    write_stdout("x" * 20_000)
+    assert raw.taken == b"x" * 20_000 + b"\n"
+    with pytest.raises(ReaderGone):
+        write_stdout("y" * 20_000)
+    raw._room = 1 << 20  # what is left in the buffer goes when it is collected
+
+
+@pytest.mark.parametrize("call", ["os._exit(0)", "sys.modules[os.name]._exit(0)", "os.execl(sys.executable, 'python')"])
+def test_a_plugin_that_ends_the_process_gets_a_line(tmp_path: Path, call: str) -> None:
+    install_plugin(tmp_path, "probe-end", f"import os, sys\n{call}\n")
+    result = run_cli("plugins", "list", plugin_folders=[tmp_path], variables={"MPSPROBE_PLUGIN_TIMEOUT": "60"})
+    assert result.code == 2 and "was to end the command" in result.stderr and "probe_end" in result.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])

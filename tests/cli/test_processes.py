@@ -67,7 +67,7 @@ def test_a_request_arrives_as_it_was_sent() -> None:
 
 
 def test_a_process_that_dies_is_told(model: str) -> None:
-    with pytest.raises(MpsprobeError, match="process 1 of 2 ended with exit code 7 and no report"):
+    with pytest.raises(MpsprobeError, match="process 1 of 2 ended with exit code 2 and no report"):
         processes.measure(get_registry(), ProfileRequest((f"{model}:dies",), device="cpu", processes=2))
 
 

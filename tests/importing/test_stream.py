@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,14 @@ def test_it_tells_how_much_was_read(tmp_path: Path) -> None:
     progress: list[int] = []
     assert len(list(TraceFile(path, progress.append).events())) == 1000
     assert sum(progress) == path.stat().st_size
+
+
+def test_what_unpacks_to_far_more_than_its_size_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mpsprobe.importing.stream.NO_BOMB", 1 << 20)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents":[{"ph":"X"},' + b" " * (20 << 20) + b"{}]}"))
+    source = TraceFile(path)
+    assert list(source.events()) == [{"ph": "X"}]
+    assert source.problem is not None and "64 times their size" in source.problem

@@ -68,3 +68,11 @@ def test_what_is_installed() -> None:
     assert not is_installed("not a requirement!!")
     assert unmet("mpsprobe-coverage") == []
     assert unmet("no-such-distribution-anywhere") == []
+
+
+@pytest.mark.parametrize(
+    "requirement", [f"mpsprobe>={'9' * 5000}", f"mpsprobe>=0.1; {'(' * 5000}", "mpsprobe>=0.1; nonsense =="]
+)
+def test_a_requirement_that_cannot_be_read_is_passed_over(requirement: str) -> None:
+    specifier = specifier_of_ours(requirement)
+    assert incompatibility([specifier] if specifier else []) is None

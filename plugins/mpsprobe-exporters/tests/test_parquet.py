@@ -81,6 +81,15 @@ def test_nothing_measured_is_a_table_without_rows() -> None:
     assert read.num_rows == 0 and read.column_names == list(COLUMNS)
 
 
+@pytest.mark.parametrize("number", [2**53 + 1, 10**18, 2**63 - 1])
+def test_a_number_that_a_double_rounds_is_written(number: int) -> None:
+    first, *others = sample_profile_report().cells
+    report = sample_profile_report().model_copy(
+        update={"cells": [first.model_copy(update={"first_call_ns": [number]}), *others]}
+    )
+    assert float(number) in table(report).column("value").to_pylist()
+
+
 def test_another_kind_is_refused() -> None:
     with pytest.raises(ReportError, match="reads profiles, not 'coverage'"):
         ParquetExporter().render(sample_coverage_report())

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +16,7 @@ from packaging.version import Version
 from mpsprobe.errors import TableError, UnknownName
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_tables.encoding import seal
 from mpsprobe_tables.expectations import (
     DATA,
     MAGIC,
@@ -129,3 +134,41 @@ def test_a_file_with_the_right_checksum_and_other_content_is_told(body: bytes) -
 def test_a_release_without_lists_is_told() -> None:
     with pytest.raises(UnknownName, match=r"2\.7\.1"):
         load_expectations("2.7.1")
+
+
+def _broken(document: Any, random: Random) -> Any:
+    """A copy of ``document`` of which one part, anywhere, is gone or something else."""
+    broken = part = json.loads(json.dumps(document))
+    while True:
+        key = random.choice(list(part)) if isinstance(part, dict) else random.randrange(len(part))
+        inner = part[key]
+        if isinstance(inner, (dict, list)) and inner and random.random() < 0.6:
+            part = inner
+            continue
+        if random.random() < 0.3:
+            del part[key]
+        else:
+            part[key] = random.choice([None, "", -1, 1e400, [], {}, ["a"], {"a": 1}, True, "x y", "*", [[]], {"": ""}])
+        return broken
+
+
+def test_any_sealed_document_is_read_or_refused() -> None:
+    """By hand, 100,000 of them: ``FUZZ=100000 pytest plugins/mpsprobe-tables/tests/test_expectations.py -k sealed``."""
+    first = DATA / f"torch-{expectation_releases()[0]}.expectations"
+    document = json.loads(first.read_bytes().partition(b"\n")[2])
+    document["sections"] = {
+        name: {value: " ".join(names.split(" ")[:5]) for value, names in groups.items()}
+        for name, groups in document["sections"].items()
+    }
+    random, refused = Random(20), 0
+    for _ in range(int(os.environ.get("FUZZ", "500"))):
+        try:
+            read = decode(seal(MAGIC, _broken(document, random)), "made", None)
+        except TableError:
+            refused += 1
+            continue
+        for listed in (*read.lists.values(), *read.gradient_lists.values()):
+            for entry in listed:
+                read.expected(entry, "float32")
+                read.expected(entry, "complex64", gradient=True)
+    assert refused > 0

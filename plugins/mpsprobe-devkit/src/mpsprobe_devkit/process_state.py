@@ -19,6 +19,7 @@ Part = tuple[Callable[[], Any], Callable[[Any], object] | None]
 
 VARIABLE = "the variable "
 RANDOM_NUMBERS = " random numbers"
+IN_PARTS = ("the environment", "the recursion limit", "torch's default dtype and grad mode")  # one by one here
 IMPORT_STAYS = ("sys.path", "the warnings filter")
 """What an import may leave behind, besides variables."""
 SIGNALS = (
@@ -75,7 +76,7 @@ def _parts() -> dict[str, Part]:
     root = logging.getLogger()
     signals = [name for name in SIGNALS if hasattr(signal, name)]
     return {
-        **FEW,
+        **{name: part for name, part in FEW.items() if name not in IN_PARTS},
         "sys.path": (lambda: list(sys.path), partial(sys.path.__setitem__, slice(None))),
         "sys.argv": (lambda: list(sys.argv), partial(setattr, sys, "argv")),
         "sys.excepthook": _of_sys("excepthook"),

@@ -51,7 +51,7 @@ def _file(report: ProfileReport) -> bytes:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in names])
     arrays = [
-        pyarrow.array([_held(value) for value in column], type=schema.field(name).type)
+        pyarrow.array([_held(value, name) for value in column], type=schema.field(name).type)
         for name, column in zip(names, columns, strict=True)
     ]
     table = pyarrow.Table.from_arrays(arrays, schema=schema.with_metadata({METADATA: _rest(report)}))
@@ -67,10 +67,10 @@ def _rest(report: ProfileReport) -> bytes:
     return json.dumps(document).encode("ascii")
 
 
-def _held(value: Any) -> Any:
-    """``value`` as a column can hold it: numbers of 64 bits, text without lone surrogates."""
+def _held(value: Any, name: str) -> Any:
+    """``value`` as the column ``name`` can hold it: numbers of 64 bits, text without lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
         return None  # no clock or allocator gives it; a float would be another number
-    return value
+    return float(value) if name == "value" and value is not None else value  # Arrow refuses what a double rounds

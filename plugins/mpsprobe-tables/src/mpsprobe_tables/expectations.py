@@ -49,6 +49,7 @@ DECORATORS = "decorators"
 
 Dtypes = tuple[str, ...] | None
 Kind = Literal["pass", "fail", "skip"]
+KINDS = ("fail", "skip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Decorator:
     def read(cls, text: str) -> Decorator:
         """The other way round."""
         kind, test, dtypes = text.split(" ")
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no kind")
         return cls(kind, None if test == ALL else test, _split(dtypes.replace(",", " ")))
 
 
@@ -121,7 +124,7 @@ class Expectations:
         lists: dict[str, list[str]] = {"skip": [], "fail": []}
         for name, listed in self.lists.items():
             if _holds(listed, entry, dtype):
-                lists[self.kinds[f"forward {name}"]].append(name)
+                lists[self.kinds.get(f"forward {name}", "fail")].append(name)
         if dtype in COMPLEX:
             if self.supported_complex is not None and entry not in self.supported_complex:
                 random = all(_holds(self.lists.get(UNDEFINED, {}), entry, real) for real in REAL)
@@ -131,7 +134,7 @@ class Expectations:
         if gradient:
             for name, listed in self.gradient_lists.items():
                 if _holds(listed, entry, dtype):
-                    lists[self.kinds[f"gradient {name}"]].append(f"gradient {name}")
+                    lists[self.kinds.get(f"gradient {name}", "fail")].append(f"gradient {name}")
         test = GRADIENT_TEST if gradient else FORWARD_TEST
         for decorator in self.decorators.get(entry, ()):
             if decorator.test in (None, test) and (decorator.dtypes is None or dtype in decorator.dtypes):
@@ -264,6 +267,8 @@ def _from_sections(header: Mapping[str, Any], sections: Mapping[str, Mapping[str
     def names(section: str) -> frozenset[str] | None:
         return frozenset(sections[section]) if section in sections else None
 
+    if any(kind not in KINDS for kind in header["kinds"].values()):
+        raise ValueError("a list is of no kind")
     return Expectations(
         release=header["release"],
         wheel=header["wheel"],

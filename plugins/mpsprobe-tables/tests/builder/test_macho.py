@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,17 @@ def test_a_function_as_long_as_the_library_is_refused(tmp_path: Path) -> None:
     [(_, address)] = library.functions_named("TORCH_LIBRARY_")
     with pytest.raises(TableError, match="does not end"):
         library.code(address)
+
+
+@pytest.mark.parametrize("symbols", [1, 500_000])
+def test_names_that_overlap_are_refused_before_they_are_copied(tmp_path: Path, symbols: int) -> None:
+    made = bytearray(torch_library().build())
+    size = 8 << 20
+    names_at = len(made) + 16 * symbols
+    for index in range(symbols):
+        made += struct.pack("<IBBHQ", index, 0x0E, 1, 0, TEXT_AT)
+    made += b"a" * size + b"\0"
+    command = made.index(struct.pack("<II", 2, 24))
+    struct.pack_into("<4I", made, command + 8, names_at - 16 * symbols, symbols, names_at, size + 1)
+    with pytest.raises(TableError, match="names without end"):
+        MachO(_written(tmp_path, bytes(made)))

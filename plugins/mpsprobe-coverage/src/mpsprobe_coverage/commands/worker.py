@@ -21,7 +21,7 @@ from mpsprobe.output import write_atomically
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload
-from mpsprobe.suggestions import first_line
+from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.commands.coverage import judged
 
 
@@ -51,7 +51,7 @@ def judge(name: str, options: RunOptions, targets: Sequence[str], explain: bool)
     except MpsprobeError as error:
         found = {"error": error.message, "hint": error.hint}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one workload of many
-        found = {"error": f"{type(error).__name__}: {first_line(error)}"}
+        found = {"error": f"{type_name(error)}: {first_line(error)}"}
     return JudgedWorkload(name=name, seconds=time.monotonic() - started, **found)
 
 

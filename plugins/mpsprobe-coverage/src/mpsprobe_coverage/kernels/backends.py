@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
-from mpsprobe.suggestions import an, printable
+from mpsprobe.suggestions import an, printable, said, type_name
 from mpsprobe_coverage.kernels import backend_check, live
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.kernels.releases import as_version, installed_release
@@ -153,7 +153,7 @@ class PluginFamily(KernelFamily):
         except (MpsprobeError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit: a plugin must not end the process
-            text = printable(" ".join(f"{type(error).__name__}: {error}".split()))
+            text = printable(" ".join(f"{type_name(error)}: {said(error)}".split()))
             hint = f"This is for the authors of {self.owner.partition(' ')[0]}."
             raise PluginError(f"the backend '{self.name}' of {self.owner} cannot give {what}: {text}", hint) from error
 

@@ -24,7 +24,7 @@ from mpsprobe.schemas import (
     WorkloadInfo,
 )
 from mpsprobe.stepping import workload_info
-from mpsprobe.suggestions import first_line
+from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
@@ -342,7 +342,7 @@ def _failure(error: Exception, device: VirtualDevice) -> RunFailure:
         place = site(frames[-1].filename, frames[-1].lineno or 0)
     return RunFailure(
         phase=device.recorder.last_phase or "forward",
-        error=type(error).__name__,
+        error=type_name(error),
         message=first_line(error),
         module=device.attribution.deepest_module,
         call_site=place,

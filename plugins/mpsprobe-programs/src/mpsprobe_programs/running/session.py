@@ -11,7 +11,7 @@ import torch
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.schemas import CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
-from mpsprobe.suggestions import first_line
+from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage import device as virtual
 from mpsprobe_coverage.scanner.advisories import advisory_matches
 from mpsprobe_coverage.scanner.findings import (
@@ -136,7 +136,7 @@ class Session:
         attribution = self._device.attribution
         frames = [one for one in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(one.filename)]
         called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
-        name = type(error).__name__
+        name = type_name(error)
         said = first_line(error)
         return RunFailure(
             phase=self._device.recorder.last_phase or phase_now(),

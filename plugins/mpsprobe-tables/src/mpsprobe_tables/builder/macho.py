@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+import struct
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import lief
+import numpy as np
 
 from mpsprobe.errors import TableError
 
 N_STAB, N_TYPE, N_SECT = 0xE0, 0x0E, 0x0E  # <mach-o/nlist.h>: of debuggers; what kind of symbol; one in a section
+THIN = bytes.fromhex("cffaedfe")  # <mach-o/loader.h>: MH_MAGIC_64 in little-endian order
+LC_SYMTAB, HEADER = 2, 32  # <mach-o/loader.h>: the command that says where symbols and names are; bytes before commands
+SYMBOL = np.dtype([("name", "<u4"), ("rest", "V12")])  # <mach-o/nlist.h>, struct nlist_64
+LONGEST_NAME = 4096  # bytes; the longest of any release has 976, and expressions that look for names take squares
 LARGEST_FUNCTION = 8 << 20  # bytes; the largest initialiser known has 0.3 MB
 
 
@@ -160,11 +166,51 @@ def _quiet() -> warnings.catch_warnings[None]:
     return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
 
 
+def _check_names(path: Path) -> None:
+    """Refuse names that are very long, or overlap: lief copies each, which makes terabytes of a file of 16 MB.
+
+    Raises:
+        TableError: the names of the symbols are together longer than the file, or one is longer than ``LONGEST_NAME``.
+    """
+    size, total = path.stat().st_size, 0
+    with path.open("rb") as file:
+        header = file.read(HEADER)
+        count, length = struct.unpack_from("<II", header.ljust(HEADER, b"\0"), 16)
+        commands = file.read(min(length, size))
+        at = 0
+        for _ in range(count):
+            if at + 24 > len(commands):
+                break
+            kind, step, symbols_at, symbols, names_at, _ = struct.unpack_from("<6I", commands, at)
+            if kind == LC_SYMTAB:
+                file.seek(names_at)
+                names = np.frombuffer(file.read(), np.uint8)  # lief reads on behind the end of the table
+                ends = np.append(np.flatnonzero(names == 0), len(names))
+                file.seek(symbols_at)
+                found = file.read(min(symbols * SYMBOL.itemsize, size))
+                starts = np.frombuffer(found, SYMBOL, len(found) // SYMBOL.itemsize)["name"].astype(np.int64)
+                starts = starts[starts < len(names)]
+                lengths = ends[np.searchsorted(ends, starts)] - starts
+                total += int(lengths.sum())
+                if total > size or lengths.max(initial=0) > LONGEST_NAME:
+                    raise TableError(f"{path.name} is no library of PyTorch: its symbols have names without end")
+            at += max(step, 8)
+
+
 def _arm64(path: Path) -> lief.MachO.Binary:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != THIN:  # also a file for several machines: no wheel for arm64 has one
+        raise _no_library(path)
+    _check_names(path)
     parsed = lief.MachO.parse(str(path), lief.MachO.ParserConfig.quick)
     binary = None if parsed is None or not len(parsed) else parsed.at(0)
     with _quiet():
         is_arm64 = binary is not None and binary.header.cpu_type is lief.MachO.Header.CPU_TYPE.ARM64
     if binary is None or not is_arm64:
-        raise TableError(f"{path.name} is not a whole arm64 Mach-O library", "Download the wheel again.")
+        raise _no_library(path)
     return binary
+
+
+def _no_library(path: Path) -> TableError:
+    return TableError(f"{path.name} is not a whole arm64 Mach-O library", "Download the wheel again.")
