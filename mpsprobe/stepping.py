@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
-MADE_UP = "no loss was given: trained with the mean of the model's output {shape}"
+_MADE_UP = "no loss was given: trained with the mean of the model's output {shape}"
 _NO_GRADIENT = "{count} of {of} parameters got no gradient (usual where the loss does not use them): {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
 
@@ -110,7 +110,7 @@ class TorchStep:
         output = forward(self.run, self.options, self.device, self.run.args, self.run.kwargs)
         loss = loss_of(self.run, output)
         if self.run.loss is None and loss is not output and hasattr(output, "dim"):
-            self._loss_made_up = MADE_UP.format(shape=tuple(output.shape))
+            self._loss_made_up = _MADE_UP.format(shape=tuple(output.shape))
         return loss / self.options.grad_accum if self.options.grad_accum > 1 else loss
 
     def update(self) -> None:

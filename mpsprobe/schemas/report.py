@@ -41,8 +41,8 @@ KINDS: dict[str, type[KnownReport]] = {one.model_fields["kind"].default: one for
 """The schema of each kind, by the ``kind`` in the document."""
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
 """What errors say to somebody who gave another file."""
-LARGEST_NUMBER = 2**63 - 1
-LONGEST_NUMBER = 20  # characters, with a sign
+_LARGEST = 2**63 - 1
+_LONGEST = 20  # characters, with a sign
 
 
 def parse_report(text: str | bytes, source: str = "report") -> Report:
@@ -69,8 +69,8 @@ def parse_report(text: str | bytes, source: str = "report") -> Report:
 
 def _whole(source: str, digits: str) -> int:
     """A whole number of 64 bits; others can be neither a time nor a size, and no double or column holds them."""
-    number = int(digits) if len(digits) <= LONGEST_NUMBER else LARGEST_NUMBER + 1
-    if abs(number) > LARGEST_NUMBER:
+    number = int(digits) if len(digits) <= _LONGEST else _LARGEST + 1
+    if abs(number) > _LARGEST:
         raise ReportError(f"{source} is damaged: the number {printable(digits)} is too large", "Make it again.")
     return number
 

@@ -53,7 +53,7 @@ class _Unused(torch.nn.Linear):
 
 def test_parameters_without_a_gradient_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = _Tiny()
-    monkeypatch.setattr(workload, "build", lambda _: TorchRun(_Unused(2, 2), (torch.ones(2, 2),)))
+    monkeypatch.setattr(workload, "build", lambda _: TorchRun(_Unused(2, 2), (torch.ones(2, 2),), loss=torch.sum))
     steps = CpuDevice().open(workload, RunOptions(phase="training"))
     for _ in range(2):
         steps.step()

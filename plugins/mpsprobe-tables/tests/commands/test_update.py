@@ -15,6 +15,7 @@ from made_wheel import make_wheel, torch_library
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.kernels import releases
+from mpsprobe_coverage.kernels.compositions import load_compositions
 from mpsprobe_coverage.kernels.kernel_facts import load_facts
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_tables.builder import download, rebuild
@@ -53,6 +54,7 @@ def run(
     newest = {library: releases.library_releases(library)[-1] for library in ("torch", "torchvision")}
     load_table(newest["torch"])  # what is built says what differs from them; after this they are out of sight
     load_facts(newest["torch"])
+    load_compositions(newest["torch"])
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setattr(releases, "data_folder", lambda: folder)
