@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mpsprobe.schemas.report import parse_report
 from mpsprobe_exporters.json_document import JsonExporter
 
+whole = st.integers(-(2**63) + 1, 2**63 - 1)
 values = st.recursive(
     st.none()
     | st.booleans()

@@ -160,7 +160,7 @@ def test_large_values_are_not_kept() -> None:
         small, large = torch.arange(8, device="mps"), torch.arange(9, device="mps")
         assert small.sum().item() == 28
         assert not list(device.recorder.assumptions())
-        assert large.sum().item() == 1
+        assert large.sum().item() == 9  # what is not known is counted
     assert len(list(device.recorder.assumptions())) == 1
 
 

@@ -10,6 +10,7 @@ import torch
 from mpsprobe_coverage.calls import sparse
 
 META, CPU = torch.device("meta"), torch.device("cpu")
+MOST_EXPANDED = 2**26  # elements, such as those of 16,384 tokens with 4,096 features
 FLOAT_SHADOW_COST = 64
 _empty_strided = torch.empty_strided
 
@@ -46,10 +47,11 @@ class TensorSpec:
         self.nbytes = self.stored * dtype.itemsize
         # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
         exact = not (dtype.is_floating_point or dtype.is_complex)
-        # An expanded dimension takes no memory: a mask of tokens, seen as one of all their features, stays known.
-        held = (
-            prod(size for size, step in zip(shape, stride, strict=True) if step or not size) if stride else self.numel
-        )
+        # An expanded dimension takes no memory: a mask of tokens, seen as one of all features, stays known. What is
+        # computed from it takes time for each element all the same.
+        held = self.numel
+        if stride and held <= MOST_EXPANDED:
+            held = prod(size for size, step in zip(shape, stride, strict=True) if step or not size)
         self.shadow_cost = held if exact else held * FLOAT_SHADOW_COST
 
     def empty(self) -> torch.Tensor:

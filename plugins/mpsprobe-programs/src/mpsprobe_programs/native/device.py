@@ -90,6 +90,11 @@ class NativeDevice:
         assert self._recording is not None
         return seen(self._recording.place_of)
 
+    def taken(self) -> Recorder:
+        """What was called since this was last asked; it is not in ``recorder`` then."""
+        assert self._recording is not None
+        return self._recording.taken()
+
     def finish(self) -> None:
         """Bring what was counted into ``recorder``; the device may stay open."""
         assert self._recording is not None

@@ -88,6 +88,12 @@ class Recording:
         for slot, calls in zip(taken[::2], taken[1::2], strict=True):
             self.recorder.add(self._slots.pop(slot), calls)
 
+    def taken(self) -> Recorder:
+        """What was called since this was last asked."""
+        self.take()
+        taken, self.recorder = self.recorder, Recorder()
+        return taken
+
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
         """A call that C++ does not see."""
         judgement = plan.judges.judge(Call(plan.func, args, kwargs, inputs, outputs))
