@@ -108,6 +108,7 @@ def test_a_class_of_diffusers_gets_sizes(name: str) -> None:
     device = open_virtual_device(RELEASE)
     run = built(device, f"diffusers:{name}/step")
     assert any("sizes of " in note for note in run.notes)
+    assert any("few layers" in note for note in run.notes), "not the sizes of the checkpoint"
     with device:
         called(device, run)
 

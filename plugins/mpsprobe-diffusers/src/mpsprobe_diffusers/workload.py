@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import UnknownName, UsageError
@@ -12,6 +13,8 @@ from mpsprobe_diffusers.plugin import PREFIX
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
     from mpsprobe_diffusers.recipe import Recipe
+
+FEW_LAYERS = "but made with few layers of each kind (--size small)"
 
 
 def load(name: str) -> Workload:
@@ -54,16 +57,19 @@ class PipelineWorkload:
             WorkloadError: it cannot be built.
         """
         self._check(options)
+        recipe = self.recipe
+        if options.size == "small":
+            recipe = replace(recipe, notes=(*recipe.notes, FEW_LAYERS))
         if options.phase == "training":
             from mpsprobe_diffusers.training import training_step
 
-            return training_step(self.recipe, options, self._who)
+            return training_step(recipe, options, self._who)
         from mpsprobe_diffusers.parts import part_run
         from mpsprobe_diffusers.running import pipeline_run
 
         if self.part:
-            return part_run(self.recipe, self.part, options, self._who)
-        return pipeline_run(self.recipe, options, self._who)
+            return part_run(recipe, self.part, options, self._who)
+        return pipeline_run(recipe, options, self._who)
 
     def describe(self) -> Mapping[str, Any]:
         """The components with their sizes, where those are from, and the parts that can be named."""
