@@ -28,7 +28,6 @@ from mpsprobe.plugins.process_state import few_things, put_few_back, threads
 TIMEOUT_VARIABLE = "MPSPROBE_PLUGIN_TIMEOUT"
 TIMEOUT_S = 10.0  # a thin module takes milliseconds; a cold disk and a busy machine still stay far below this
 SLICE_S = 0.1  # Windows sees Ctrl-C only between two waits
-THREAD = "mpsprobe-plugins"
 
 _endless: set[threading.Thread] = set()
 
@@ -67,21 +66,34 @@ def each_within_limit(functions: Sequence[Callable[[], Any]], seconds: float) ->
 
     Raises:
         KeyboardInterrupt: Ctrl-C, while waiting.
+        Hangs: a plugin asked for it in a thread that was given up meanwhile.
     """
     outcomes: list[Outcome] = []
+    if isinstance(inside := threading.current_thread(), _Thread):  # a plugin that loads plugins is contained already
+        _run(functions, outcomes, inside.waiting)
+        if len(outcomes) < len(functions):
+            raise Hangs("nobody waits for it any more")
+        return outcomes
     with contained():
-        if not seconds or threading.current_thread().name == THREAD:  # a plugin that loads plugins is inside already
+        if not seconds:
             _run(functions, outcomes, threading.Lock())
         while len(outcomes) < len(functions):
             outcomes += _together(functions[len(outcomes) :], seconds)
     return outcomes
 
 
+class _Thread(threading.Thread):
+    """A thread in which plugins run; ``waiting`` is free while somebody waits for their outcomes."""
+
+    def __init__(self, functions: Sequence[Callable[[], Any]], outcomes: list[Outcome]) -> None:
+        self.waiting = threading.Lock()
+        super().__init__(target=_run, args=(functions, outcomes, self.waiting), name="mpsprobe-plugins", daemon=True)
+
+
 def _together(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Outcome]:
     """The outcomes up to the end, or up to the first function that is late."""
     outcomes: list[Outcome] = []
-    waiting = threading.Lock()
-    thread = threading.Thread(target=_run, args=(functions, outcomes, waiting), name=THREAD, daemon=True)
+    thread = _Thread(functions, outcomes)
     thread.start()
     count, begun = 0, time.monotonic()
     try:
@@ -95,7 +107,7 @@ def _together(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Ou
                 return [*outcomes[:count], Outcome(error=late)]
         return outcomes
     finally:  # also after Ctrl-C; a thread that ends now changes nothing any more
-        waiting.acquire()
+        thread.waiting.acquire()
 
 
 def _run(functions: Sequence[Callable[[], Any]], outcomes: list[Outcome], waiting: threading.Lock) -> None:

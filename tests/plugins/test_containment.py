@@ -58,6 +58,26 @@ def test_one_inside_another_does_not_wait_for_itself() -> None:
     assert within_limit(lambda: within_limit(lambda: 7, 30), 30) == 7
 
 
+def test_a_thread_that_was_given_up_changes_nothing_any_more() -> None:
+    streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
+    go_on, ended, found = threading.Event(), threading.Event(), []
+
+    def late() -> None:
+        go_on.wait(60)
+        with pytest.raises(Hangs, match="nobody waits"):
+            within_limit(lambda: found.append(sys.stdout), 30)
+        ended.set()
+
+    def another() -> None:  # it is contained while the one before goes on
+        go_on.set()
+        assert ended.wait(30)
+
+    with pytest.raises(Hangs, match="did not end"):
+        within_limit(late, SHORT)
+    within_limit(another, 60)
+    assert found and (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
+
+
 @pytest.mark.parametrize("seconds", [0, 30])
 def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__

@@ -192,6 +192,8 @@ def test_what_is_saved_is_loaded_where_it_was(real: VirtualDevice, tmp_path: Pat
         loaded = torch.load(file, map_location=where)
         assert loaded["model"]["weight"].device.type == loaded["optimizer"]["state"][0]["exp_avg"].device.type == device
         assert loaded["model"]["weight"].tolist() == expected
+    allowed = torch._weights_only_unpickler._get_allowed_globals()  # torch keeps it for the whole process
+    assert all(name.rpartition(".")[2] == function.__name__ for name, function in allowed.items() if "_utils" in name)
     torch.save(torch.ones(2), file)
     assert torch.load(file).device.type == "cpu" and torch.load(file, map_location="mps").device.type == "mps"
     buffer = io.BytesIO()

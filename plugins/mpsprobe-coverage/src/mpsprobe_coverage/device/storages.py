@@ -6,6 +6,7 @@ serialization asks a registered package where a storage is, and what to do with 
 
 from __future__ import annotations
 
+import functools
 import mmap
 from collections import OrderedDict
 from collections.abc import Callable
@@ -67,6 +68,7 @@ def loading(
 
     original: Any = torch._utils._rebuild_tensor
 
+    @functools.wraps(original)  # torch.load allows functions by their names
     def rebuild(storage: Any, *rest: Any) -> Any:
         made = original(storage, *rest)
         return place(made) if location(storage._untyped_storage) else made
