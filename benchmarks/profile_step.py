@@ -4,8 +4,8 @@
 and ``… turns WARMUP STEPS`` alternates, step by step and in one process, between that loop and a session with the
 memory probe; both run the same model and optimizer there, for two copies of a model are not equally quick. Times are
 in ns: by the clock, and processor time of the whole process, which hardly changes with what else runs on the machine.
-``python profile_step.py DEVICE WORKLOAD PHASE BATCH ratio WARMUP STEPS [THREADS]`` prints the ratio of the two instead, with a
-95 % interval. One thread is the quietest: several wait for each other in loops, which is processor time too.
+``python profile_step.py DEVICE WORKLOAD PHASE BATCH ratio WARMUP STEPS [THREADS]`` prints the ratio of the two instead,
+with a 95 % interval. One thread is the quietest: several wait for each other in loops, which is processor time too.
 """
 
 from __future__ import annotations
