@@ -3,7 +3,9 @@
 ``python profile_step.py DEVICE WORKLOAD PHASE BATCH bare WARMUP STEPS`` times the loop that everyone writes by hand,
 and ``… turns WARMUP STEPS`` alternates, step by step and in one process, between that loop and a session with the
 memory probe; both run the same model and optimizer there, for two copies of a model are not equally quick. Times are
-in ns.
+in ns: by the clock, and processor time of the whole process, which hardly changes with what else runs on the machine.
+``python profile_step.py DEVICE WORKLOAD PHASE BATCH ratio WARMUP STEPS [THREADS]`` prints the ratio of the two instead,
+with a 95 % interval. One thread is the quietest: several wait for each other in loops, which is processor time too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 from torch.utils._pytree import tree_map_only
@@ -57,13 +60,33 @@ def by_hand(run: TorchRun, options: RunOptions, optimizer: torch.optim.Optimizer
     return train
 
 
-def timed(step: Callable[[], None], wait: Callable[[], None]) -> int:
-    """How long it took."""
+def timed(step: Callable[[], None], wait: Callable[[], None]) -> tuple[int, int]:
+    """How long it took, and how much processor time."""
     wait()
-    started = time.perf_counter_ns()
+    used, started = time.process_time_ns(), time.perf_counter_ns()
     step()
     wait()
-    return time.perf_counter_ns() - started
+    return time.perf_counter_ns() - started, time.process_time_ns() - used
+
+
+class Clock:
+    """``time.perf_counter_ns`` for a session, which also writes processor time down; a session reads it in pairs."""
+
+    def __init__(self) -> None:
+        self.used: list[int] = []
+
+    def __call__(self) -> int:
+        """The clock."""
+        if len(self.used) % 2:
+            now = time.perf_counter_ns()
+            self.used.append(time.process_time_ns())
+            return now
+        self.used.append(time.process_time_ns())
+        return time.perf_counter_ns()
+
+    def processor(self, count: int) -> list[int]:
+        """Processor time of the last ``count`` steps."""
+        return [end - start for start, end in zip(self.used[::2], self.used[1::2], strict=True)][-count:]
 
 
 class Turns:
@@ -71,7 +94,7 @@ class Turns:
 
     def __init__(self, step: Callable[[], None], wait: Callable[[], None], wanted: int) -> None:
         self.step, self.wait, self.wanted = step, wait, wanted
-        self.took: list[int] = []
+        self.took: list[tuple[int, int]] = []
         self.counting = False
 
     def start(self, total: int | None, what: str) -> None:
@@ -99,24 +122,47 @@ class OnlySteps:
         return {}
 
 
+def in_turns(where: str, name: str, options: RunOptions, request: ProfileRequest) -> dict[str, list[int]]:
+    """Steps of a session and by hand, alternating."""
+    registry = get_registry()
+    device, clock, wait = registry.device(where), Clock(), WAITS[where]
+    steps = device.open(registry.workload(name), options)
+    turns = Turns(by_hand(steps._step.run, options, steps._step.optimizer), wait, request.steps)
+    measured = Session(device, [registry.probe("memory")], clock).measure(OnlySteps(steps), request, turns)
+    assert measured.error is None and measured.found["memory"].peak_process_bytes, measured
+    bare, used = ([pair[which] for pair in turns.took] for which in (0, 1))
+    processor = clock.processor(request.steps)
+    return {"profiled": measured.durations_ns, "bare": bare, "profiled_processor": processor, "bare_processor": used}
+
+
+def show(found: dict[str, list[int]]) -> None:
+    """The ratio of each pair of neighbours, as their median with its interval."""
+    from mpsprobe.engine.statistics import bootstrap_interval
+
+    for clock, suffix in (("clock", ""), ("processor time", "_processor")):
+        above, below = found[f"profiled{suffix}"], found[f"bare{suffix}"]
+        ratios = [one / other for one, other in zip(above, below, strict=True)]
+        low, high = bootstrap_interval(ratios)
+        middle = f"median {median(ratios):.4f}, 95 % interval {low:.4f} to {high:.4f}"
+        step = f"step by hand {median(below) / 1e6:.1f} ms"
+        sys.stdout.write(f"profile ÷ by hand, {clock}: {middle} ({len(ratios)} pairs; {step})\n")
+
+
 def main() -> None:
-    where, name, phase, batch, mode, warmup, count = sys.argv[1:]
+    where, name, phase, batch, mode, warmup, count, *threads = sys.argv[1:]
+    if threads:
+        torch.set_num_threads(int(threads[0]))
     options = RunOptions(phase=phase, batch_size=int(batch))
     request = ProfileRequest(steps=int(count), warmup=int(warmup))
-    wait = WAITS[where]
     if mode == "bare":
         step = by_hand(build(where, name, options), options)
         for _ in range(request.warmup or 0):
             step()
-        json.dump({"bare": [timed(step, wait) for _ in range(request.steps)]}, sys.stdout)
-        return
-    registry = get_registry()
-    device = registry.device(where)
-    steps = device.open(registry.workload(name), options)
-    turns = Turns(by_hand(steps._step.run, options, steps._step.optimizer), wait, request.steps)
-    measured = Session(device, [registry.probe("memory")]).measure(OnlySteps(steps), request, turns)
-    assert measured.error is None and measured.found["memory"].peak_process_bytes, measured
-    json.dump({"profiled": measured.durations_ns, "bare": turns.took}, sys.stdout)
+        json.dump({"bare": [timed(step, WAITS[where])[0] for _ in range(request.steps)]}, sys.stdout)
+    elif mode == "ratio":
+        show(in_turns(where, name, options, request))
+    else:
+        json.dump(in_turns(where, name, options, request), sys.stdout)
 
 
 if __name__ == "__main__":

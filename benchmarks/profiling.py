@@ -45,13 +45,15 @@ def timing(effort: Effort, tell: Tell) -> list[Figure]:
         turns = _run(
             [sys.executable, str(STEP), DEVICE, name, phase, BATCH, "turns", str(WARM_UP), str(2 * effort.steps)]
         )
-        in_turns = statistics.median(
-            above / below for above, below in zip(turns["profiled"], turns["bare"], strict=False)
+        in_turns, of_processor = (
+            statistics.median(a / b for a, b in zip(turns[f"profiled{of}"], turns[f"bare{of}"], strict=True))
+            for of in ("", "_processor")
         )
         shown = f"{name}, {phase}, {DEVICE}: step under profile ÷ by hand"
         found += [
             Figure(f"{shown}, fresh processes", "x", Spread.of([above / below for above, below in pairs]), 1.01),
             Figure(f"{shown}, in turns in one process", "x", Spread.of([in_turns]), 1.01),
+            Figure(f"{shown}, in turns, processor time", "x", Spread.of([of_processor]), 1.01),
             Figure(
                 f"{name}, {phase}, {DEVICE}: step by hand", "s", Spread.of([took / 1e9 for took in medians["bare"]])
             ),

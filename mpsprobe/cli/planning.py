@@ -22,7 +22,7 @@ BOTH = "both"
 
 
 def make_plan(registry: Registry, request: ProfileRequest, given: Workload | None = None) -> Plan:
-    """Everything that ``request`` names, found and ready. Sizes grow within a device, phase and workload.
+    """Everything that ``request`` names, found and ready. The baseline follows upon what is compared with it.
 
     Args:
         given: the workload that the one name in the request stands for, where the registry does not know it.
@@ -50,7 +50,7 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     runs = []
     for one in preset.workloads:
         seq_lens, batch_sizes = request.seq_lens or (one.seq_len,), request.batch_sizes or (one.batch_size,)
-        for phase, device, seq_len, batch_size in product(phases, devices, seq_lens, batch_sizes):
+        for phase, seq_len, batch_size, device in product(phases, seq_lens, batch_sizes, devices):
             options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len)
             if phase != "training":
                 options = replace(options, grad_accum=1, lora=False)

@@ -52,7 +52,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
             path = Path(folder) / f"{index}.json"
             if sys.stderr is not None and sys.stderr.isatty():
                 print(f"mpsprobe: process {index + 1} of {wanted}", file=sys.stderr)  # noqa: T201
-            code, interrupted = _run(asked, path, environment)
+            code, interrupted = _run(asked, path, index, environment)
             if (report := _read(path)) is not None:
                 reports.append(report)
             elif not interrupted:
@@ -71,10 +71,10 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
     return merged.model_copy(update={"complete": False, "notes": notes})
 
 
-def _run(asked: bytes, path: Path, environment: dict[str, str]) -> tuple[int, bool]:
+def _run(asked: bytes, path: Path, index: int, environment: dict[str, str]) -> tuple[int, bool]:
     """Exit code, and whether Ctrl-C came. The terminal sends it to the child as well, which then writes what it has."""
     # -P: no file of the current folder stands in for a module, as with the installed script.
-    command = [sys.executable, "-P", "-m", "mpsprobe.cli.processes", str(path)]
+    command = [sys.executable, "-P", "-m", "mpsprobe.cli.processes", str(path), str(index)]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
         try:
             child.communicate(asked)
@@ -99,8 +99,11 @@ def _read(path: Path) -> ProfileReport | None:
     return report if isinstance(report, ProfileReport) else None
 
 
-def main(path: str) -> int:
-    """Measure in this process what standard input asks for, and write the report to ``path``; the exit code."""
+def main(path: str, index: str) -> int:
+    """Measure in this process, the ``index``-th from 0, what standard input asks for, and write the report to ``path``.
+
+    The exit code.
+    """
     from pydantic import TypeAdapter
 
     from mpsprobe.engine.profiling import profile
@@ -109,7 +112,7 @@ def main(path: str) -> int:
         request = TypeAdapter(ProfileRequest).validate_json(sys.stdin.buffer.read())
         with signals_raise(), ends_are_said(), make_progress() as progress:
             progress.start_loading(2)
-            report = profile(make_plan(get_registry(), request), progress)
+            report = profile(make_plan(get_registry(), request), progress, int(index))
         write_atomically(path, report.model_dump_json())
     except MpsprobeError as error:
         return explain(error)
@@ -119,4 +122,4 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

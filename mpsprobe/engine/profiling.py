@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby, takewhile
+
 from mpsprobe.engine.request import Plan, Run
 from mpsprobe.engine.session import Measured, Session, step_samples, throughput
 from mpsprobe.engine.statistics import duration_statistics
@@ -16,29 +19,33 @@ from mpsprobe.suggestions import first_line, in_short, remedy, type_name
 OUT_OF_MEMORY = "no memory left on the device"
 
 
-def profile(plan: Plan, progress: Progress) -> ProfileReport:
+def profile(plan: Plan, progress: Progress, turn: int = 0) -> ProfileReport:
     """Measure ``plan``. Ctrl-C ends it with what there is; a run that fails does not keep the others back.
+
+    Args:
+        turn: number of the process among those that measure the plan one after the other.
 
     Raises:
         MpsprobeError: a workload cannot be built as it was asked for.
         KeyboardInterrupt: nothing had been measured yet.
     """
-    cells: list[ProfileCell] = []
+    found: dict[int, ProfileCell] = {}
     infos: list[WorkloadInfo] = []
     complete = True
-    for run in plan.runs:
+    for place in _in_turns(plan.runs, turn):
         try:
-            cell, info, interrupted = _measure(plan, run, progress)
+            found[place], info, interrupted = _measure(plan, plan.runs[place], progress)
         except KeyboardInterrupt:
-            if not cells:
+            if 0 not in found:
                 raise
             complete = False
             break
-        cells.append(cell)
         infos += [info] if info is not None else []
         if interrupted:
             complete = False
             break
+    # As they were asked for. Without the first of a pair the second would be taken for it by those that merge reports.
+    cells = [found[place] for place in takewhile(found.__contains__, range(len(plan.runs)))]
     if not infos:
         first = plan.runs[0]
         raise WorkloadError(
@@ -54,6 +61,17 @@ def profile(plan: Plan, progress: Progress) -> ProfileReport:
         complete=complete,
         notes=list(plan.notes),
     )
+
+
+def _in_turns(runs: Sequence[Run], turn: int) -> Iterator[int]:
+    """The places of ``runs`` in the order in which they are measured.
+
+    What is compared, a device and the baseline, is measured one right after the other. Which one is first alternates
+    from process to process: a machine that becomes slower meanwhile is not taken for a slower device.
+    """
+    for _, compared in groupby(range(len(runs)), key=lambda place: (runs[place].workload.name, runs[place].options)):
+        pair = list(compared)
+        yield from pair if turn % 2 == 0 else pair[::-1]
 
 
 def _recorded(plan: Plan) -> ProfilePlan:

@@ -12,6 +12,11 @@ from typing import Any
 KINDS = ("step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other", "annotation")
 STEP, PHASE, MODULE, OPERATOR, LAUNCH, KERNEL, COPY, FALLBACK, OTHER, ANNOTATION = range(len(KINDS))
 LONGEST_NAME = 10_000  # characters
+# Bounds on what takes some hundred bytes for each different one. A file that was packed well has millions of them.
+MOST_ROWS = 10_000  # threads and streams; curves
+MOST_NAMES = 100_000
+MOST_DETAILS = 250_000
+TOO_MANY_ROWS = f"of more than {MOST_ROWS:,} threads or curves"
 Detail = tuple[tuple[str, str], ...]
 
 
@@ -48,6 +53,7 @@ class Columns:
         kept: 1 for an event that the report's trace keeps; the others count in the totals only.
         external: ``External id`` of operators and kernels, 0 for none.
         frames: how many events were left out that no total needs: frames of Python functions beyond the limit.
+        undescribed: how many events have no detail, because there are more than ``MOST_DETAILS`` different ones.
     """
 
     def __init__(self, limit: int) -> None:
@@ -58,7 +64,7 @@ class Columns:
         self.names, self.details = Numbers(), Numbers()
         self.tracks: list[TrackInfo] = []
         self.counters: dict[str, CounterInfo] = {}
-        self.frames = 0
+        self.frames = self.undescribed = 0
         self._limit = limit
         self._kept = 0
         self._track_numbers: dict[tuple[object, object, bool], int] = {}
@@ -85,10 +91,17 @@ class Columns:
         detail: Detail = (),
         flow: int = 0,
         external: int = 0,
-    ) -> None:
-        """One event. ``place``: process, thread, whether on a device; ``times``: start and duration in ns."""
+    ) -> str | None:
+        """One event. ``place``: process, thread, whether on a device; ``times``: start and duration in ns.
+
+        Why it cannot be taken in, if it cannot.
+        """
         number = self._track_numbers.get(place)
+        if len(self.names) >= MOST_NAMES and name not in self.names:
+            return f"of more than {MOST_NAMES:,} names"
         if number is None:
+            if len(self.tracks) >= MOST_ROWS:
+                return TOO_MANY_ROWS
             number = self._track_numbers[place] = len(self.tracks)
             self.tracks.append(TrackInfo(*place))
         keep = not self.full
@@ -97,18 +110,28 @@ class Columns:
         self.kind.append(kind)
         self.name.append(self.names[name])
         self.track.append(number)
-        self.detail.append(self.details[detail] if detail and (keep or kind == MODULE) else -1)
+        self.detail.append(self._detail(detail) if detail and (keep or kind == MODULE) else -1)
         self.flow.append(flow)
         self.external.append(external)
         self.start_ns.append(times[0])
         self.duration_ns.append(times[1])
         self.kept.append(keep)
+        return None
 
-    def count(self, name: str, at_ns: int, value: float) -> None:
-        """One point of a curve."""
+    def _detail(self, detail: Detail) -> int:
+        if len(self.details) >= MOST_DETAILS and detail not in self.details:
+            self.undescribed += 1
+            return -1
+        return self.details[detail]
+
+    def count(self, name: str, at_ns: int, value: float) -> str | None:
+        """One point of a curve; why it cannot be taken in, if it cannot."""
+        if len(self.counters) >= MOST_ROWS and name not in self.counters:
+            return TOO_MANY_ROWS
         curve = self.counters.setdefault(name, CounterInfo())
         curve.times_ns.append(at_ns)
         curve.values.append(value)
+        return None
 
     def in_order(self, track: TrackInfo) -> list[int]:
         """The events of ``track`` by start, the longer first where two start together."""

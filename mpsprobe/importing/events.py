@@ -15,10 +15,12 @@ from mpsprobe.importing.columns import (
     KERNEL,
     LAUNCH,
     MODULE,
+    MOST_ROWS,
     OPERATOR,
     OTHER,
     PHASE,
     STEP,
+    TOO_MANY_ROWS,
     Columns,
     Detail,
     cleaned,
@@ -44,6 +46,8 @@ FACTS = (
 OWN_DETAILS = ("module", "type", "phase", "shapes", "dtypes", "sequence", "verdict", "bytes", "stack")
 CPU = 0  # the `Device Type` whose curves of memory are named so; every other one is the device's own
 NO_NUMBER = "without a time that is a number"
+MOST_EVENTS = 8_000_000  # 2 GB of text as torch.profiler writes it; some 100 bytes of memory for each
+MOST_OPEN = 100_000  # that begin and have not ended yet
 
 
 class Reader:
@@ -65,13 +69,18 @@ class Reader:
         self.skipped: Counter[str] = Counter()
         self.names: dict[tuple[object, object], str] = {}
         self.timed: dict[object, dict[object, list[tuple[int, bool]]]] = {}
-        self.events = 0
+        self.events = self._all = self._begun = self._timed_rows = 0
         self._columns_of = columns_of
         self._open: dict[tuple[object, object], list[Mapping[str, Any]]] = {}
         self._kinds: dict[object, int | None] = {}
 
-    def read(self, event: Any) -> None:
-        """Take ``event`` in, whatever it is."""
+    def read(self, event: Any) -> bool:
+        """Take ``event`` in, whatever it is; whether there may be more."""
+        self._all += 1
+        self._read(event)
+        return self._all < MOST_EVENTS
+
+    def _read(self, event: Any) -> None:
         if not isinstance(event, dict):
             self.skipped["that are no objects"] += 1
             return
@@ -80,6 +89,10 @@ class Reader:
         if phase == "X":
             self._slice(event, event.get("dur", 0))
         elif phase == "B":
+            if self._begun == MOST_OPEN:
+                self.skipped[f"that begin while {MOST_OPEN:,} others have not ended"] += 1
+                return
+            self._begun += 1
             self._open.setdefault(_place(event), []).append(event)
         elif phase == "E":
             self._close(event)
@@ -90,6 +103,8 @@ class Reader:
         elif phase == "M" and event.get("name") == "thread_name" and isinstance(event.get("args"), dict):
             # Of several the last one: torch.profiler tells a thread's own name after the process's.
             self.names[_place(event)] = cleaned(str(event["args"].get("name", "")))
+            if len(self.names) > MOST_ROWS:
+                self.names.popitem()
 
     def finish(self) -> None:
         """The file is over."""
@@ -113,8 +128,7 @@ class Reader:
         args = args if isinstance(args, dict) else {}
         if kind is None or "placeholder" in args:  # which the exporter ``tensorboard`` writes for its reader's sake
             if category == TIMED_STEP:
-                rows = self.timed.setdefault(_key(event.get("pid")), {})
-                rows.setdefault(_key(event.get("tid")), []).append((times[1], args.get("outlier") == "yes"))
+                self._timed_step(event, times[1], args.get("outlier") == "yes")
             return
         columns = self._columns_of(event.get("pid"))
         if columns is None:
@@ -146,7 +160,21 @@ class Reader:
         thread: object = event.get("tid")
         if category == "gpu_user_annotation":  # they lie across kernels, so they get rows of their own
             device, thread = True, ("annotations", _key(thread))
-        columns.add(kind, name, (_key(event.get("pid")), _key(thread), device), times, detail, flow, external)
+        place = (_key(event.get("pid")), _key(thread), device)
+        self._skip(columns.add(kind, name, place, times, detail, flow, external))
+
+    def _timed_step(self, event: Mapping[str, Any], duration: int, outlier: bool) -> None:
+        process, thread = _place(event)
+        if thread not in self.timed.get(process, ()):
+            if self._timed_rows == MOST_ROWS:
+                self.skipped[TOO_MANY_ROWS] += 1
+                return
+            self._timed_rows += 1
+        self.timed.setdefault(process, {}).setdefault(thread, []).append((duration, outlier))
+
+    def _skip(self, reason: str | None) -> None:
+        if reason is not None:
+            self.skipped[reason] += 1
 
     @staticmethod
     def _kind(category: str) -> int | None:
@@ -160,6 +188,7 @@ class Reader:
             self.skipped["that end and never began"] += 1
             return
         begun = opened.pop()
+        self._begun -= 1
         first, last = _number(begun.get("ts")), _number(event.get("ts"))
         self._slice(begun, None if first is None or last is None else last - first)
 
@@ -173,7 +202,7 @@ class Reader:
                 self.skipped[NO_NUMBER] += 1
                 continue
             name = cleaned(event["name"] if key == "value" else f"{event['name']}: {key}")
-            columns.count(name, at[0], value)
+            self._skip(columns.count(name, at[0], value))
 
     def _memory(self, event: Mapping[str, Any]) -> None:
         columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), event.get("args")
@@ -185,7 +214,7 @@ class Reader:
         for key, name in (("Total Allocated", "allocated_bytes"), ("Total Reserved", "reserved_bytes")):
             value = _number(args.get(key))
             if value is not None and value >= 0:
-                columns.count(f"[memory] {prefix}{name}{suffix}", at[0], value)
+                self._skip(columns.count(f"[memory] {prefix}{name}{suffix}", at[0], value))
 
 
 def _closer(kind: int, category: object, name: str, args: Mapping[str, Any]) -> int | None:

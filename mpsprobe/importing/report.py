@@ -9,8 +9,8 @@ from typing import Any
 
 from mpsprobe.errors import ReportError
 from mpsprobe.importing.cells import NO_NAME, Facts, make_cell
-from mpsprobe.importing.columns import Columns, cleaned
-from mpsprobe.importing.events import Reader
+from mpsprobe.importing.columns import MOST_DETAILS, Columns, cleaned
+from mpsprobe.importing.events import MOST_EVENTS, Reader
 from mpsprobe.importing.stream import HINT, TraceFile
 from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfilePlan, ProfileReport
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -38,13 +38,15 @@ def import_trace(
     parts = _Parts(source, limit)
     reader = Reader(parts.columns_of)
     for event in source.events():
-        reader.read(event)
+        if not reader.read(event):
+            source.problem = f"it has more than {MOST_EVENTS:,}"
+            break
     reader.finish()
     shown = printable(str(path))
     found = [(facts, columns) for facts, columns in parts.cells if len(columns) or reader.timed.get(facts.timed)]
     if not found:
         raise ReportError(f"{shown} is a trace, but has no event with a duration", HINT)
-    notes = _notes(source, reader)
+    notes = _notes(source, reader, sum(columns.undescribed for _, columns in found))
     name = cleaned(SUFFIXES.sub("", path.name)) or NO_NAME
     cells, infos = [], []
     for facts, columns in found:
@@ -138,11 +140,13 @@ def _described(head: Mapping[str, Any], device: str) -> DeviceInfo:
     )
 
 
-def _notes(source: TraceFile, reader: Reader) -> list[str]:
+def _notes(source: TraceFile, reader: Reader, undescribed: int) -> list[str]:
     """What a reader should know of how the file was read."""
     notes = []
     if source.problem is not None:
         notes.append(f"only the first {reader.events:,} events of the file could be read: {source.problem}")
     for reason, count in reader.skipped.items():
         notes.append(f"events {reason}, left out: {count:,}")
+    if undescribed:
+        notes.append(f"events without their details, of which there are more than {MOST_DETAILS:,}: {undescribed:,}")
     return notes

@@ -69,14 +69,14 @@ def _cells(registry: Registry, **asked: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_sizes_grow_within_a_device_phase_and_workload(registry: Registry) -> None:
+def test_the_baseline_follows_upon_what_is_compared_with_it(registry: Registry) -> None:
     found = _cells(registry, workloads=("one", "two", "one"), phase="both", baseline="cpu", batch_sizes=(1, 8))
     assert found == [
         (workload, phase, device, None, batch)
         for workload in ("one", "two")
         for phase in ("inference", "training")
-        for device in ("gpu", "cpu")
         for batch in (1, 8)
+        for device in ("gpu", "cpu")
     ]
 
 

@@ -106,6 +106,44 @@ def test_ctrl_c_gives_a_partial_report() -> None:
     assert not report.complete and len(report.cells) == 1 and len(report.cells[0].steps) == 2
 
 
+class _Logs(FakeDevice):
+    """Writes down what it opens; ``stop_at`` is what Ctrl-C comes at."""
+
+    def __init__(self, name: str, log: list[tuple[str, int | None]], stop_at: int | None = None) -> None:
+        super().__init__(name)
+        self._log, self._stop_at = log, stop_at
+
+    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
+        if options.batch_size == self._stop_at:
+            raise KeyboardInterrupt
+        self._log.append((self.name, options.batch_size))
+        return super().open(workload, options, compiled=compiled)
+
+
+def _compared(*devices: Device) -> Plan:
+    """As the command plans it: the baseline is the last device."""
+    runs = [Run(FakeWorkload(), RunOptions(batch_size=size), device) for size in (1, 2) for device in devices]
+    return Plan(ProfileRequest(steps=3, warmup=1), runs)
+
+
+@pytest.mark.parametrize(("turn", "first", "second"), [(0, "x", "y"), (1, "y", "x"), (2, "x", "y")])
+def test_a_baseline_is_measured_in_turns(turn: int, first: str, second: str) -> None:
+    log: list[tuple[str, int | None]] = []
+    report = profile(_compared(_Logs("x", log), _Logs("y", log)), FakeProgress(), turn)
+    assert log == [(first, 1), (second, 1), (first, 2), (second, 2)]
+    assert [(cell.device, cell.batch_size) for cell in report.cells] == [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
+    assert report.plan.baseline == "y"
+
+
+def test_ctrl_c_before_the_first_of_a_pair_leaves_the_pair_out() -> None:
+    log: list[tuple[str, int | None]] = []
+    report = profile(_compared(_Logs("x", log, stop_at=2), _Logs("y", log)), FakeProgress(), turn=1)
+    assert log == [("y", 1), ("x", 1), ("y", 2)] and not report.complete
+    assert [(cell.device, cell.batch_size) for cell in report.cells] == [("x", 1), ("y", 1)]
+    with pytest.raises(KeyboardInterrupt):
+        profile(_compared(_Logs("x", log, stop_at=1), _Logs("y", log)), FakeProgress(), turn=1)
+
+
 def test_an_error_while_building_is_told_with_the_device() -> None:
     class Broken(FakeDevice):
         def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
