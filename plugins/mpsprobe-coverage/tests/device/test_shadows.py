@@ -84,6 +84,18 @@ def test_unknown_values_are_assumed_and_noted(
     assert note.origin.file == __file__ and note.origin.line > 0 and note.text
 
 
+def test_nothing_is_assumed_to_be_nan(device: VirtualDevice) -> None:
+    assert bool(_unknown(2, 3).isnan().sum() == 0) and not bool(_unknown(2, 3).gt(0).sum() == 0)
+
+
+def test_numbers_for_each_expert_make_the_whole(device: VirtualDevice) -> None:
+    chosen = _unknown(5, 8).topk(2, dim=1)[1]
+    for mask in (torch.zeros(5, 8, device="mps").scatter(1, chosen, 1), torch.nn.functional.one_hot(chosen, 8)):
+        sizes = mask.long().sum(0).tolist() if mask.dim() == 2 else mask.sum((0, 1)).tolist()
+        assert sum(sizes) == 10 and max(sizes) - min(sizes) == 1
+    assert torch.zeros(2, 2, device="mps").scatter(0, chosen[:2, :2], _unknown(2, 2)).sum().item() == 1.0
+
+
 def test_reading_a_number_is_a_call_too(device: VirtualDevice) -> None:
     with device.recording("forward"):
         torch.ones(1, device="mps").item()

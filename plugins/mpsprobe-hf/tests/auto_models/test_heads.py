@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mpsprobe
-from mpsprobe_hf.auto_models.corrections import corrected
+from mpsprobe_hf.auto_models.correcting.corrections import corrected
 from mpsprobe_hf.auto_models.guess import Guess
 from mpsprobe_hf.auto_models.heads import head_of
 from mpsprobe_hf.auto_models.measures import Measures

@@ -4,12 +4,12 @@ Where every value is known (shadows), the answer is real. Where it is not, the r
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
 value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
-a mixture is used). As many as it finds are those that ``sum`` counts in a mask, or in whole numbers, each of them 1;
-the largest of such sums is one of them.
+a mixture is used). How many there are of what a program counts is in ``assumptions.py``.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -171,18 +171,16 @@ def assumed_scalar(func: Any, tensor: torch.Tensor) -> Any:
         return getattr(tensor, "assumed_truth", False)
     count = getattr(tensor, "assumed_count", None)
     if count is not None:
-        return count
+        return int(count)
     return 1.0 if dtype.is_floating_point else complex(1.0) if dtype.is_complex else 1
 
 
-def assume(plan: Plan, read: torch.Tensor, result: VirtualTensor) -> None:
-    """Note on ``result`` what it is taken for if a program asks and the values of ``read`` are not known."""
-    if not plan.counts:
-        result.assumed_truth = True
-    elif plan.func._schema.name == "aten::max":
-        result.assumed_count = getattr(read, "assumed_count", None)
-    elif not spec_of(read).dtype.is_floating_point and result.spec.numel:
-        result.assumed_count = spec_of(read).numel // result.spec.numel
+def filled(spec: TensorSpec, count: Fraction | int) -> torch.Tensor:
+    """A real tensor of which each element is ``count``; where that is no whole number, their sum is right."""
+    if count == int(count):
+        return spec.filled(int(count))
+    whole = torch.arange(spec.numel + 1) * count.numerator // count.denominator
+    return spec.filled(0).copy_(whole.diff().reshape(spec.shape))
 
 
 def known_values_of(tensor: Any) -> torch.Tensor | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from fractions import Fraction
 from typing import Any, Protocol
 
 import torch
@@ -13,6 +14,7 @@ import torch
 from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.spec import Specs
+from mpsprobe_coverage.device.assumptions import Assume
 from mpsprobe_coverage.judging.chain import Judges
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.compositions import Composition
@@ -46,8 +48,7 @@ class Plan:
     written: tuple[tuple[int, str], ...] = ()  # arguments that are written: position and name
     returned: tuple[int | None, ...] = ()  # for each result, which of them it is, or None
     inplace_view: bool = False
-    assumed_truth: bool | None = None  # what a truth value of the result is taken for
-    counts: bool = False  # it makes a number of how many there are, or takes the largest of such numbers
+    assume: Assume | None = None  # notes what values of the result are taken for
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     generator_positions: tuple[tuple[int, str], ...] = ()  # arguments that are random generators: position and name
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
@@ -111,7 +112,7 @@ class Dispatch(Protocol):
     def assumed(self, operator: str, text: str) -> None:
         """Note that the program read a value that is not known, and went on with ``text``."""
 
-    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: int) -> torch.Tensor:
+    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: Fraction | int) -> torch.Tensor:
         """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
 
     def composing(self, name: str) -> AbstractContextManager[None] | None:

@@ -21,7 +21,7 @@ from mpsprobe_coverage.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.composing import Composing
-from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, DataDependent, assume, known_values_of
+from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
 from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
 from mpsprobe_coverage.device.elsewhere import Elsewhere
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
@@ -269,8 +269,8 @@ class Interception(TorchDispatchMode):
         if outcome.refused is not None:
             self._refused(plan, args, kwargs, tuple(inputs), outcome.flat, outcome.refused)
             return result
-        if (plan.counts or plan.assumed_truth) and type(result) is VirtualTensor:
-            assume(plan, args[0], result)
+        if plan.assume is not None and type(result) is VirtualTensor:
+            plan.assume(args, result)
         if self.recorder.phase is not None:
             judgement = self._judged.get(outcome)
             if judgement is None or raised is not None or judgement.source == "device":
@@ -344,7 +344,7 @@ class Interception(TorchDispatchMode):
     def assumed(self, operator: str, text: str) -> None:
         self.recorder.assumed(operator, text, self.attribution.current())
 
-    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: int) -> torch.Tensor:
+    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: Any) -> torch.Tensor:
         known = known_values_of(tensor)
         if known is not None:
             return known.clone()
@@ -352,7 +352,7 @@ class Interception(TorchDispatchMode):
             return self.elsewhere.empty(spec_of(tensor))
         if self.recorder.phase is not None:
             self.assumed(operator, text)
-        return spec_of(tensor).filled(fill)
+        return filled(spec_of(tensor), fill)
 
     def _view(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """A view that is composite: on a Mac it ends in ``as_strided``, which every release has.

@@ -12,6 +12,7 @@ import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.calls.keys import has_kernel, operator_name
+from mpsprobe_coverage.device.assumptions import ASSUMPTIONS
 from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.judging.chain import Chain, Judges
@@ -26,8 +27,6 @@ _COMPOSITE_KEYS = (
 )
 # A view that the schema does not call one: its kernel makes a plain tensor of the same memory.
 _UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
-# Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
-_TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
 
 
 def make_plan(func: Any, chain: Chain, routes: Mapping[str, Route], key: str | None = None) -> Plan:
@@ -86,9 +85,7 @@ def _finish(plan: Plan) -> Plan:
     plan.inplace_view = torch.Tag.inplace_view in plan.func.tags
     base = schema.name.removeprefix("aten::")
     plan.arithmetic = base.startswith("_fused_") or base.removeprefix("_foreach_").strip("_") in _ARITHMETIC
-    if schema.name in _TRUE_OF_GOOD_DATA:
-        plan.assumed_truth = True
-    plan.counts = schema.name in ("aten::sum", "aten::max")
+    plan.assume = ASSUMPTIONS.get(schema.name)
     written, sets, tensors, generators = [], [], [], []
     for position, argument in enumerate(schema.arguments):
         if isinstance(argument.type, torch.TensorType):

@@ -12,13 +12,14 @@ specs are the same object and make cheap dictionary keys. ``shadow`` is a real C
 values, where they are known and small: models read such values to decide what to run. ``shadow``
 follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
 what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
-numbers are taken for: see ``data_dependent.py``.
+numbers are taken for: see ``assumptions.py``.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ class VirtualTensor(torch.Tensor):
     spec: TensorSpec
     shadow: torch.Tensor | None
     assumed_truth: bool = False
-    assumed_count: int | None = None
+    assumed_count: Fraction | None = None
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from mpsprobe_hf.auto_models.arguments_images import IMAGES
 from mpsprobe_hf.auto_models.arguments_sequences import SERIES, SOUNDS
 from mpsprobe_hf.auto_models.forms import (
+    IMAGE,
     PIXELS,
     TEXT,
     Argument,
@@ -24,7 +25,12 @@ ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
     # text
     "input_ids": tokens(with_=("image_embeds_position_mask", "qformer_input_ids")),
     "attention_mask": mask(with_=TEXT),
-    "inputs": floats("batch", "seq", "hidden"),
+    "inputs": (
+        Argument("floats", IMAGE, if_="pixel_values"),
+        Argument("tokens", ("batch", "seq"), "vocabulary", if_="input_ids"),
+        Argument("floats", ("batch", "samples"), if_="input_values"),
+        Argument("floats", ("batch", "seq", "hidden")),
+    ),
     "inputs_embeds": floats("batch", "seq", "hidden"),
     "decoder_input_ids": tokens(with_=("encoder",)),
     "token_type_ids": (Argument("spans", ("batch", "seq")),),

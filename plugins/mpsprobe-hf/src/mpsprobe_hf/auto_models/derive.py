@@ -70,7 +70,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
     shortest = 1 + lead
     # A part of the model may store positions for fewer tokens than an image takes; then it is not the limit.
     longest = signature.longest if signature.longest >= shortest else 0
-    default = lead + TEXT_LENGTH if lead else DEFAULT_LENGTH
+    default = guess.length or (lead + TEXT_LENGTH if lead else DEFAULT_LENGTH)
     said = [field.name for field in (*fields, *labels)]
     return Derived(
         name=name,

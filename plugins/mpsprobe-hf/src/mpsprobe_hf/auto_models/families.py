@@ -13,7 +13,8 @@ from mpsprobe_hf.auto_models.family import Family
 
 HEADS: Mapping[str, Family] = {
     "beit": Family(config={"out_indices": [3, 5, 7, 11]}),  # microsoft/beit-base-finetuned-ade-640-640
-    "pp_ocrv6_tiny_rec": Family(measures={"height": 48, "width": 320}),  # a line of text
+    "pp_ocrv5_mobile_rec": Family(measures={"height": 96, "width": 320}),  # a line of text, halved by each stage
+    "pp_ocrv6_tiny_rec": Family(measures={"height": 48, "width": 320}),
     "vitmatte": Family(
         config={"backbone_config": {"model_type": "vitdet", "hidden_size": 384, "num_channels": 4}},
         measures={"channels": 4},

@@ -81,6 +81,9 @@ PICTURES: Mapping[str, Family] = {
     "minicpmv4_7": Family(measures=FOURFOLD),
     "modernvbert": Family(config={"vision_config": SMOL}),  # ModernVBERT/modernvbert
     "ultravbert": Family(config={"vision_config": SMOL}),
+    "sapiens2": Family(
+        config={"head_config": {"upsample_out_channels": [768] * 4, "conv_out_channels": [768, 768]}}
+    ),  # those of the first release, facebook/sapiens-seg-0.3b
     "sam3_video": Family(config={"max_num_objects": 2}),  # what is found depends on values: all 200 queries would be
     "seggpt": Family(measures={"height": 448}),  # the prompt stands above the image
     "ovis2": Family(config={"hidden_size": 4096}),  # that of its text model, as in every checkpoint
@@ -171,6 +174,13 @@ PICTURES: Mapping[str, Family] = {
             "pixel_attention_mask": Argument("flags", ("batch", "images"), with_=PIXEL_VALUES),
         }
     ),  # the state and 50 actions
+    "pp_ocrv5_server_det": Family(
+        config={
+            "kernel_list": [3, 2, 2],
+            "scale_factor_list": [1, 2, 4, 8],
+            "intraclass_block_config": INTRACLASS,
+        }
+    ),
     "pp_ocrv6_medium_det": Family(
         config={
             "backbone_config": {"model_type": "pp_lcnet_v4", "out_features": STAGES, "block_configs": BLOCKS},

@@ -62,8 +62,7 @@ SEQUENCES: Mapping[str, Family] = {
     "xmod": Family(config={"default_language": "en_XX"}),
     "bamba": Family(config={"attn_layer_indices": [9, 18, 27]}),  # ibm-ai-platform/Bamba-9B-v2
     "blt": Family(
-        # Its cache asks for layers, which only the parts have. Where patches begin depends on the text: at each byte.
-        config={"use_cache": False},
+        # Where patches begin depends on the text: at each byte.
         arguments={"patch_lengths": Argument("ones", ("batch", "seq"))},
         more=("patch_lengths",),
     ),
@@ -165,10 +164,7 @@ SEQUENCES: Mapping[str, Family] = {
         config={"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
     ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
-    "speech-encoder-decoder": Family(
-        config={"encoder": {"model_type": "wav2vec2"}, "decoder": READS},
-        arguments={"inputs": Argument("floats", ("batch", "samples"))},
-    ),
+    "speech-encoder-decoder": Family(config={"encoder": {"model_type": "wav2vec2"}, "decoder": READS}),
     "speecht5": Family(
         arguments={
             "input_values": Argument("floats", ("batch", "seq", "hidden")),

@@ -23,6 +23,7 @@ class Guess:
         arguments: forms of arguments that are known better than ``ARGUMENTS``.
         more: arguments that are given although nothing in the signature asks for them.
         without: arguments that are left out.
+        length: tokens of a text where the model wants so many and no others; 0 for any.
         samples: of one training step: two are enough for every kind of normalisation.
         learned: what the model's own errors have corrected, for the report.
     """
@@ -32,6 +33,7 @@ class Guess:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     more: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
+    length: int = 0
     samples: int = 2
     learned: tuple[str, ...] = ()
 

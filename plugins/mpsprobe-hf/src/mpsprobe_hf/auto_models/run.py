@@ -145,7 +145,7 @@ class Derivation:
 
     def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
         """The run with what ``error`` says about its inputs, which ``guess`` made."""
-        from mpsprobe_hf.auto_models.corrections import corrected, one_sample, without_images, without_labels
+        from mpsprobe_hf.auto_models.correcting.corrections import corrected, one_sample, without_images, without_labels
 
         labels = [field.name for field in self.sizes(guess)[0].labels]
         for better in (

@@ -4,7 +4,7 @@
 disassembling that function in the macOS library of every release from 2.0.0 to 2.15.0: no fused
 attention is ever chosen for MPS (``_fused_sdp_choice`` has no MPS kernel); without gradients the operator
 ``_scaled_dot_product_attention_math_for_mps`` is called from 2.5.0 on, otherwise the composite
-``_scaled_dot_product_attention_math``.
+``_scaled_dot_product_attention_math``. From 2.15.0 on its kernel begins by expanding all three to one batch.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )
         return result[0]  # type: ignore[no-any-return]
+    if table.at_least("2.15"):  # before, the result has the batch of the query
+        batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (query, key, value)))
+        query, key, value = (one.expand(*batch, *one.shape[-3:]) for one in (query, key, value))
     operator = _aten._scaled_dot_product_attention_math_for_mps
     takes_gqa = any(a.name == "enable_gqa" for a in operator.default._schema.arguments)
     if table.at_least("2.12") and takes_gqa:

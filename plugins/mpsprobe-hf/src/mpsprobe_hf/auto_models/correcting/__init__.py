@@ -1,0 +1,1 @@
+"""From what a model raised to a better guess."""
