@@ -1,25 +1,29 @@
 """What the probe ``operators`` costs and whether it is right, compared with bare torch.profiler.
 
 ``python operator_time.py cost WORKLOAD PHASE [--device D] [--rounds N]`` times steps under the probe and under
-``torch.profiler.profile(activities=[…])``, in fresh processes whose order rotates, and prints the ratios.
-``python operator_time.py agree WORKLOAD PHASE [--device D]`` records once and holds the device time of each operator
-against ``key_averages()`` and against the kernels that torch links to it; exit code 1 where one is 2 % off.
+``torch.profiler.profile(activities=[…])`` in turns, in one process and with one model. The first of a round
+alternates. It prints the ratio of each round and the median of all with its 95 % interval, by the clock and of
+processor time. Exit code 1 where the interval by the clock is not within 0.95 to 1.05.
+``python operator_time.py agree WORKLOAD PHASE [--device D]`` records once and compares the device time of each operator
+with ``key_averages()`` and with the kernels that torch links to it; exit code 1 where one is 2 % off.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import gc
+import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
-REACH_COST, REACH_AGREE = 1.05, 0.02
+REACH_COST, REACH_AGREE = (0.95, 1.05), 0.02
 WARM_UP = 3
 KINDS = ("bare", "probe")
+Took = dict[str, list[int]]
 
 
 def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
@@ -27,6 +31,7 @@ def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from mpsprobe.plugins.registry import get_registry
     from mpsprobe.protocols import RunOptions
 
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # as the recorder has it, also where bare torch.profiler is first
     if arguments.threads is not None:
         import torch
 
@@ -40,69 +45,77 @@ def open_steps(arguments: argparse.Namespace) -> tuple[Any, Any]:
     return device, steps
 
 
-def one(arguments: argparse.Namespace) -> int:
-    """Steps in this process, under the probe or under bare torch.profiler; prints their ns and processor ns."""
-    from torch.profiler import ProfilerActivity, profile
-
-    from mpsprobe_devices.operators.probe import OperatorsProbe
+def cost(arguments: argparse.Namespace) -> int:
+    """Rounds of steps under one profiler and under the other; the ratio of a round is that of its medians."""
+    from mpsprobe.engine.statistics import bootstrap_interval
 
     device, steps = open_steps(arguments)
-    wall, processor = [], []
-
-    def timed() -> None:
-        device.synchronize()
-        started, used = time.perf_counter_ns(), time.process_time_ns()
-        steps.step()
-        device.synchronize()
-        wall.append(time.perf_counter_ns() - started)
-        processor.append(time.process_time_ns() - used)
-
-    if arguments.kind == "bare":
-        activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if arguments.device == "cuda" else [])
-        with profile(activities=activities):
-            for _ in range(arguments.steps):
-                timed()
-    else:
-        probe = OperatorsProbe(slow=False)
-        probe.start(device, steps)
-        for _ in range(arguments.steps):
-            timed()
-            probe.sample()
-        probe.stop()
-    sys.stdout.write(json.dumps({"wall": wall, "processor": processor}) + "\n")
-    return 0
-
-
-def cost(arguments: argparse.Namespace) -> int:
-    """Ratios, round by round: of the median step, of the fastest one, and of the least processor time of a step.
-
-    On a busy machine the last two say more: what other programs do is hardly in them.
-    """
-    found: dict[str, list[float]] = {"median": [], "fastest": [], "processor": []}
-    shared = [arguments.workload, arguments.phase, "--device", arguments.device, "--steps", str(arguments.steps)]
-    for flag, size in _sizes(arguments):
-        shared += [flag, str(size)] if size is not None else []
+    for kind in KINDS:  # the profiler's own first start
+        _round(kind, device, steps, 1)
+    found: dict[str, list[float]] = {"clock": [], "processor time": []}
     for number in range(arguments.rounds):
         order = KINDS if number % 2 == 0 else KINDS[::-1]
-        took = {kind: _process(["one", *shared, "--kind", kind]) for kind in order}
-        probe, bare = took["probe"], took["bare"]
-        found["median"].append(statistics.median(probe["wall"]) / statistics.median(bare["wall"]))
-        found["fastest"].append(min(probe["wall"]) / min(bare["wall"]))
-        found["processor"].append(min(probe["processor"]) / min(bare["processor"]))
-        milliseconds = statistics.median(took["bare"]["wall"]) / 1e6
-        sys.stdout.write(f"round {number + 1}: bare {milliseconds:.2f} ms, {_last(found)}\n")
-    for clock, ratios in found.items():
-        low, high, middle = min(ratios), max(ratios), statistics.median(ratios)
-        sys.stdout.write(f"probe ÷ bare, {clock}: median {middle:.3f} ({low:.3f} to {high:.3f})\n")
-    return int(statistics.median(found["median"]) > REACH_COST)
+        took = {kind: _round(kind, device, steps, arguments.steps) for kind in order}
+        for clock, ratios in found.items():
+            ratios.append(statistics.median(took["probe"][clock]) / statistics.median(took["bare"][clock]))
+        shown = ", ".join(f"{clock} {ratios[-1]:.3f}" for clock, ratios in found.items())
+        bare = statistics.median(took["bare"]["clock"]) / 1e6
+        sys.stdout.write(f"round {number + 1}: bare {bare:.2f} ms, {shown}\n")
+        sys.stdout.flush()
+    reached = False
+    for clock, ratios in reversed(found.items()):
+        low, high = bootstrap_interval(ratios)
+        middle = f"median {statistics.median(ratios):.3f}, 95 % interval {low:.3f} to {high:.3f}"
+        rest = f"rounds {min(ratios):.3f} to {max(ratios):.3f}"
+        sys.stdout.write(f"{arguments.workload} {arguments.phase}: probe ÷ bare, {clock}: {middle} ({rest})\n")
+        reached = REACH_COST[0] <= low and high <= REACH_COST[1]
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    sys.stdout.write(f"{'reached' if reached else 'not reached'}: {REACH_COST[0]} to {REACH_COST[1]}{load}\n")
+    return int(not reached)
 
 
-def _sizes(arguments: argparse.Namespace) -> list[tuple[str, int | None]]:
-    return [
-        ("--batch-size", arguments.batch_size),
-        ("--seq-len", arguments.seq_len),
-        ("--threads", arguments.threads),
-    ]
+def _round(kind: str, device: Any, steps: Any, count: int) -> Took:
+    """The ns of each of ``count`` steps, by the clock and of processor time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from mpsprobe_devices.operators.probe import STEPS, OperatorsProbe
+
+    took: Took = {"clock": [], "processor time": []}
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.name == "cuda" else [])
+    probe = OperatorsProbe(slow=False)
+
+    def stepped(times: int) -> None:
+        for _ in range(times):
+            steps.step()
+            device.synchronize()
+            probe.sample()  # nothing, before it was started
+
+    gc.collect()  # what the round before left: thousands of events
+    if kind == "bare":
+        with profile(activities=activities):
+            stepped(STEPS)
+        profiled: Any = profile(activities=activities)
+    else:
+        probe.start(device, steps)
+        stepped(STEPS)  # with shapes and marks: no time of an operator is from these
+        profiled = nullcontext()
+    gc.collect()
+    with profiled:
+        stepped(1)
+        for _ in range(count):
+            _timed(device, steps, took)
+            probe.sample()
+    probe.stop()
+    return took
+
+
+def _timed(device: Any, steps: Any, took: Took) -> None:
+    device.synchronize()
+    started, used = time.perf_counter_ns(), time.process_time_ns()
+    steps.step()
+    device.synchronize()
+    took["processor time"].append(time.process_time_ns() - used)
+    took["clock"].append(time.perf_counter_ns() - started)
 
 
 def agree(arguments: argparse.Namespace) -> int:
@@ -117,7 +130,8 @@ def agree(arguments: argparse.Namespace) -> int:
         steps.step()
         device.synchronize()
         recorder.sample(None)
-    recording = recorder.stop()
+    recorder.stop()
+    recording = recorder.read()
     ours = {entry.operator: entry for entry in operator_times(recording)}
     torchs = _key_averages(recorder._profile)
     linked, kernels = _linked(recorder._profile.profiler.kineto_results.events())
@@ -191,32 +205,20 @@ def _off(one_value: float, other: float) -> float:
     return abs(one_value - other) / max(one_value, other, 1)
 
 
-def _last(found: dict[str, list[float]]) -> str:
-    return ", ".join(f"{clock} {ratios[-1]:.3f}" for clock, ratios in found.items())
-
-
-def _process(arguments: list[str]) -> Any:
-    made = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{made.stderr[-2000:]}")
-    return json.loads(made.stdout.splitlines()[-1])
-
-
 def main() -> int:
     """As the first words of the command say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("cost", "agree", "one"))
+    parser.add_argument("what", choices=("cost", "agree"))
     parser.add_argument("workload")
     parser.add_argument("phase", choices=("inference", "training"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--seq-len", type=int)
     parser.add_argument("--threads", type=int, help="of torch on the CPU; 1 where other programs take turns with them")
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--kind", choices=KINDS, default="probe")
+    parser.add_argument("--steps", type=int, default=5, help="of each kind in a round")
+    parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
-    return {"cost": cost, "agree": agree, "one": one}[arguments.what](arguments)
+    return {"cost": cost, "agree": agree}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

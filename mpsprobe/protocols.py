@@ -350,7 +350,7 @@ class Probe(Protocol):
     the reason. ``stop`` is then still called once, so that nothing goes on running, and its answer is thrown away.
 
     A probe that disturbs may also have ``shortest_ns``, how long its steps have to go on at least (energy counters
-    are coarse), and ``steps``, how many it wants at least.
+    are coarse), and ``steps``, how many it wants at least; both are read after ``start``.
     """
 
     name: str

@@ -183,10 +183,10 @@ class Session:
     def _disturbed(self, probe: Probe, steps: Steps, measured: Measured, progress: Progress) -> None:
         """Steps for one probe alone: as many as it wants, for as long as it needs."""
         measured.phase = probe.name
-        wanted = int(getattr(probe, "steps", DISTURBED_STEPS))
-        shortest = int(getattr(probe, "shortest_ns", 0))
-        progress.start(wanted, probe.name)
         with self._probing([probe], steps, measured) as sample:
+            wanted = int(getattr(probe, "steps", DISTURBED_STEPS))
+            shortest = int(getattr(probe, "shortest_ns", 0))
+            progress.start(wanted, probe.name)
             started, taken = self._clock(), 0
             while taken < wanted or 0 <= self._clock() - started < shortest:
                 steps.step()

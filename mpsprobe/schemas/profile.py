@@ -311,7 +311,7 @@ class ProfileCell(Record):
         memory: over the timed steps.
         readings: what probes measured.
         unavailable: probes that could not.
-        profiled_steps: how many steps ``operators``, ``modules`` and ``trace`` are of.
+        profiled_steps: how many steps ``operators``, ``modules`` and ``trace`` are of, each.
         operators: time by operator.
         modules: time by module.
         fallbacks: operators that leave MPS.

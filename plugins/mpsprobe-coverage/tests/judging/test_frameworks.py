@@ -58,6 +58,7 @@ def _judged(
         (lambda x: torch.fft.hfft(x, dim=-5), (4, 2, 3, 4, 5), ["2.3.0", "2.13.0"], "2.14.0"),
         (torch.linalg.inv_ex, (1025, 1025), ["2.0.0", "2.7.1"], "2.8.0"),
         (lambda x: functional.linear(x, x[0, 0, 0]), (2, 64, 2, 2, 2), ["2.2.2"], "2.3.0"),
+        (lambda x: torch.addmm(x, x, x.half()), (2, 2), ["2.0.0", "2.13.0"], "2.14.0"),
     ],
 )  # fmt: skip
 def test_it_fails_in_those_releases(
@@ -69,6 +70,15 @@ def test_it_fails_in_those_releases(
         assert str(judgement.reason).startswith(("ends the process: ", "raises IndexError"))
         assert judgement.accepted_since == takes
     assert _judged(takes, function, shape).verdict == "native"
+
+
+def test_a_product_of_two_dtypes_ends_the_process_and_then_raises() -> None:
+    reasons = [_judged(release, lambda x: x @ x.half(), (2, 2)).reason for release in ("2.6.0", "2.7.0", "2.15.0")]
+    assert reasons == [
+        "ends the process: MPSGraph infers no type for an operation on float32 and float16",
+        *["mat1 and mat2 have two dtypes: RuntimeError"] * 2,
+    ]
+    assert _judged("2.15.0", lambda x: x.half() @ x.half(), (2, 2)).verdict == "native"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +145,7 @@ def test_advice_names_the_release() -> None:
 def test_every_entry_is_of_releases_with_a_table_and_has_its_source() -> None:
     releases = torch_releases()
     for entry in FRAMEWORKS.entries:
-        assert releases.index(entry.first) <= releases.index(str(entry.last))
+        assert releases.index(entry.first) <= releases.index(entry.last or releases[-1])
         assert re.search(r"pytorch (issue|PR)s? \d+", entry.evidence)
 
 

@@ -48,7 +48,8 @@ def test_times_agree_with_torch_on_the_same_run(open_steps: Open) -> None:
     for _ in range(STEPS):
         steps.step()
         recorder.sample(None)
-    recording = recorder.stop()
+    recorder.stop()
+    recording = recorder.read()
     torchs = {row.key: row for row in recorder._profile.key_averages()}
     for one in operator_times(recording):
         row = torchs[one.operator]
@@ -111,6 +112,41 @@ def test_operators_name_their_modules_and_shapes(probe: OperatorsProbe, open_ste
     assert sorted(found["aten::native_layer_norm"].modules) == ["block.norm"]
     assert sorted(found["aten::addmm"].modules) == ["block.inner.0", "head"]
     assert sorted(found["aten::addmm"].shapes) == ["[32] [16, 32] [32, 32]", "[4] [16, 32] [32, 4]"]
+
+
+def test_times_are_of_steps_without_shapes_and_marks(open_steps: Open, measure: Measure) -> None:
+    class Changes(torch.nn.Module):
+        """Another operator after the first call and the steps with shapes and marks."""
+
+        calls = 0
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return (inputs.sin() if self.calls <= 1 + probe_steps else inputs.cos()).exp()
+
+    probe_steps = 3
+    found = measure(OperatorsProbe(slow=False), open_steps("inference", Changes), 2 * probe_steps)
+    times = {one.operator: one for one in found["operators"]}
+    assert found["profiled_steps"] == 3 and sorted(times) == ["aten::cos", "aten::exp"]
+    assert times["aten::exp"].shapes == ["[16, 32]"] and times["aten::exp"].modules == [""]
+    assert times["aten::exp"].calls == times["aten::cos"].calls == 3
+    assert "aten::sin" in found["trace"].names and "aten::cos" not in found["trace"].names
+
+
+def test_what_times_has_one_mark_for_a_step(open_steps: Open) -> None:
+    from mpsprobe_devices.operators.kineto import MARK, KinetoRecorder
+
+    steps = open_steps()
+    recorder = KinetoRecorder("cpu", steps.model, described=False)
+    recorder.start()
+    for _ in range(STEPS):
+        steps.step()
+        recorder.sample(None)
+    recorder.stop()
+    marks = [event for event in recorder._profile.events() if event.name.startswith(MARK)]
+    assert len(marks) == STEPS + 1  # one begins when the last is over
+    assert not any(event.input_shapes for event in recorder._profile.events())
+    assert recorder.read().modules == []
 
 
 def names(trace: Trace, category: str) -> list[str]:

@@ -36,6 +36,10 @@ def _differ(*names: str) -> Callable[[Call], str | None]:
     return lambda call: _mixed(call, *names)
 
 
+def _refused(call: Call) -> str | None:
+    return "mat1 and mat2 have two dtypes: RuntimeError" if _mixed(call, "self", "mat2") else None
+
+
 def _lacks(operation: str, dtypes: frozenset[torch.dtype], argument: str = "self") -> Callable[[Call], str | None]:
     def why(call: Call) -> str | None:
         spec = call.spec(argument)
@@ -111,6 +115,10 @@ DTYPES: tuple[Condition, ...] = (
         ("amax", "amin", "aminmax", "max", "min"), _lacks("reduction", COMPLEX), "mended by pytorch PR 166214",
         "2.1.0", "2.9.1", dtypes=COMPLEX,
     ),
+    # LinearAlgebra.mm: do_mm, the graph of mm and addmm; mm_out_mps_impl asks for one dtype from 2.7 on
+    Condition(("mm",), _differ("self", "mat2"), "mended by pytorch PR 143948", "2.0.0", "2.6.0"),
+    Condition(("mm",), _refused, "added by pytorch PR 143948", "2.7.0"),
+    Condition(("addmm",), _differ("mat1", "mat2"), "the graph of mm, see pytorch PR 143948", "2.0.0", "2.13.0"),
     # BinaryOps.mm, add_sub_lerp_template
     Condition(("add", "sub"), _scaled, "pytorch issue 143932", "2.4.0", "2.5.1"),
     # BinaryKernel.mm, binary_mps_impl

@@ -77,12 +77,14 @@ class KinetoRecorder:
     Args:
         device: torch's name of its type.
         model: whose modules are shown separately.
+        described: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
+            for each step: what it adds to the times is what torch adds.
 
     Raises:
         RuntimeError: another profiler is running.
     """
 
-    def __init__(self, device: str, model: Any) -> None:
+    def __init__(self, device: str, model: Any, *, described: bool = True) -> None:
         if running():
             raise RuntimeError(RUNNING)
         activity = activity_of(device)
@@ -90,11 +92,11 @@ class KinetoRecorder:
             raise RuntimeError(f"torch.profiler of torch {torch.__version__} does not know '{device}'")
         # libkineto of 2.13 writes lines about its own start and stop to standard error by default.
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")
-        self._device = device
         # There is one cycle; without this some releases (2.11) warn that events of others are lost.
         kept: dict[str, Any] = {"acc_events": True} if "acc_events" in inspect.signature(profile).parameters else {}
-        self._profile: Any = profile(activities=list({ProfilerActivity.CPU, activity}), record_shapes=True, **kept)
-        self._marks = Marks(_mark, model)
+        activities = list({ProfilerActivity.CPU, activity})
+        self._profile: Any = profile(activities=activities, record_shapes=described, **kept)
+        self._marks = Marks(_mark, model, only_steps=not described)
         self._steps = 0
         self._memory: list[tuple[int, int]] = []
 
@@ -110,12 +112,15 @@ class KinetoRecorder:
         if allocated_bytes is not None:
             self._memory.append((time.time_ns(), allocated_bytes))  # the profiler's events have the same epoch
 
-    def stop(self) -> Recording:
-        """End it and read what was recorded."""
+    def stop(self) -> None:
+        """End it: steps are as before from now on."""
         try:
             self._marks.stop()
         finally:
             self._profile.stop()
+
+    def read(self) -> Recording:
+        """What was recorded, after ``stop``: an object for each event, which takes a while."""
         results = self._profile.profiler.kineto_results
         host, device = _Reader(results.events(), self._marks.modules).read()
         return Recording(

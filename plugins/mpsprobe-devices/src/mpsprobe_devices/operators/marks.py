@@ -34,20 +34,22 @@ class Marks:
     Args:
         make: makes the mark of a module's number, of ``STEP`` or of ``OPTIMIZER``.
         model: a ``torch.nn.Module``; with anything else there are no modules to mark.
+        only_steps: mark neither modules nor updates.
 
     Attributes:
         modules: path and class name of each module, by its number.
     """
 
-    def __init__(self, make: Callable[[int], Mark], model: Any) -> None:
+    def __init__(self, make: Callable[[int], Mark], model: Any, *, only_steps: bool = False) -> None:
         self._make = make
+        self._only_steps = only_steps
         self._handles: list[Any] = []
         self._updates: list[Mark] = []
         self._step: Mark | None = None
         self._original: Callable[..., Any] | None = None
         self._called: Callable[..., Any] | None = None
         self.caveats: list[str] = []
-        named = list(model.named_modules()) if isinstance(model, torch.nn.Module) else []
+        named = list(model.named_modules()) if isinstance(model, torch.nn.Module) and not only_steps else []
         if named and compiled():
             named, self.caveats = [], [COMPILED]
         self._kept = [module for _, module in named]  # so that no other module can get the id of one of them
@@ -58,8 +60,9 @@ class Marks:
         """Begin to mark, and the first step with it."""
         if self.modules:
             self._see_modules()
-        self._handles.append(register_optimizer_step_pre_hook(self._enter_update))
-        self._handles.append(register_optimizer_step_post_hook(self._leave_update))
+        if not self._only_steps:
+            self._handles.append(register_optimizer_step_pre_hook(self._enter_update))
+            self._handles.append(register_optimizer_step_post_hook(self._leave_update))
         self._begin_step()
 
     def next_step(self) -> None:

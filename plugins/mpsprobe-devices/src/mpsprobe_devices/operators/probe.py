@@ -17,25 +17,33 @@ from mpsprobe_devices.operators.totals import module_times, operator_times
 if TYPE_CHECKING:
     from mpsprobe.protocols import Device, Steps
 
-STEPS = 3
+STEPS = 3  # of each kind
 
 
 class OperatorsProbe:
     """Satisfies ``mpsprobe.protocols.Probe``.
 
+    Under torch.profiler there are two kinds of steps: ``STEPS`` with shapes and marks, which give modules and the
+    trace, then ``STEPS`` without, which give the times of operators. The profiler's own first start is in the former.
+
     Args:
         slow: synchronise after each operator instead of asking torch.profiler; ``None`` does so where torch.profiler
             cannot see the device, which is the case for MPS in every release.
+
+    Attributes:
+        steps: how many it wants, from ``start`` on.
     """
 
     name = "operators"
     disturbs = True
-    steps = STEPS
 
     def __init__(self, slow: bool | None = None) -> None:
         self._slow = slow
-        self._recorder: KinetoRecorder | SlowRecorder | None = None
+        self._recorders: list[KinetoRecorder | SlowRecorder] = []  # the last one is running
         self._device: Device | None = None
+        self._model: Any = None
+        self._taken = 0
+        self.steps = STEPS
 
     def unavailable(self, device: Device) -> str | None:
         """Where torch.profiler would be used and is running already."""
@@ -49,23 +57,23 @@ class OperatorsProbe:
         Raises:
             RuntimeError: another profiler was started meanwhile.
         """
-        self._device = device
-        model = getattr(steps, "model", None)
+        self._device, self._model, self._taken = device, getattr(steps, "model", None), 0
         if self._is_slow(device):
-            self._recorder = SlowRecorder(device, model, lambda: _allocated(device))
+            self.steps = STEPS
+            self._begin(SlowRecorder(device, self._model, lambda: _allocated(device)))
         else:
-            self._recorder = KinetoRecorder(device.name, model)
-        try:
-            self._recorder.start()
-        except BaseException:
-            recorder, self._recorder = self._recorder, None
-            recorder.stop()
-            raise
+            self.steps = 2 * STEPS
+            self._begin(KinetoRecorder(device.name, self._model))
 
     def sample(self) -> None:
         """A step is over."""
-        if self._recorder is not None and self._device is not None:
-            self._recorder.sample(_allocated(self._device))
+        if not self._recorders or self._device is None:
+            return
+        self._recorders[-1].sample(_allocated(self._device))
+        self._taken += 1
+        if self._taken == STEPS < self.steps:
+            self._recorders[-1].stop()
+            self._begin(KinetoRecorder(self._device.name, self._model, described=False))
 
     def stop(self) -> Mapping[str, Any]:
         """``operators``, ``modules``, ``fallbacks``, ``trace`` and ``profiled_steps``; nothing without a whole step.
@@ -73,13 +81,17 @@ class OperatorsProbe:
         Raises:
             MpsprobeError: no operator of torch was seen in the steps.
         """
-        recorder, self._recorder = self._recorder, None
-        if recorder is None or self._device is None:
+        recorders, self._recorders = self._recorders, []
+        self._model = None
+        if not recorders or self._device is None:
             return {}
-        recording = recorder.stop()
+        recorders[-1].stop()
+        recording, *others = [one.read() for one in recorders]
         if not recording.complete_steps:
             return {}
-        operators = operator_times(recording)
+        # Steps that came to an end before there were as many of both kinds: the times are those of the first kind.
+        timed = next((one for one in others if one.complete_steps == recording.complete_steps), recording)
+        operators = operator_times(timed, recording)
         if not operators:
             raise MpsprobeError("the steps call no operator of torch")
         trace = make_trace(recording, self._device.name)
@@ -95,6 +107,14 @@ class OperatorsProbe:
             "trace": trace,
             "readings": [ProbeReading(probe=self.name, values=values, caveats=recording.caveats)],
         }
+
+    def _begin(self, recorder: KinetoRecorder | SlowRecorder) -> None:
+        try:
+            recorder.start()
+        except BaseException:
+            recorder.stop()
+            raise
+        self._recorders.append(recorder)
 
     def _is_slow(self, device: Device) -> bool:
         return kineto.activity_of(device.name) is None if self._slow is None else self._slow

@@ -72,8 +72,8 @@ class SlowRecorder:
         self._marks.next_step()
         self._steps += 1
 
-    def stop(self) -> Recording:
-        """End it, leave everything as it was, and give what was recorded."""
+    def stop(self) -> None:
+        """End it, and leave everything as it was."""
         try:
             self._marks.stop()
         finally:
@@ -81,6 +81,9 @@ class SlowRecorder:
                 self._entered = False
                 self._mode.__exit__(None, None, None)
             self._warnings.stop()
+
+    def read(self) -> Recording:
+        """What was recorded, after ``stop``."""
         caveats = [
             SLOW,
             f"each operator's time has about {self._floor} ns of synchronisation in it",

@@ -24,8 +24,11 @@ class _Sum:
     of: set[Event] = field(default_factory=set)
 
 
-def operator_times(recording: Recording) -> list[OperatorTime]:
+def operator_times(recording: Recording, described: Recording | None = None) -> list[OperatorTime]:
     """One entry for each operator, the one that takes longest by itself first.
+
+    Args:
+        described: where shapes and modules are from; ``recording`` unless given.
 
     Each call counts. A call inside a call of the same operator adds no time to the total: it is in there already.
     """
@@ -46,11 +49,7 @@ def operator_times(recording: Recording) -> list[OperatorTime]:
         if not _inside_itself(event):
             found.host += event.duration
             found.device += device[event]
-        if event.shapes:
-            found.shapes[event.shapes] += 1
-        module = event.caller.module if event.caller is not None else -1
-        if module >= 0:
-            found.modules[recording.modules[module][0]] += 1
+    _describe(sums, described or recording)
     timed = recording.timed_device
     entries = [
         OperatorTime(
@@ -67,6 +66,19 @@ def operator_times(recording: Recording) -> list[OperatorTime]:
         for name, found in sums.items()
     ]
     return sorted(entries, key=lambda entry: (-(entry.self_device_ns or 0), -entry.self_host_ns, entry.operator))
+
+
+def _describe(sums: dict[str, _Sum], recording: Recording) -> None:
+    """Add shapes and modules of the operators that are in ``sums``."""
+    for event in recording.of_complete_steps():
+        found = sums.get(event.name)
+        if event.kind not in OPERATORS or found is None:
+            continue
+        if event.shapes:
+            found.shapes[event.shapes] += 1
+        module = event.caller.module if event.caller is not None else -1
+        if module >= 0:
+            found.modules[recording.modules[module][0]] += 1
 
 
 def module_times(recording: Recording) -> list[ModuleTime]:
