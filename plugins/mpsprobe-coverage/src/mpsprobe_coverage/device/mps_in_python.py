@@ -19,7 +19,7 @@ import torch
 from torch.utils._device import _device_constructors
 
 from mpsprobe_coverage.chips.limits import limits_of
-from mpsprobe_coverage.chips.store import machine_named
+from mpsprobe_coverage.chips.store import Machine, machine_named
 
 Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
 
@@ -188,6 +188,12 @@ def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
     put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
+def machine_or_usual(chip: str | None) -> Machine:
+    """The Mac with ``chip``, with the smallest memory where none is named; ``MACHINE`` without a chip."""
+    machine = machine_named(chip or MACHINE)
+    return Machine(machine.chip, machine.memory_bytes or machine.chip.smallest_memory)
+
+
 def mps_in_python(
     replace: Replace,
     default_generator: torch.Generator,
@@ -205,8 +211,8 @@ def mps_in_python(
         chip: the one whose name, cores and limits of memory it answers with, as ``machine_named`` takes it; without
             its memory, the smallest that it was sold with. ``None`` for an M1 with 16 GB.
     """
-    machine = machine_named(chip or MACHINE)
-    limits = limits_of(machine.memory_bytes or machine.chip.smallest_memory)
+    machine = machine_or_usual(chip)
+    limits = limits_of(machine)
 
     def is_macos_or_newer(major: int, minor: int = 0) -> bool:
         return (major, minor) <= macos
