@@ -30,6 +30,7 @@ class RunOptions:
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         macos: version of macOS to judge for; ``None`` for a new one.
+        chip: of Macs to judge for, such as ``m2`` or ``m2-pro-16gb``; ``None`` for any.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
     """
@@ -47,6 +48,7 @@ class RunOptions:
     lora: bool = False
     lora_rank: int = 16
     macos: str | None = None
+    chip: str | None = None
     backend: str = "mps"
     new_tokens: int = 8
     decoding: str = "greedy"

@@ -212,6 +212,9 @@ class AdvisoryMatch(Record):
     symptom: str = Field(description="What happens.")
     workaround: str = Field(description="What to do instead.")
     hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
+    chips: list[str] = Field(
+        default=[], description="The same for programs: generations such as `m1`, or names; empty where it may be any."
+    )
     torch: AffectedRange = Field(description="The releases that have it.")
     macos: AffectedSystems = Field(description="The systems that have it.")
     sources: list[str] = Field(description="Addresses of what establishes it.")

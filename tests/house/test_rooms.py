@@ -10,7 +10,8 @@ PACKAGE = "mpsprobe_coverage"
 MAY_IMPORT = {
     "kernels": set(),
     "calls": {"kernels"},
-    "advisories": {"calls", "kernels"},
+    "chips": set(),
+    "advisories": {"calls", "chips", "kernels"},
     "judging": {"calls", "kernels"},
 }
 

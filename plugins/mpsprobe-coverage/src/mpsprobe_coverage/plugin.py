@@ -64,6 +64,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             target="mpsprobe_coverage.commands.advisories:advisories",
             summary="Known wrong results: which calls, on which releases, and what to do.",
         ),
+        CommandDeclaration(
+            name="chips",
+            target="mpsprobe_coverage.commands.chips:chips",
+            summary="Apple's chips: cores, bandwidth, memory, and what Metal lets a process take of it.",
+        ),
     ]
 
 

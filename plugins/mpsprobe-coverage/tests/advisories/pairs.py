@@ -50,6 +50,11 @@ def _permuted_attention(queries: int) -> Function:
     return run
 
 
+def _layer_norm(dtype: torch.dtype) -> Function:
+    """In half precision, with weights of ``dtype``."""
+    return lambda x: functional.layer_norm(x.new_zeros(4, 8, dtype=BF16), (8,), x.new_zeros(8, dtype=dtype))
+
+
 def _wide_values(width: int) -> Function:
     def run(x: torch.Tensor) -> Any:
         q = x.new_zeros(1, 4, 16, 32)
@@ -66,6 +71,16 @@ def _linear(*shape: int, bias: bool = True) -> Function:
     return lambda x: functional.linear(
         x.new_zeros(shape), x.new_zeros(512, shape[-1]), x.new_zeros(512) if bias else None
     )
+
+
+def _half_linear(*shape: int, trained: bool = False) -> Function:
+    """Without a bias; with ``trained`` its input needs a gradient."""
+
+    def run(x: torch.Tensor) -> Any:
+        inner = x.new_zeros(shape, dtype=BF16) + (x.sum().to(BF16) if trained else 0)
+        return functional.linear(inner, x.new_zeros((32, shape[-1]), dtype=BF16))
+
+    return run
 
 
 def _trained_linear(rows: int) -> Function:
@@ -164,6 +179,16 @@ PAIRS = {
     "matmul-large-dimension": Pair("2.2.0", _mm(4, 3, 32769), _mm(4, 3, 32768)),
     "matmul-expanded-input": Pair("2.6.0", _expanded, _mm(64, 64, 64)),
     "linear-bias-large-batch": Pair("2.13.0", _linear(65537, 11, 8), _linear(65537, 11, 8, bias=False)),
+    "linear-bias-m1-macos-26": Pair("2.13.0", _linear(80, 1, 2), _linear(80, 2, 2)),
+    "linear-half-m5": Pair("2.12.1", _half_linear(2, 13, 64), _half_linear(26, 64)),
+    "linear-backward-half-m5": Pair(
+        "2.13.0", _half_linear(2, 13, 64, trained=True), _half_linear(26, 64, trained=True), "training"
+    ),
+    "bmm-above-32-bits": Pair(
+        "2.14.0",
+        lambda x: x.new_zeros(65537, 256, 4) @ x.new_zeros(65537, 256, 4).mT,
+        lambda x: x.new_zeros(65536, 256, 4) @ x.new_zeros(65536, 256, 4).mT,
+    ),
     "linear-macos-13-2": Pair("2.0.0", _linear(253, 144, 8), _linear(253, 100, 8)),
     "conv-strided-weight": Pair(
         "2.13.0", _conv(lambda x: x.new_zeros(3, 4, 3, 3, 3)[:, :, 1]), _conv(zeros(3, 4, 3, 3))
@@ -175,6 +200,7 @@ PAIRS = {
     "lstm-dropout-mask": Pair("2.12.1", _lstm(2, 0.5), _lstm(1, 0.5)),
     "lstm-dropout-gradient": Pair("2.13.0", _lstm(2, 0.5), _lstm(2, 0.0), "training"),
     "batch-norm-slice": Pair("2.4.0", _norm((2, 3, 5), 1), _norm((2, 3, 5), 0)),
+    "layer-norm-mixed-dtypes": Pair("2.13.0", _layer_norm(torch.float32), _layer_norm(BF16)),
     "adaptive-max-pool-uneven": Pair(
         "2.13.0",
         lambda x: functional.adaptive_max_pool2d(x.new_zeros(1, 1, 5, 5), 3),

@@ -123,3 +123,23 @@ def test_a_release_gets_its_own() -> None:
     found = {one.id for one in advisories_for("2.13.0", "14.0")}
     assert "conv-strided-weight" in found and "attention-causal-half" not in found
     assert found < {one.id for one in all_advisories()}
+
+
+@pytest.mark.parametrize(
+    ("chips", "inside", "outside", "where"),
+    [
+        (["m1", "m2"], ["m1-ultra", "M2 Pro 16GB"], ["m3", "m5-max"], "M1 and M2 only"),
+        (["m1-max"], ["m1-max-64gb"], ["m1", "m1-ultra"], "Apple M1 Max only"),
+        ([], ["m1", "m5-pro"], [], None),
+    ],
+)
+def test_chips(chips: list[str], inside: list[str], outside: list[str], where: str | None) -> None:
+    advisory = _made(chips=chips)
+    assert advisory.where == where and advisory.affects("2.1.0")
+    assert all(advisory.affects("2.1.0", chip=one) for one in inside)
+    assert not any(advisory.affects("2.1.0", chip=one) for one in outside)
+
+
+def test_a_chip_that_is_not_there() -> None:
+    with pytest.raises(ValidationError, match="no chip and no generation"):
+        _made(chips=["m17"])

@@ -64,6 +64,16 @@ def test_the_macos_that_is_asked_about(name: str) -> None:
         cured = scan(calling(pair.hit), pair.release, phase=pair.phase, macos=macos.fixed)
         assert name not in {one.id for one in cured.advisories}
     if macos.since is not None:
-        older = {"13.2": "13.1", "15.0": "14.7", "27.0": "26.6"}[macos.since]
+        older = {"13.2": "13.1", "15.0": "14.7", "26.0": "15.6", "27.0": "26.6"}[macos.since]
         report = scan(calling(pair.hit), pair.release, phase=pair.phase, macos=older)
         assert name not in {one.id for one in report.advisories}
+
+
+@pytest.mark.parametrize("name", [one.id for one in ADVISORIES.values() if one.chips])
+def test_the_chip_that_is_asked_about(name: str) -> None:
+    pair, chips = PAIRS[name], ADVISORIES[name].chips
+    for chip in ("m1", "m2-pro-16gb", "m3", "m4-max", "m5"):
+        report = scan(calling(pair.hit), pair.release, phase=pair.phase, chip=chip)
+        found = [one for one in report.advisories if one.id == name]
+        assert bool(found) == (chip[:2] in chips), chip
+        assert all(one.chips == list(chips) and one.hardware == ADVISORIES[name].where for one in found)

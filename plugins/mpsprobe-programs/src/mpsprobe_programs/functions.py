@@ -34,6 +34,7 @@ class ScriptOptions(TypedDict, total=False):
         values: of tensors: ``real``, or ``none`` for what does not fit this machine.
         torch: the release to judge, ``installed`` unless given.
         macos: the version to judge for.
+        chip: the Mac's: known wrong results of others are left out, and ``torch.mps`` answers as on it.
         keep_going: go on where a Mac refuses; ``False`` raises there.
         no_lines: do not look for the source lines of calls.
         explain: exporters show for each operator what its verdict rests on.
@@ -43,6 +44,7 @@ class ScriptOptions(TypedDict, total=False):
     values: str
     torch: str
     macos: str | None
+    chip: str | None
     keep_going: bool
     no_lines: bool
     explain: bool

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mpsprobe.schemas import CoverageReport
+from mpsprobe_coverage.chips.limits import limits_of
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
 
@@ -228,3 +229,16 @@ if sys.platform != "win32":
             (os.killpg if group else os.kill)(process.pid, number)
             assert process.stdout.read() == f"got {name}\n"
             assert process.wait(60) == 5
+
+
+def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:
+    script = tmp_path / "asks.py"
+    script.write_text(
+        "import torch\n"
+        "print(torch.backends.mps.get_name(), torch.mps.recommended_max_memory())\n"
+        "print(torch.accelerator.get_memory_info()[1])\n",
+        encoding="utf-8",
+    )
+    result = run_cli("run", "--chip", "m3-max-64gb", str(script))
+    limit = limits_of("m3-max-64gb").recommended.low
+    assert result.stdout.splitlines() == [f"Apple M3 Max {limit}", str(limit)], result.stderr

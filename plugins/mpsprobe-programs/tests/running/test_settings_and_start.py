@@ -16,7 +16,7 @@ from mpsprobe_programs.running.settings import Settings
 def settings(tmp_path: Path) -> Settings:
     return Settings(
         folder=str(tmp_path), name="a.py", arguments=("--x", "é"), device="virtual", values="real", torch="2.6.0",
-        macos=None, keep_going=True, lines=True, prefix=sys.prefix,
+        macos=None, chip="m2-pro", keep_going=True, lines=True, prefix=sys.prefix,
     )  # fmt: skip
 
 

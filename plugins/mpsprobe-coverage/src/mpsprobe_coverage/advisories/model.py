@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from mpsprobe.schemas import AffectedRange, AffectedSystems
+from mpsprobe_coverage.chips.store import all_chips, machine_named
 
 ISSUE = re.compile(r"[\w.-]+/[\w.-]+#\d+")
 SUBJECT = re.compile(r"(?P<name>[a-z_][a-z_0-9]*)(?:\[(?P<dim>-?\d)\]|\.(?P<fact>dtype|elements|dims|rows))?")
@@ -70,6 +71,12 @@ def _source(text: str) -> str:
     return text
 
 
+def _known_chip(name: str) -> str:
+    if name not in {one for chip in all_chips().values() for one in (chip.name, chip.generation)}:
+        raise ValueError(f"'{name}' is no chip and no generation of chips")
+    return name
+
+
 Sentence = Annotated[str, AfterValidator(_sentence)]
 Checked = Annotated[Condition, AfterValidator(_known_condition)]
 Range = Annotated[AffectedRange, AfterValidator(_parsed_range)]
@@ -87,7 +94,8 @@ class Advisory(BaseModel):
         when: what must hold of a call, all of it; ``when_any``: alternatives, one of which must hold as well.
         condition: the same in words, and what cannot be checked without data or a Mac.
         basis: how the ranges are known.
-        hardware: the chips that have it, where it is not all of them.
+        chips: those that have it, by generation (``m1``, for M1 to M1 Ultra) or name (``m1-max``); empty for all.
+        hardware: what is known of the chips, where that does not say which ones have it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -101,6 +109,7 @@ class Advisory(BaseModel):
     condition: Sentence
     symptom: Sentence
     workaround: Sentence
+    chips: tuple[Annotated[str, AfterValidator(_known_chip)], ...] = ()
     hardware: Sentence | None = None
     torch: Range
     macos: Systems
@@ -113,15 +122,33 @@ class Advisory(BaseModel):
             raise ValueError("neither a torch release that has it is named, nor a macOS that cures it")
         return self
 
-    def affects(self, release: str, macos_minimum: str | None = None, macos: str | None = None) -> bool:
+    @property
+    def where(self) -> str | None:
+        """On which chips, for people: ``M1 and M2 only``; ``None`` where it is all of them."""
+        if not self.chips:
+            return self.hardware
+        *others, last = (name.upper() if "-" not in name else machine_named(name).chip.label for name in self.chips)
+        return (f"{', '.join(others)} and {last}" if others else last) + " only"
+
+    def affects(
+        self, release: str, macos_minimum: str | None = None, macos: str | None = None, chip: str | None = None
+    ) -> bool:
         """Whether a torch release is known to have it.
 
         Args:
             release: of torch.
             macos_minimum: the oldest macOS that it runs on.
             macos: the one to judge for; ``None`` for any that it runs on.
+            chip: the one to judge for, as ``machine_named`` takes it; ``None`` for any.
         """
+        if chip is not None and not self.concerns(chip):
+            return False
         return _within(self.torch, release) and _some_macos(self.macos, macos_minimum, macos)
+
+    def concerns(self, chip: str) -> bool:
+        """Whether that chip, as ``machine_named`` takes it, may have it."""
+        asked = machine_named(chip).chip
+        return not self.chips or bool({asked.name, asked.generation} & set(self.chips))
 
 
 def _within(affected: AffectedRange, version: str) -> bool:

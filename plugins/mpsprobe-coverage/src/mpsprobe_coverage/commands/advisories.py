@@ -6,7 +6,7 @@ import click
 
 from mpsprobe.commands import OpenGroup
 from mpsprobe_coverage.commands.kernels import write_json
-from mpsprobe_coverage.commands.options import FORMAT_OPTION
+from mpsprobe_coverage.commands.options import CHIP_OPTION, FORMAT_OPTION
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 
 
@@ -23,14 +23,16 @@ def advisories() -> None:
 @advisories.command("list", short_help="Every known wrong result, or those of a release or an operator.")
 @click.option("--torch", "torch_release", metavar="VERSION|installed|latest", help="Only those of this release.")
 @click.option("--operator", metavar="OP", help="Only those of this operator, or of what it calls on MPS.")
+@CHIP_OPTION
 @FORMAT_OPTION
-def list_command(torch_release: str | None, operator: str | None, format_name: str) -> None:
-    """Every known wrong result, or those of a release or an operator.
+def list_command(torch_release: str | None, operator: str | None, chip: str | None, format_name: str) -> None:
+    """Every known wrong result, or those of a release, an operator or a chip.
 
     \b
     mpsprobe advisories list
     mpsprobe advisories list --torch 2.13.0
     mpsprobe advisories list --operator scaled_dot_product_attention
+    mpsprobe advisories list --chip m3
     """
     from mpsprobe_coverage.advisories.store import advisories_for, all_advisories
 
@@ -38,6 +40,8 @@ def list_command(torch_release: str | None, operator: str | None, format_name: s
     if torch_release is not None:
         table = MPS_FAMILY.target(torch_release)
         listed = advisories_for(table.release, table.macos_minimum)
+    if chip is not None:
+        listed = [known for known in listed if known.concerns(chip)]
     if operator is not None:
         from mpsprobe_coverage.kernels.names import resolve_operators
 

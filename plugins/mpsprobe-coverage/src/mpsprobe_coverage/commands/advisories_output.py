@@ -32,8 +32,8 @@ def print_list(advisories: list[Advisory]) -> None:
         facts = [f"torch: {releases(advisory.torch)}"]
         if advisory.macos != AffectedSystems():
             facts.append(f"macOS: {systems(advisory.macos)}")
-        if advisory.hardware:
-            facts.append(advisory.hardware)
+        if advisory.where:
+            facts.append(f"on {advisory.where}" if advisory.chips else advisory.where)
         grid.add_row(Text(advisory.id, style="bold"), Text.assemble(advisory.title, "\n", ("; ".join(facts), "dim")))
     counted = f"{len(advisories)} known wrong result{'' if len(advisories) == 1 else 's'}"
     show([grid, Text(), Text(f"{counted}. More about one: mpsprobe advisories show ID")], PIPE_WIDTH)
@@ -61,7 +61,7 @@ def _facts(advisory: Advisory) -> Iterator[tuple[str, str]]:
     yield "do", advisory.workaround
     yield "torch", releases(advisory.torch)
     yield "macOS", systems(advisory.macos)
-    if advisory.hardware:
-        yield "hardware", advisory.hardware
+    if advisory.where:
+        yield "hardware", advisory.where
     yield "known by", advisory.basis
     yield "sources", ", ".join(advisory.sources)

@@ -26,6 +26,7 @@ from mpsprobe_coverage.commands.options import (
     ADVISORY,
     ALL,
     BACKEND_OPTION,
+    CHIP_OPTION,
     MacosVersion,
     NotNegative,
     VerdictList,
@@ -80,6 +81,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--cache", type=Named("cache", CACHES), default="dynamic", show_default=True, help="What it keeps.")
 @click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
+@CHIP_OPTION
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")

@@ -40,6 +40,7 @@ class CoverageOptions(TypedDict, total=False):
         trust_remote_code: let a checkpoint run Python code of its own.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
         macos: the version to judge for.
+        chip: the Mac's, such as ``m2`` or ``m2-pro-16gb``: known wrong results of other chips are left out.
         explain: exporters show for each operator what its verdict rests on.
     """
 
@@ -61,6 +62,7 @@ class CoverageOptions(TypedDict, total=False):
     cache: str
     word_timestamps: bool
     macos: str | None
+    chip: str | None
     explain: bool
 
 

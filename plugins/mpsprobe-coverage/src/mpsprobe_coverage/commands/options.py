@@ -55,6 +55,28 @@ class MacosVersion(click.ParamType):
         return text
 
 
+class ChipName(click.ParamType):
+    """A chip with or without its memory: ``m1``, ``m2-pro-16gb``."""
+
+    name = "chip"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from mpsprobe_coverage.chips.store import machine_named
+
+        return machine_named(str(value)).name
+
+
+class MemorySize(click.ParamType):
+    """A size of a Mac's memory: ``16GB``, ``64GiB``; in bytes."""
+
+    name = "memory"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from mpsprobe_coverage.chips.store import memory_size
+
+        return value if isinstance(value, int) else memory_size(str(value))
+
+
 class NotNegative(click.ParamType):
     """A number from 0 on."""
 
@@ -85,6 +107,11 @@ class VerdictList(click.ParamType):
         if not names:
             raise UsageError("--fail-on needs at least one verdict", "There are: " + ", ".join(FAILING) + ".")
         return names
+
+
+CHIP_OPTION = click.option(
+    "--chip", type=ChipName(), metavar="NAME", help="The Mac's chip, such as m2 or m2-pro-16gb ('mpsprobe chips list')."
+)
 
 
 def releases(text: str, family: KernelFamily) -> list[str]:

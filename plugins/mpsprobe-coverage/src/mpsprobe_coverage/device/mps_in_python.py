@@ -18,6 +18,9 @@ from typing import Any
 import torch
 from torch.utils._device import _device_constructors
 
+from mpsprobe_coverage.chips.limits import limits_of
+from mpsprobe_coverage.chips.store import Machine, machine_named
+
 Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
 
 # What libraries ask torch once and keep: the functions with a cache that ask for MPS or the accelerator, in
@@ -34,9 +37,8 @@ _ASKED_ONCE = {
     "lightning_fabric.accelerators.mps": ("MPSAccelerator.is_available",),
 }
 
-NAME, CORES = "Apple M1", 8
-# What Metal says on an M1 with 16 GiB: https://developer.apple.com/documentation/metal/mtldevice (10,922.67 MiB).
-RECOMMENDED_MEMORY = 11_453_251_584
+MACHINE = "m1-16gb"
+"""The Mac that the device stands for where none is named; of a range of limits it has the lower one."""
 _Event, _Stream = torch.Event, torch.Stream
 
 
@@ -186,11 +188,18 @@ def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
     put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
 
 
+def machine_or_usual(chip: str | None) -> Machine:
+    """The Mac with ``chip``, with the smallest memory where none is named; ``MACHINE`` without a chip."""
+    machine = machine_named(chip or MACHINE)
+    return Machine(machine.chip, machine.memory_bytes or machine.chip.smallest_memory)
+
+
 def mps_in_python(
     replace: Replace,
     default_generator: torch.Generator,
     allocated: Callable[[], int] = int,
     macos: tuple[int, int] = (15, 0),
+    chip: str | None = None,
 ) -> None:
     """Make ``torch.backends.mps`` and ``torch.mps`` answer as on a Mac.
 
@@ -199,7 +208,11 @@ def mps_in_python(
         default_generator: the one of MPS that ``torch.mps.manual_seed`` and ``get_rng_state`` are about.
         allocated: bytes that tensors on the device take now.
         macos: the version that ``torch.backends.mps.is_macos_or_newer`` compares with.
+        chip: the one whose name, cores and limits of memory it answers with, as ``machine_named`` takes it; without
+            its memory, the smallest that it was sold with. ``None`` for an M1 with 16 GB.
     """
+    machine = machine_or_usual(chip)
+    limits = limits_of(machine)
 
     def is_macos_or_newer(major: int, minor: int = 0) -> bool:
         return (major, minor) <= macos
@@ -212,8 +225,8 @@ def mps_in_python(
         "mps_setMemoryFraction": lambda fraction: None,
         "mps_currentAllocatedMemory": allocated,
         "mps_driverAllocatedMemory": allocated,
-        "mps_recommendedMaxMemory": lambda: RECOMMENDED_MEMORY,
-        "mps_maxBufferLength": lambda: RECOMMENDED_MEMORY,
+        "mps_recommendedMaxMemory": lambda: limits.recommended.low,
+        "mps_maxBufferLength": lambda: limits.largest_buffer.low,
         "mps_profilerStartTrace": lambda mode, wait: None,
         "mps_profilerStopTrace": lambda: None,
     }
@@ -223,8 +236,8 @@ def mps_in_python(
         "is_available": lambda: True,
         "is_macos_or_newer": is_macos_or_newer,
         "is_macos13_or_newer": lambda minor=0: is_macos_or_newer(13, minor),
-        "get_name": lambda: NAME,
-        "get_core_count": lambda: CORES,
+        "get_name": lambda: machine.chip.label,
+        "get_core_count": lambda: max(machine.chip.gpu_cores),
     }
     for name, answer in cached.items():
         if hasattr(torch.backends.mps, name):
@@ -252,6 +265,7 @@ def accelerator_in_python(
 
     ``pinned``: memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers.
     """
+    total = limits_of(MACHINE).recommended.low
     below: dict[str, Any] = {
         "getAccelerator": lambda: torch.device(device.type),
         "getDeviceIndex": lambda: 0,
@@ -267,7 +281,7 @@ def accelerator_in_python(
         "resetAccumulatedStats": lambda index: None,
         "resetPeakStats": lambda index: None,
         "getDeviceStats": lambda index: _statistics(allocated()),
-        "getMemoryInfo": lambda index: (RECOMMENDED_MEMORY - allocated(), RECOMMENDED_MEMORY),
+        "getMemoryInfo": lambda index: (total - allocated(), total),
     }
     for name, answer in below.items():
         replace(torch._C, f"_accelerator_{name}", answer)

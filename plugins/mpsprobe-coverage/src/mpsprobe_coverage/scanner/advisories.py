@@ -10,18 +10,21 @@ from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.findings import Origins
 
 
-def advisory_matches(recorder: Recorder, table: KernelTable, macos: str | None = None) -> list[AdvisoryMatch]:
+def advisory_matches(
+    recorder: Recorder, table: KernelTable, macos: str | None = None, chip: str | None = None
+) -> list[AdvisoryMatch]:
     """The advisories that the run's calls match on the release of ``table``, most called first.
 
     Args:
         recorder: of the run on that release.
         table: of the release.
         macos: the macOS to judge for; ``None`` for every one that the release runs on.
+        chip: the one to judge for; ``None`` for all of them.
     """
     calls: dict[str, list[Advised]] = {}
     for advised in recorder.advisories():
         calls.setdefault(advised.advisory, []).append(advised)
-    affecting = [known for known in named(calls) if known.affects(table.release, table.macos_minimum, macos)]
+    affecting = [known for known in named(calls) if known.affects(table.release, table.macos_minimum, macos, chip)]
     matches = [_match(advisory, calls[advisory.id]) for advisory in affecting]
     return sorted(matches, key=lambda match: (-match.calls, match.id))
 
@@ -36,7 +39,8 @@ def _match(advisory: Advisory, calls: list[Advised]) -> AdvisoryMatch:
         condition=advisory.condition,
         symptom=advisory.symptom,
         workaround=advisory.workaround,
-        hardware=advisory.hardware,
+        hardware=advisory.where,
+        chips=list(advisory.chips),
         torch=advisory.torch,
         macos=advisory.macos,
         sources=list(advisory.sources),

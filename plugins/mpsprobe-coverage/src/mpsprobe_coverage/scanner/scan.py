@@ -100,6 +100,8 @@ class CoverageScanner:
             raise UsageError("no torch release to judge")
         if options.macos and not family.runs_on_macos:
             raise UsageError(f"a version of macOS says nothing about {family.backend.label}", "Leave --macos out.")
+        if options.chip and not family.runs_on_macos:
+            raise UsageError(f"a chip of Macs says nothing about {family.backend.label}", "Leave --chip out.")
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
@@ -272,7 +274,7 @@ def single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | N
     """The report on one release; ``since`` is the one from which on all of the workload is native."""
     table, recorder = trace.table, trace.recorder
     operators = findings(recorder, table, since)
-    advised = advisory_matches(recorder, table, options.macos)
+    advised = advisory_matches(recorder, table, options.macos, options.chip)
     return CoverageReport(
         method="predicted",
         workload=_noted(_with_gradients(info, [trace]), [(table, operators)]),
@@ -296,7 +298,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
     advisories: dict[str, AdvisoryMatch] = {}
     for trace in traces:
         table = trace.table
-        advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos)}
+        advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos, options.chip)}
         advisories = {**advisories, **advised}
         newest = findings(trace.recorder, table)
         judged.append((table, newest))

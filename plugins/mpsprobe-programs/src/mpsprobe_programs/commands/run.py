@@ -17,14 +17,14 @@ from mpsprobe.options import Named, Names
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.coverage import exit_code, with_allowed
-from mpsprobe_coverage.commands.options import MacosVersion, VerdictList, releases
+from mpsprobe_coverage.commands.options import CHIP_OPTION, MacosVersion, VerdictList, releases
 
 if TYPE_CHECKING:
     from mpsprobe_programs.running.parent import Ended
 
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
-USUAL = {"device": "virtual", "values": "real", "macos": None, "keep_going": True}
+USUAL = {"device": "virtual", "values": "real", "macos": None, "chip": None, "keep_going": True}
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -45,6 +45,7 @@ USUAL = {"device": "virtual", "values": "real", "macos": None, "keep_going": Tru
     help="To judge.",
 )
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
+@CHIP_OPTION
 @click.option(
     "--keep-going/--no-keep-going",
     default=True,

@@ -28,8 +28,8 @@ namespace {
 
 // Bytes. The first ever taken and those given back are counted since they were last reset.
 std::atomic<int64_t> allocated{0}, peak{0}, taken{0}, freed{0};
-// What Metal says on an M1 with 16 GiB: https://developer.apple.com/documentation/metal/mtldevice (10,922.67 MiB).
-constexpr int64_t kRecommended = 11'453'251'584;
+// What Metal says on the Mac that the device stands for, in bytes: Python sets them (mpsprobe_coverage.chips).
+std::atomic<int64_t> recommended{0}, largest_buffer{0};
 
 struct Block {
   c10::DataPtr memory;
@@ -78,7 +78,7 @@ struct Memory final : Base {
   void resetAccumulatedStats(c10::DeviceIndex) override { taken = freed = 0; }
   void resetPeakStats(c10::DeviceIndex) override { peak = allocated.load(); }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
-    return {static_cast<size_t>(std::max<int64_t>(kRecommended - allocated, 0)), static_cast<size_t>(kRecommended)};
+    return {static_cast<size_t>(std::max<int64_t>(recommended - allocated, 0)), static_cast<size_t>(recommended)};
   }
 #endif
 };
@@ -217,8 +217,8 @@ struct MPSHooks final : at::MPSHooksInterface {
   void emptyCache() const override {}
   size_t getCurrentAllocatedMemory() const override { return static_cast<size_t>(allocated.load()); }
   size_t getDriverAllocatedMemory() const override { return getCurrentAllocatedMemory(); }
-  size_t getRecommendedMaxMemory() const override { return kRecommended; }
-  size_t getMaxBufferLength() const { return kRecommended; } // overrides from 2.12 on
+  size_t getRecommendedMaxMemory() const override { return static_cast<size_t>(recommended); }
+  size_t getMaxBufferLength() const { return static_cast<size_t>(largest_buffer); } // overrides from 2.12 on
   void setMemoryFraction(double) const override {}
 };
 
@@ -261,6 +261,10 @@ REGISTER_MPS_HOOKS(MPSHooks)
 TORCH_LIBRARY(mpsprobe, m) {
   // False where torch looked for MPS, or another accelerator, before this was loaded: it looks once.
   m.def("is_found() -> bool", []() { return mpsprobe::is_the_accelerator(); });
+  m.def("set_limits(int recommended, int largest_buffer) -> ()", [](int64_t memory, int64_t buffer) {
+    mpsprobe::recommended = memory;
+    mpsprobe::largest_buffer = buffer;
+  });
   // The allocator's address, with which `torch.UntypedStorage` makes storages on the device.
   m.def("allocator() -> int", []() { return reinterpret_cast<int64_t>(mpsprobe::allocator()); });
   m.def("default_generator() -> Generator?", []() -> std::optional<at::Generator> { return mpsprobe::default_generator(); });

@@ -32,6 +32,7 @@ class NativeDevice:
         keep_going: what a Mac refuses is computed anyway.
         lines: record the module and the line of every call.
         cpu: also follow what is computed with tensors of the CPU alone.
+        chip: the Mac's that ``torch.mps`` answers for; ``None`` for an M1.
 
     Raises:
         UsageError: it cannot be built, or torch has looked for MPS in this process.
@@ -39,8 +40,16 @@ class NativeDevice:
 
     name = "virtual"
 
-    def __init__(self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False) -> None:
-        self.chain, self._keep_going, self._lines, self._cpu = chain, keep_going, lines, cpu
+    def __init__(
+        self,
+        chain: Chain,
+        *,
+        keep_going: bool = True,
+        lines: bool = True,
+        cpu: bool = False,
+        chip: str | None = None,
+    ) -> None:
+        self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
@@ -62,7 +71,7 @@ class NativeDevice:
     def __enter__(self) -> Self:
         with ExitStack() as exits:
             found = exits.enter_context(registered(self.chain, self.attribution))
-            exits.enter_context(mps_surface())
+            exits.enter_context(mps_surface(self._chip))
             exits.enter_context(self.attribution)
             self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)

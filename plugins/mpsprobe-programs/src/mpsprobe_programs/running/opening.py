@@ -55,7 +55,13 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
         print("mpsprobe: building the native device, once for this torch (half a minute)", file=sys.stderr)  # noqa: T201
     try:
         with _no_program():
-            return NativeDevice(chain, keep_going=settings.keep_going, lines=settings.lines, cpu=settings.lines), []
+            return NativeDevice(
+                chain,
+                keep_going=settings.keep_going,
+                lines=settings.lines,
+                cpu=settings.lines,
+                chip=settings.chip,
+            ), []
     except UsageError as error:
         return _in_python(settings, chain, error.message)
 

@@ -78,7 +78,7 @@ class Session:
     def _report(self, seconds: float) -> CoverageReport:
         settings, table, recorder = self._settings, self._chain.table, self._device.recorder
         operators, seen = self._operators()
-        advised = advisory_matches(recorder, table, settings.macos)
+        advised = advisory_matches(recorder, table, settings.macos, settings.chip)
         native = [one.operator for one in operators if one.verdict == "native"]
         roots = [*self._roots]
         notes = [*seen, *gradients(recorder, table, ""), *table.family.notes(table, native)]

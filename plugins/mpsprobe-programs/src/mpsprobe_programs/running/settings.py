@@ -25,6 +25,7 @@ class Settings:
         values: ``real`` or ``none``.
         torch: the release that is judged; ``installed`` for that of the program's process.
         macos: the version that is judged; ``None`` for a new one.
+        chip: the Mac's that is judged and that ``torch.mps`` answers for; ``None`` for any.
         keep_going: whether the program goes on where a Mac refuses.
         lines: whether the source lines of calls are looked for.
         prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
@@ -37,6 +38,7 @@ class Settings:
     values: str
     torch: str
     macos: str | None
+    chip: str | None
     keep_going: bool
     lines: bool
     prefix: str

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.mps_in_python import mps_in_python
+from mpsprobe_coverage.chips.limits import limits_of
+from mpsprobe_coverage.device.mps_in_python import machine_or_usual, mps_in_python
 from mpsprobe_programs.surface.compiling import compiled_eagerly
 from mpsprobe_programs.surface.shaders import without_metal
 from mpsprobe_programs.surface.storages import storages_on_mps
@@ -17,16 +18,18 @@ _MISSING = object()
 
 
 @contextmanager
-def mps_surface() -> Iterator[None]:
-    """Make Python's side of torch answer as on a Mac; C++ answers for itself (``native/device.cpp``)."""
+def mps_surface(chip: str | None = None) -> Iterator[None]:
+    """Make Python's side of torch answer as on a Mac with ``chip``; C++ answers for itself (``native/device.cpp``)."""
     before: list[tuple[Any, str, Any]] = []
 
     def replace(owner: Any, name: str, value: Any) -> None:
         before.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
 
+    limits = limits_of(machine_or_usual(chip))
+    torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
     try:
-        mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory)
+        mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory, chip=chip)
         without_metal(replace)
         storages_on_mps(replace)
         compiled_eagerly(replace)
