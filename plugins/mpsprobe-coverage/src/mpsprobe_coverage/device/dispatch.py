@@ -45,6 +45,8 @@ class Plan:
     mutable: bool = False
     written: tuple[tuple[int, str], ...] = ()  # arguments that are written: position and name
     returned: tuple[int | None, ...] = ()  # for each result, which of them it is, or None
+    base: int | None = None  # the argument whose memory its results share
+    takes_over: bool = False  # its first argument has the memory of the second afterwards
     inplace_view: bool = False
     assumed_truth: bool | None = None  # what a truth value of the result is taken for
     counts: bool = False  # it makes a number of how many there are, or takes the largest of such numbers
