@@ -47,6 +47,7 @@ from mpsprobe.schemas.coverage import (
     Verdict,
 )
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.memory import MemoryHolder, MemoryPoint, MemoryPrediction
 from mpsprobe.schemas.profile import (
     DeviceInfo,
     DurationStatistics,
@@ -73,12 +74,13 @@ from mpsprobe.schemas.workload import WorkloadInfo
 __all__ = [
     "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
     "CheckpointFile", "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
-    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict", "ComparisonMethod",
-    "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport", "CoverageSummary",
-    "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment", "FallbackCost",
-    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryUse", "ModuleTime",
-    "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
-    "ProfileReport", "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source",
-    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe",
-    "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
+    "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport",
+    "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment",
+    "FallbackCost", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryHolder",
+    "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime",
+    "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization",
+    "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source", "StepSample", "StoredDtype",
+    "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged", "UnknownReport",
+    "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.memory import MemoryPrediction
 from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -258,6 +259,9 @@ class CoverageReport(Exportable):
     )
     advisories: list[AdvisoryMatch] = Field(
         default=[], description="Calls whose results are known to be wrong on this release, under some condition."
+    )
+    memory: MemoryPrediction | None = Field(
+        default=None, description="What the step needs; `null` in reports of earlier versions, and of programs."
     )
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = Field(

@@ -1,4 +1,4 @@
-"""The rooms of mpsprobe-coverage: what judges a call knows no device that recorded it."""
+"""The rooms of mpsprobe-coverage: what judges a call, or counts memory, knows no device that recorded it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ MAY_IMPORT = {
     "chips": set(),
     "advisories": {"calls", "chips", "kernels"},
     "judging": {"calls", "kernels"},
+    "memory": {"calls"},
 }
 
 

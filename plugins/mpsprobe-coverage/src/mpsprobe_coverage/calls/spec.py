@@ -26,10 +26,10 @@ class TensorSpec:
     """Shape, strides, dtype and layout of a tensor. Interned by ``spec_of``: compare with ``is``.
 
     A sparse one has the strides that a contiguous dense one has, and a ``form`` (``sparse.py``). ``stored`` counts the
-    elements that are held, ``nbytes`` their bytes (without those of sparse indices).
+    elements that are held, ``nbytes`` their bytes (without sparse indices), ``held`` those of a storage for it.
     """
 
-    __slots__ = ("dtype", "form", "layout", "nbytes", "numel", "shadow_cost", "shape", "stored", "stride")
+    __slots__ = ("dtype", "form", "held", "layout", "nbytes", "numel", "shadow_cost", "shape", "stored", "stride")
 
     def __init__(
         self,
@@ -44,7 +44,9 @@ class TensorSpec:
         for size in shape:
             self.numel *= size
         self.stored = self.numel if layout is torch.strided else sparse.stored(shape, layout, form)
-        self.nbytes = self.stored * dtype.itemsize
+        self.nbytes = self.held = self.stored * dtype.itemsize
+        if self.numel and layout is torch.strided:
+            self.held = dtype.itemsize * (1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True)))
         # Control flow reads indices, lengths and masks; of floating-point tensors hardly more than single numbers.
         exact = not (dtype.is_floating_point or dtype.is_complex)
         # An expanded dimension takes no memory: a mask of tokens, seen as one of all features, stays known. What is

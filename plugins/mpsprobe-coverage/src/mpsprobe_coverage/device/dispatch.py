@@ -47,6 +47,8 @@ class Plan:
     mutable: bool = False
     written: tuple[tuple[int, str], ...] = ()  # arguments that are written: position and name
     returned: tuple[int | None, ...] = ()  # for each result, which of them it is, or None
+    base: int | None = None  # the argument whose memory its results share
+    takes_over: bool = False  # its first argument has the memory of the second afterwards
     inplace_view: bool = False
     assume: Assume | None = None  # notes what values of the result are taken for
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema

@@ -91,11 +91,14 @@ class Execution:
 
     def _result(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome, shadow: Any) -> Any:
         if not plan.mutable:
-            return _virtual(outcome.outputs, shadow)
+            base = None if plan.base is None or not args else args[plan.base]
+            return _virtual(outcome.outputs, shadow, base if type(base) is VirtualTensor else None)
         written = written_arguments(plan, args, kwargs)
         for index, spec in outcome.reshaped:
             if type(written[index]) is VirtualTensor:
                 reshape_in_place(written[index], spec)
+        if plan.takes_over and len(args) > 1 and type(args[1]) is type(args[0]) is VirtualTensor:
+            args[0].memory = args[1].memory
         if not plan.returned:
             return None
         outputs = outcome.outputs if len(plan.returned) > 1 else (outcome.outputs,)
@@ -185,12 +188,12 @@ def _collect(value: Any, key: list[Any], specs: list[TensorSpec]) -> int:
     return 0
 
 
-def _virtual(outputs: Any, shadow: Any) -> Any:
+def _virtual(outputs: Any, shadow: Any, base: VirtualTensor | None = None) -> Any:
     if type(outputs) is TensorSpec:
-        return virtual_tensor(outputs, shadow)
+        return virtual_tensor(outputs, shadow, base=base)
     if isinstance(outputs, (tuple, list)):
         shadows = shadow if isinstance(shadow, (tuple, list)) else (None,) * len(outputs)
-        return type(outputs)(_virtual(output, known) for output, known in zip(outputs, shadows, strict=True))
+        return type(outputs)(_virtual(output, known, base) for output, known in zip(outputs, shadows, strict=True))
     return outputs
 
 

@@ -20,6 +20,7 @@ from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
+from mpsprobe_coverage.device.bare import bare, bare_of
 from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
 from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
@@ -31,8 +32,6 @@ from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
-    bare,
-    bare_of,
     has_meta,
     layouts_seen,
     mapped,

@@ -73,6 +73,14 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
     return Plan(func, entry, judges, decomposition=decomposition)
 
 
+def _base(func: Any) -> int | None:
+    """The argument whose memory the results of a view share."""
+    if func is _UNSAFE_VIEW:
+        return 0
+    shared = [one.alias_info is not None and not one.alias_info.is_write for one in func._schema.arguments]
+    return shared.index(True) if func.is_view and any(shared) else None
+
+
 # Of optimizers: the number may be another one in each step (`value=-step_size`).
 _ARITHMETIC = frozenset(["add", "addcdiv", "addcmul", "div", "fill", "lerp", "mul", "sub"])
 
@@ -83,6 +91,8 @@ def _finish(plan: Plan) -> Plan:
     plan.run = REFERENCES.get(operator_name(plan.func), plan.func)
     plan.mutable = schema.is_mutable
     plan.inplace_view = torch.Tag.inplace_view in plan.func.tags
+    plan.base = _base(plan.func)
+    plan.takes_over = schema.name == "aten::set_"
     base = schema.name.removeprefix("aten::")
     plan.arithmetic = base.startswith("_fused_") or base.removeprefix("_foreach_").strip("_") in _ARITHMETIC
     plan.assume = ASSUMPTIONS.get(schema.name)

@@ -13,6 +13,7 @@ from typing import Any
 from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.judging.judgement import Judgement
+from mpsprobe_coverage.memory.lifetimes import Lifetimes
 
 RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
 
@@ -66,6 +67,7 @@ class Recorder:
     """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
 
     With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
+    ``lifetimes`` gets what was called, with the storages that it made.
     ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
     """
 
@@ -73,6 +75,7 @@ class Recorder:
     phase: str | None = None
     last_phase: str | None = None
     gradients_end: dict[str, Origin] = field(default_factory=dict)
+    lifetimes: Lifetimes | None = None
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
@@ -95,6 +98,8 @@ class Recorder:
         phase = self.phase
         assert phase is not None
         self._call(operator, judgement, phase, origin, inputs, outputs, composed_by, calls)
+        if self.lifetimes is not None:
+            self.lifetimes.made(operator, origin, inputs, outputs, judgement.verdict)
         if self.only_native and judgement.verdict != "native":
             raise NotNative
 

@@ -7,17 +7,17 @@ its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta
 ``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
 MPS does not have, and end the process.
 
-Five Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
+Six Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
 specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
 values, where they are known and small: models read such values to decide what to run. ``shadow``
 follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
 what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
-numbers are taken for: see ``assumptions.py``.
+numbers are taken for: see ``assumptions.py``. ``memory`` stands for its storage where lifetimes are recorded; views
+have that of their base.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_map
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, spec_of
 from mpsprobe_coverage.device.printing import as_text
 from mpsprobe_coverage.device.storages import on_the_device, reduced, zeros_for
+from mpsprobe_coverage.memory.lifetimes import Held, Lifetimes
 
 MPS = torch.device("mps", 0)
 
@@ -35,13 +36,18 @@ MPS = torch.device("mps", 0)
 class _StandsFor:
     """What virtual tensors stand for: set while a device is open, which is one at a time in a process."""
 
-    __slots__ = ("device", "type")
+    __slots__ = ("device", "lifetimes", "type")
 
     def __init__(self) -> None:
+        self.lifetimes: Lifetimes | None = None
         self.become(MPS)
 
     def become(self, device: torch.device) -> None:
         self.device, self.type = device, device.type
+
+    def close(self) -> None:
+        self.lifetimes = None
+        self.become(MPS)
 
 
 stands_for = _StandsFor()
@@ -66,6 +72,7 @@ class VirtualTensor(torch.Tensor):
     shadow: torch.Tensor | None
     assumed_truth: bool = False
     assumed_count: Fraction | None = None
+    memory: Held | None = None
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -104,7 +111,7 @@ class VirtualTensor(torch.Tensor):
         with undispatched():
             replaced = value if isinstance(value, VirtualTensor) else virtual_tensor(spec_of(value))
             _base_data.__set__(self, replaced)
-        self.spec, self.shadow = replaced.spec, replaced.shadow
+        self.spec, self.shadow, self.memory = replaced.spec, replaced.shadow, replaced.memory
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         # C++ would look for the device's guard before it dispatches.
@@ -212,7 +219,7 @@ def _set_data(self: torch.Tensor, value: Any) -> None:
             _base_data.__set__(self, value)
     self.__class__ = type(value)
     moved: Any = self
-    moved.spec, moved.shadow = value.spec, value.shadow
+    moved.spec, moved.shadow, moved.memory = value.spec, value.shadow, value.memory
     if is_parameter:
         moved._is_param = True
 
@@ -229,7 +236,7 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
     if type(gradient) is VirtualTensor:  # `Module._apply` copies it afterwards into what is there then
         known = known_values(gradient)
         gradient = gradient.spec.filled(0) if known is None else known.clone()
-    for name in ("spec", "shadow", "_is_param"):
+    for name in ("spec", "shadow", "memory", "_is_param"):
         vars(tensor).pop(name, None)
     if type(value) in without_data:
         made: Any = value.detach().requires_grad_(requires_grad)
@@ -285,8 +292,16 @@ def forget(tensor: VirtualTensor) -> None:
         tensor.shadow = None
 
 
-def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False) -> VirtualTensor:
-    """A fresh virtual tensor of ``spec``. Outside the dispatch mode's handler, call it under ``undispatched``."""
+def virtual_tensor(
+    spec: TensorSpec,
+    shadow: torch.Tensor | None = None,
+    requires_grad: bool = False,
+    base: VirtualTensor | None = None,
+) -> VirtualTensor:
+    """A fresh virtual tensor of ``spec``, which shares the memory of ``base``.
+
+    Outside the dispatch mode's handler, call it under ``undispatched``.
+    """
     inner = spec.empty()
     if spec.layout is not torch.strided:
         layouts_seen.add(spec.layout)
@@ -295,19 +310,10 @@ def virtual_tensor(spec: TensorSpec, shadow: torch.Tensor | None = None, require
     )
     virtual.spec = spec
     virtual.shadow = shadow
+    lifetimes = stands_for.lifetimes
+    if lifetimes is not None:
+        virtual.memory = lifetimes.begin(spec.held) if base is None else base.memory
     return virtual
-
-
-@functools.lru_cache(2**14)
-def bare_of(spec: TensorSpec) -> VirtualTensor:
-    """The one virtual tensor of ``spec`` that stands for others, without values and without a graph."""
-    with undispatched():
-        return virtual_tensor(spec)
-
-
-def bare(value: Any) -> Any:
-    """In place of a virtual tensor one of the same spec, which is kept: without values, and without a graph."""
-    return bare_of(value.spec) if type(value) is VirtualTensor else value
 
 
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
@@ -338,8 +344,10 @@ def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
     """Give ``tensor`` another spec, as ``resize_``, ``t_`` or an ``out=`` argument of the wrong size does."""
     if spec is not tensor.spec:
         with undispatched():
-            _base_data.__set__(tensor, virtual_tensor(spec))
+            _base_data.__set__(tensor, virtual_tensor(spec, base=tensor))
         tensor.spec = spec
+        if tensor.memory is not None:
+            tensor.memory.grow(spec.held)
 
 
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:

@@ -25,13 +25,14 @@ from mpsprobe_coverage.device.python_surface import device_in_python
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.device.registrations import registered
 from mpsprobe_coverage.device.routing import autograd_routes, routes_for
-from mpsprobe_coverage.device.tensor import MPS, VirtualTensor, stands_for
+from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for
 from mpsprobe_coverage.device.threads import followed_into_threads
 from mpsprobe_coverage.device.wrapping import Wrapper
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.live import has_mps_build
 from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.memory.lifetimes import Lifetimes
 
 SHADOW_LIMIT = 2**20
 _SHADOW_LIMITS = {
@@ -64,6 +65,7 @@ class VirtualDevice:
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
         passed_over: messages of PyTorch's own refusals that do not end the program; see ``passing_over.py``.
         recorder: keeps what was called; one of its own by default.
+        lifetimes: gets the beginning and the end of each storage on the device, and what made it.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -82,10 +84,12 @@ class VirtualDevice:
         outcomes: Outcomes | None = None,
         passed_over: frozenset[str] = frozenset(),
         recorder: Recorder | None = None,
+        lifetimes: Lifetimes | None = None,
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
         self.recorder = Recorder() if recorder is None else recorder
+        self.recorder.lifetimes = self._lifetimes = lifetimes
         self.casts = Casts()
         self.attribution = Attribution()
         self.keep_weights = keep_weights
@@ -115,8 +119,9 @@ class VirtualDevice:
             raise UsageError("a virtual MPS device is open in this process already", ANOTHER)
         device = device_of(self.table)
         with ExitStack() as exits:
-            exits.callback(stands_for.become, MPS)
+            exits.callback(stands_for.close)
             stands_for.become(device)
+            stands_for.lifetimes = self._lifetimes
             _open.append(self)
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.
@@ -149,6 +154,8 @@ class VirtualDevice:
         """
         before = self.recorder.phase
         self.recorder.phase = self.recorder.last_phase = phase
+        if self._lifetimes is not None:
+            self._lifetimes.phase(phase)
         execution = self._interception.execution
         limit = execution.shadow_limit
         if not self.keep_weights:
@@ -158,6 +165,8 @@ class VirtualDevice:
         finally:
             self._interception.on_the_cpu.record_gradients()
             self.recorder.phase = before
+            if self._lifetimes is not None:
+                self._lifetimes.phase(before)
             execution.shadow_limit = limit
             if before is None:
                 self.casts.forget()

@@ -21,11 +21,14 @@ from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.data_dependent import known_values_of
 from mpsprobe_coverage.device.tensor import VirtualTensor, undispatched
+from mpsprobe_coverage.scanner.memory import label_cache
 
 PREFILL, DECODE, SAMPLING = "prefill", "decode", "sampling"
 SCORES = "logits"
 """The field of a model's output that holds the scores of the next token."""
 ASSUMPTION = "one token from the middle of the vocabulary is the likeliest"
+_CACHES = ("past_key_values", "cache_params")
+"""The fields that hold what is kept for the next token."""
 LIKELIEST = 100.0
 """Its score; the others lie between -1 and 1."""
 
@@ -65,6 +68,7 @@ class Generation:
             finally:
                 inside = False
             self._make_up_scores(output)
+            label_cache(*self._caches[-1:], *(getattr(output, name, None) for name in _CACHES))
             return output
 
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]

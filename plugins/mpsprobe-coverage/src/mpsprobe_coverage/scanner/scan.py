@@ -34,6 +34,7 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.releases import since_without_gap
 from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.memory.lifetimes import Event, Lifetimes
 from mpsprobe_coverage.scanner.advisories import advisory_matches
 from mpsprobe_coverage.scanner.findings import (
     data_dependence,
@@ -47,6 +48,7 @@ from mpsprobe_coverage.scanner.findings import (
 )
 from mpsprobe_coverage.scanner.garbage import collecting_only_new
 from mpsprobe_coverage.scanner.macos import check_macos, conditions
+from mpsprobe_coverage.scanner.memory import label_model, prediction
 from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.since import LARGE, NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
@@ -67,6 +69,7 @@ class Trace:
         parameters: how many numbers they are; those that the run left without a shape are not counted.
         parameters_bytes: what they take.
         error: what ``failure`` is about, until nobody can correct the inputs by it any more.
+        events: when storages began and ended; none of a run that is about verdicts alone.
     """
 
     table: KernelTable
@@ -77,6 +80,7 @@ class Trace:
     parameters_bytes: int
     notes: Sequence[str] = ()
     error: Exception | None = None
+    events: Sequence[Event] = ()
 
 
 class CoverageScanner:
@@ -189,11 +193,15 @@ def _trace(
     only_native: bool,
 ) -> Trace:
     chain = chain_for(table, options)
-    device = VirtualDevice(chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over)
+    lifetimes = None if only_native else Lifetimes()
+    device = VirtualDevice(
+        chain, keep_weights=options.weights, outcomes=outcomes, passed_over=passed_over, lifetimes=lifetimes
+    )
     device.recorder.only_native = only_native
     failure, raised, notes = None, None, []
     with uninitialised_afterwards(run.model), nullcontext() if options.weights else _one_thread(), device:
         device.move(run.model)
+        label_model(run.model)
         try:
             notes = run_step(run, options, device)
         except (MpsprobeError, KeyboardInterrupt):
@@ -201,11 +209,12 @@ def _trace(
         except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
             failure, raised = _failure(error, device), error
         finally:
+            events = [] if lifetimes is None else lifetimes.end()
             for parameter in run.model.parameters():
                 parameter.grad = None
         sizes = [(one.numel(), one.element_size()) for one in initialised(run.model.parameters())]
     parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
-    return Trace(table, device.recorder, device.calls(), failure, parameters, size, notes, raised)
+    return Trace(table, device.recorder, device.calls(), failure, parameters, size, notes, raised, events)
 
 
 @contextmanager
@@ -287,6 +296,7 @@ def single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | N
         macos_conditions=[] if options.macos else conditions(recorder, table),
         first_refused_tensor=first_refused_tensor(recorder),
         advisories=advised,
+        memory=prediction(trace.events, table.release, options.macos) if table.backend.device == "mps" else None,
         failure=trace.failure,
     )
 

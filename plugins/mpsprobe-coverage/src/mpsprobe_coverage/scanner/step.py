@@ -20,6 +20,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.generation import DECODE, Generation
+from mpsprobe_coverage.scanner.memory import label_inputs, labelling
 
 FUSED_BY_DEFAULT_SINCE = "2.8"
 
@@ -40,10 +41,11 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> list[
             raise UsageError(f"the kernel table of {label} has no operator under {key}", "Leave --autocast out.")
         raise RuntimeError(f"torch {table.release} has no autocast on {label}: it came with {since}")
     moved = replace(run, args=device.move(run.args), kwargs=device.move(dict(run.kwargs)))
+    label_inputs(moved.args, moved.kwargs)
     step = ReleaseStep(moved, options, table)
     if options.phase == "generate":
         return generate(step, device)
-    step.take(device.recording)
+    step.take(partial(labelling, device, step))
     return step.notes or []
 
 

@@ -1,0 +1,151 @@
+"""What a run on the virtual device holds in memory: which storages are the model's, and the section of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from mpsprobe.schemas import MemoryHolder, MemoryPoint, MemoryPrediction
+from mpsprobe.stepping import TorchStep
+from mpsprobe_coverage.calls.spec import tensors_in
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.tensor import VirtualTensor
+from mpsprobe_coverage.memory.allocator import Figures, replay
+from mpsprobe_coverage.memory.inside import not_counted
+from mpsprobe_coverage.memory.lifetimes import (
+    BUFFERS,
+    CACHE,
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER,
+    PARAMETERS,
+    Event,
+    Held,
+    label,
+)
+from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
+from mpsprobe_coverage.memory.timeline import Change, Timeline, timeline
+from mpsprobe_coverage.scanner.findings import site
+
+MOST_HOLDERS = 12
+MOST_MODULES = 24
+DEEP = 4  # of lists and objects in which a cache keeps its tensors
+Labelled = tuple[Held | None, str | None]
+
+
+def label_model(model: torch.nn.Module) -> None:
+    """Say which storages are parameters, and which are buffers."""
+    for category, named in ((PARAMETERS, model.named_parameters()), (BUFFERS, model.named_buffers())):
+        label(((held, name.rpartition(".")[0]) for name, one in named for held in _held(one)), category)
+
+
+def label_inputs(*values: Any) -> None:
+    """Say which are inputs."""
+    label(_anonymous(tensors_in(values)), INPUTS)
+
+
+@contextmanager
+def labelling(device: VirtualDevice, step: TorchStep, phase: str) -> Iterator[None]:
+    """A phase of ``step``, recorded; what are gradients and what the optimizer keeps is said where they are known."""
+    parameters = [(name.rpartition(".")[0], one) for name, one in step.run.model.named_parameters()]
+    if phase == "optimizer":
+        label(((held, name) for name, one in parameters for held in _held(one.grad)), GRADIENTS)
+    with device.recording(phase):
+        yield
+    if phase == "optimizer":
+        state = getattr(step.optimizer, "state", {})
+        owners = {id(one): name for name, one in parameters}
+        label(
+            (
+                (held, owners.get(id(parameter)))
+                for parameter, kept in state.items()
+                for one in _tensors(kept)
+                for held in _held(one)
+            ),
+            OPTIMIZER,
+        )
+
+
+def label_cache(*values: Any) -> None:
+    """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
+    for value in values:
+        label(_anonymous(_tensors(value)), CACHE)
+
+
+def _anonymous(tensors: Iterable[torch.Tensor]) -> Iterator[Labelled]:
+    return ((held, None) for one in tensors for held in _held(one))
+
+
+def _held(tensor: Any) -> Iterator[Held]:
+    """What stands for the storages of a tensor, or of those that it holds."""
+    if isinstance(tensor, VirtualTensor):
+        if tensor.memory is not None:
+            yield tensor.memory
+    elif hasattr(tensor, "__tensor_flatten__"):
+        for name in tensor.__tensor_flatten__()[0]:
+            yield from _held(getattr(tensor, name))
+
+
+def _tensors(value: Any, deep: int = DEEP) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, torch.nn.Module) or not deep:
+        return
+    elif isinstance(value, dict):
+        for one in list(value.values()):
+            yield from _tensors(one, deep - 1)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one, deep - 1)
+    elif hasattr(value, "__dict__"):
+        yield from _tensors(vars(value), deep)
+
+
+def figures(changes: Iterable[Change], release: str, limits: Limits | None = None) -> Figures:
+    """What the allocator of ``release`` makes of a run on a device with ``limits``.
+
+    Raises:
+        UsageError: PyTorch's variables for the watermarks hold what it refuses.
+    """
+    if limits is None:
+        limits = Limits(None, None, *watermarks())
+    return replay(changes, allocator_of(release, limits))
+
+
+def prediction(events: Sequence[Event], release: str, macos: str | None) -> MemoryPrediction | None:
+    """The section of the report; None where nothing was on the device."""
+    found = timeline(events)
+    if not found.peak:
+        return None
+    allocated = figures(found.changes, release)
+    return MemoryPrediction(
+        peak_bytes=found.peak,
+        phase=found.phase,
+        by_category=dict(sorted(found.by_category.items(), key=lambda one: -one[1])),
+        by_phase=found.by_phase,
+        by_module=dict(sorted(found.by_module.items(), key=lambda one: -one[1])[:MOST_MODULES]),
+        holders=_holders(found),
+        curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in found.curve],
+        largest_bytes=found.largest.nbytes if found.largest else 0,
+        allocated_bytes=allocated.in_use,
+        reserved_bytes=allocated.reserved,
+        kernels_bytes=found.kernels,
+        not_counted=not_counted(events, macos),
+    )
+
+
+def _holders(found: Timeline) -> list[MemoryHolder]:
+    return [
+        MemoryHolder(
+            category=one.category,
+            bytes=one.nbytes,
+            storages=one.storages,
+            operator=one.operator,
+            modules=sorted(one.modules, key=lambda name: -one.modules[name]) if one.operator else [],
+            call_site=None if one.file is None else site(one.file, one.line),
+        )
+        for one in found.holders[:MOST_HOLDERS]
+    ]
