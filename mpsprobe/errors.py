@@ -73,7 +73,8 @@ class UnknownName(UsageError):
 EVERYTHING = "mpsprobe[all]"
 """What people install who use mpsprobe; the kits for authors and maintainers are not in it."""
 FOR_USERS = frozenset(
-    f"mpsprobe-{name}" for name in ("coverage", "devices", "diffusers", "exporters", "hf", "programs", "vision")
+    f"mpsprobe-{name}"
+    for name in ("coverage", "devices", "diffusers", "exporters", "hf", "programs", "tensorflow", "vision")
 )
 """The distributions that ``EVERYTHING`` brings."""
 THEY_NEED = frozenset({"filelock", "ninja", "pillow", "psutil", "scipy", "setuptools", "torch", "transformers"})

@@ -1,0 +1,35 @@
+"""What this plugin offers. Thin: it imports neither TensorFlow nor Keras nor torch."""
+
+from __future__ import annotations
+
+from mpsprobe import hookimpl
+from mpsprobe.declarations import ScannerDeclaration, WorkloadDeclaration
+from mpsprobe_tensorflow.names import FRAMEWORK, SPACE
+
+
+@hookimpl
+def mpsprobe_scanners() -> list[ScannerDeclaration]:
+    """The scanner of graphs."""
+    return [
+        ScannerDeclaration(
+            name="tensorflow",
+            target="mpsprobe_tensorflow.scanner:TensorflowScanner",
+            summary="Places each operation of a graph as TensorFlow would with Apple's Metal plugin.",
+            frameworks=(FRAMEWORK,),
+        )
+    ]
+
+
+@hookimpl
+def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
+    """``keras:NAME``, whether there is such a model or not: only Keras knows."""
+    space, colon, _ = name.partition(":")
+    if not colon or space != SPACE or not name.isprintable():
+        return None
+    return _keras(name)
+
+
+def _keras(name: str) -> WorkloadDeclaration:
+    return WorkloadDeclaration(
+        name, "mpsprobe_tensorflow.applications:KerasWorkload", "a model of Keras", "vision", FRAMEWORK
+    )
