@@ -19,6 +19,7 @@ from mpsprobe.schemas import (
     MemoryHolder,
     MemoryPoint,
     MemoryPrediction,
+    NotCounted,
     OnTheCpu,
     OperatorFinding,
     ProgramInfo,
@@ -154,7 +155,7 @@ MEMORY = MemoryPrediction(
     allocated_bytes=2_258_294_016,
     reserved_bytes=2_466_250_752,
     kernels_bytes=1_048_576,
-    not_counted=["graphs that MPSGraph compiles"],
+    not_counted=[NotCounted(what="graphs that MPSGraph compiles"), NotCounted(what="copies", bytes=4096)],
 )
 FAILURE = RunFailure(
     phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"

@@ -45,7 +45,8 @@ def sections(report: CoverageReport) -> Iterator[Section]:
         return
     tiles = [Tile(category, byte_size(size)) for category, size in memory.by_category.items() if size]
     rows = table(FIELDS, report, memory.holders, PEAK)
-    left = bullets(memory.not_counted)
+    sizes = [(one.what, one.bytes) for one in memory.not_counted]
+    left = bullets(f"not counted: {what}" + (f" (up to {byte_size(size)})" if size else "") for what, size in sizes)
     yield Section(f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], depth="all")
 
 
