@@ -47,7 +47,7 @@ from mpsprobe.schemas.coverage import (
     Verdict,
 )
 from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.memory import MemoryHolder, MemoryPoint, MemoryPrediction
+from mpsprobe.schemas.memory import MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.schemas.profile import (
     DeviceInfo,
     DurationStatistics,
@@ -78,9 +78,9 @@ __all__ = [
     "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport",
     "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment",
     "FallbackCost", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryHolder",
-    "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "OnTheCpu", "OperatorFinding", "OperatorTime",
-    "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization",
-    "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source", "StepSample", "StoredDtype",
+    "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu", "OperatorFinding",
+    "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo",
+    "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source", "StepSample", "StoredDtype",
     "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged", "UnknownReport",
     "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
 ]  # fmt: skip

@@ -28,6 +28,13 @@ class MemoryHolder(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
+class NotCounted(Record):
+    """Memory that is in none of the figures."""
+
+    what: str = Field(description="In words.")
+    bytes: int | None = Field(default=None, ge=0, description="Of the call that makes most of it, where that is known.")
+
+
 class MemoryPrediction(Record):
     """Peaks of one step; of a training, of any step but the first: what the optimizer keeps is there from the start.
 
@@ -49,4 +56,4 @@ class MemoryPrediction(Record):
     allocated_bytes: int = Field(default=0, ge=0, description="Handed out by the allocator of the release.")
     reserved_bytes: int = Field(default=0, ge=0, description="What the allocator of the release has asked Metal for.")
     kernels_bytes: int = Field(default=0, ge=0, description="The most that a kernel allocates besides its results.")
-    not_counted: list[str] = Field(default=[], description="What takes memory and is not in these figures.")
+    not_counted: list[NotCounted] = Field(default=[], description="What takes memory and is not in these figures.")

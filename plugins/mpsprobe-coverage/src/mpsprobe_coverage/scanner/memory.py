@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe.schemas import MemoryHolder, MemoryPoint, MemoryPrediction
+from mpsprobe.schemas import MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.calls.spec import tensors_in
 from mpsprobe_coverage.device import VirtualDevice
@@ -133,7 +133,7 @@ def prediction(events: Sequence[Event], release: str, macos: str | None) -> Memo
         allocated_bytes=allocated.in_use,
         reserved_bytes=allocated.reserved,
         kernels_bytes=found.kernels,
-        not_counted=not_counted(events, macos),
+        not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
     )
 
 

@@ -16,6 +16,10 @@ from mpsprobe.schemas import (
     MacosCondition,
     MatrixCell,
     MatrixReport,
+    MemoryHolder,
+    MemoryPoint,
+    MemoryPrediction,
+    NotCounted,
     OnTheCpu,
     OperatorFinding,
     ProgramInfo,
@@ -129,6 +133,30 @@ ADVISORY = AdvisoryMatch(
     modules=["attention"],
     call_sites=["model.py:12"],
 )
+MEMORY = MemoryPrediction(
+    peak_bytes=2_250_669_860,
+    phase="backward",
+    by_category={"activations": 1_312_740_900, "parameters": 437_928_960, "gradients": 500_000_000},
+    by_phase={"forward": 1_750_669_860, "backward": 2_250_669_860},
+    by_module={"attention": 1_312_740_900},
+    holders=[
+        MemoryHolder(
+            category="activations",
+            bytes=1_312_740_900,
+            storages=12,
+            operator="aten::linear",
+            modules=["attention"],
+            call_site="model.py:12",
+        ),
+        MemoryHolder(category="parameters", bytes=437_928_960, storages=199),
+    ],
+    curve=[MemoryPoint(phase="forward", bytes=1_750_669_860), MemoryPoint(phase="backward", bytes=2_250_669_860)],
+    largest_bytes=93_763_584,
+    allocated_bytes=2_258_294_016,
+    reserved_bytes=2_466_250_752,
+    kernels_bytes=1_048_576,
+    not_counted=[NotCounted(what="graphs that MPSGraph compiles"), NotCounted(what="copies", bytes=4096)],
+)
 FAILURE = RunFailure(
     phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"
 )
@@ -168,6 +196,7 @@ def sample_coverage_report() -> CoverageReport:
         first_refused_tensor=REFUSED_TENSOR,
         macos_conditions=[MACOS_CONDITION],
         advisories=[ADVISORY],
+        memory=MEMORY,
         explained=True,
         failure=FAILURE,
         program=PROGRAM,

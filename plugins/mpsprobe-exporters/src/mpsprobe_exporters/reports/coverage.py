@@ -11,6 +11,7 @@ from mpsprobe_exporters import advisories, answer, backends, program_answer, sou
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.reports import memory
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
@@ -87,14 +88,22 @@ def document(report: CoverageReport) -> Document:
         headline=answer.headline(report),
         tone="good" if clean else "bad",
         alerts=alerts,
-        lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
+        lines=[*answer.details(report), answer.workload_line(report), *memory.line(report), answer.method_line(report)],
         notes=notes,
         sections=[
             *sections,
             Section("In figures", list(figures(report.summary)), depth="page"),
+            *memory.sections(report),
             *all_operators(report, "Overview" if clean else OPERATORS),
         ],
-        brief=[answer.in_short(report), f"{answer.headline(report)}.", *answer.details(report), *notes, NEXT]
+        brief=[
+            answer.in_short(report),
+            f"{answer.headline(report)}.",
+            *memory.line(report),
+            *answer.details(report),
+            *notes,
+            NEXT,
+        ]
         if clean
         else [],
     )
@@ -104,8 +113,8 @@ def figures(summary: CoverageSummary) -> Iterator[Block]:
     """How many operators are native, the memory of the parameters, and the calls by verdict."""
     native = f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
     size = summary.parameters_bytes
-    memory = [Tile("Parameters", byte_size(size), "memory")] if size else []
-    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *memory])
+    parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
+    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *parameters])
     calls = summary.calls_by_verdict
     known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=lambda one: SEVERITY[one]) if calls[verdict]]
     if len(known) > 1:
