@@ -37,9 +37,11 @@ FORMAT_OPTION = click.option(
 
 
 def torch_option(default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``--torch VERSION``, with the help ``text``."""
+    """``--torch VERSION``, with the help ``text``; ``--release`` is the same, for backends of other frameworks."""
     metavar = "VERSION|installed|latest|all"
-    return click.option("--torch", "torch_release", metavar=metavar, default=default, show_default=True, help=text)
+    return click.option(
+        "--torch", "--release", "torch_release", metavar=metavar, default=default, show_default=True, help=text
+    )
 
 
 class MacosVersion(click.ParamType):
