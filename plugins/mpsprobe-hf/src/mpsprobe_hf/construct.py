@@ -14,7 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_module_registration_hook
 
+from mpsprobe.errors import WorkloadError
+
+MOST_MODULES = 300_000
+"""Of one model, at some 4 kB of Python objects each. deepseek-v3 has 1,215; one with modules for 2,048 experts in each
+of 15 layers about 100,000."""
 Call = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
 
 
@@ -27,10 +33,13 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
         dtype: of the parameters; those that the model class keeps in float32 stay so.
         training: which mode.
         untied: modules that get a ``weight`` of their own where the class ties it to another's.
+
+    Raises:
+        WorkloadError: it has more than ``MOST_MODULES``.
     """
     torch_dtype: torch.dtype = getattr(torch, dtype)
     config.dtype = torch_dtype
-    with default_dtype(torch_dtype), quiet():
+    with default_dtype(torch_dtype), quiet(), modules_are_counted():
         if parameters_are_meta():
             from transformers.initialization import no_init_weights
 
@@ -47,6 +56,26 @@ def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool
         model.loss_type = "ForCausalLM"
     keep_in_float32(model, torch_dtype)
     return model.train(training)
+
+
+@contextlib.contextmanager
+def modules_are_counted() -> Iterator[None]:
+    """Inside, a model of more than ``MOST_MODULES`` is not made to its end: numbers multiply in a configuration."""
+    made = 0
+
+    def count(*_: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > MOST_MODULES:
+            raise WorkloadError(
+                f"the model has more than {MOST_MODULES:,} modules", "Look at its configuration for numbers too large."
+            )
+
+    handle = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextlib.contextmanager

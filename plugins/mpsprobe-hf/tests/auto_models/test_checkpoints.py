@@ -136,7 +136,10 @@ def test_broken_weights(tmp_path: Path, size: int) -> None:
         ({**SMALL, "hidden_size": 17}, "hidden"),
         ({**SMALL, "num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000"),
         ({**SMALL, "num_labels": 10**9}, "num_labels = 1000000000"),
-        ('{"hidden_size": 1' + "0" * 5000 + "}", "not valid JSON"),
+        ({**SMALL, "num_attention_heads": [[10**9]]}, r"num_attention_heads = 1000000000"),
+        ({**SMALL, "text_config": {"deeper": {"depths": [2, 10**9]}}}, r"text_config.deeper.depths = 1000000000"),
+        ({**SMALL, "num_labels": 10**90}, "num_labels = a number of 299 bits"),
+        ('{"hidden_size": 1' + "0" * 5000 + "}", "has a number of 5,001 digits"),
         ({**SMALL, "num_attention_heads": 0}, "(cannot be|ZeroDivision)"),
         ({**SMALL, "hidden_size": -16}, "cannot be"),
     ],
@@ -147,6 +150,12 @@ def test_broken_configurations(tmp_path: Path, config: Any, says: str) -> None:
     import re
 
     assert re.search(says, str(error)), str(error)
+
+
+def test_a_model_of_too_many_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each number may be usual, and their product is not."""
+    monkeypatch.setattr("mpsprobe_hf.construct.MOST_MODULES", 5)
+    assert "has more than 5 modules" in str(failure(folder(tmp_path, SMALL)))
 
 
 @pytest.mark.parametrize(

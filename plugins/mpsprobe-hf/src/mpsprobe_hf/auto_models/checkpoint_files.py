@@ -9,13 +9,19 @@ from typing import Any
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.checkpoint.folders import INDEX, entries, format_of, mapped_files, read_weights, text_of
-from mpsprobe_hf.checkpoint.reading import AGAIN, read_json
+from mpsprobe_hf.checkpoint.reading import AGAIN, LARGEST_NUMBER, read_json
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
 SAFE_INDEX = f".safetensors{INDEX}"
-LARGEST_SIZES = {"layers": 10_000, "num_labels": 200_000}
-"""What the name of a size contains → the largest that a model has; ImageNet-21k has 21,843 labels."""
+LARGEST_COUNTS = {
+    ("expert",): 100_000,  # doge has 16,384
+    ("layer", "depth", "block", "stage", "repeat", "head", "level", "stack", "type"): 10_000,
+    ("label", "class"): 200_000,  # ImageNet-21k has 21,843
+}
+"""What names contain that count things → the most that a model has."""
+NO_COUNTS = ("size", "vocab", "dim", "token", "length", "width", "channels", "index", "id2label", "label2id")
+"""What names contain that count none: lengths of axes, which take no memory before there is a tensor."""
 
 
 def read_config(folder: Path) -> Mapping[str, Any]:
@@ -90,21 +96,27 @@ def _pickled(shown: str, what: str) -> WorkloadError:
 
 
 def check_sizes(name: str, config: Mapping[str, Any]) -> None:
-    """Refuse numbers that no model has, and that take all memory in Python objects when the model is made of them.
+    """Refuse counts that no model has, and that take all memory in Python objects when the model is made of them.
 
     Raises:
-        WorkloadError: one is larger than ``LARGEST_SIZES`` allows; the message names it.
+        WorkloadError: one, at any depth, is larger than ``LARGEST_COUNTS`` allows; the message names it.
     """
-    for key, value in config.items():
+    left: list[tuple[str, str, Any]] = [("", "", dict(config))]
+    while left:
+        path, key, value = left.pop()
         if isinstance(value, dict):
-            for inner, number in value.items():
-                _check_size(name, f"{key}.{inner}", number)
-        _check_size(name, key, value)
+            left += [(f"{path}.{inner}" if path else str(inner), str(inner), of) for inner, of in value.items()]
+        elif isinstance(value, list | tuple):
+            left += [(path, key, of) for of in value]
+        elif type(value) is int and value > _most(key):
+            shown = str(value) if value < LARGEST_NUMBER else f"a number of {value.bit_length()} bits"
+            raise WorkloadError(f"the configuration of '{printable(name)}' has {printable(path)} = {shown}")
 
 
-def _check_size(name: str, key: str, value: Any) -> None:
-    if type(value) is int and any(part in key and value > most for part, most in LARGEST_SIZES.items()):
-        raise WorkloadError(f"the configuration of '{printable(name)}' has {printable(key)} = {value}")
+def _most(key: str) -> float:
+    if any(part in key for part in NO_COUNTS):
+        return LARGEST_NUMBER
+    return next((most for parts, most in LARGEST_COUNTS.items() if any(one in key for one in parts)), LARGEST_NUMBER)
 
 
 def needs_own_code(config: Mapping[str, Any], known_types: tuple[str, ...]) -> bool:

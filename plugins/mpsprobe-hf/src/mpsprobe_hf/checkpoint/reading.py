@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
@@ -17,6 +18,8 @@ LARGEST_JSON = 32 * MEBIBYTE
 """Bytes of a configuration, an index or a header; the index of a model with 100,000 tensors has about 12 MB."""
 MOST_VALUES = 4_000_000
 """Of such a text: each takes some hundred bytes of memory. An index of 100,000 tensors has 200,000."""
+MOST_DIGITS = 100
+"""Of a whole number in such a text; Python itself stops at 4,300, and says how to go on."""
 LARGEST_NUMBER = 2**63
 """Of elements or bytes: what a file cannot have."""
 AGAIN = "Download it again, or take it from where it was made."
@@ -99,14 +102,20 @@ def parsed(text: bytes, path: Path, what: str = "") -> dict[str, Any]:
     if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise damaged(path, f"{where} has more than {MOST_VALUES:,} values".strip())
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_int=partial(_whole, path, where))
     except RecursionError as error:
         raise damaged(path, f"{where} is nested too deeply".strip()) from error
-    except ValueError as error:  # also text that is no UTF-8, and numbers of thousands of digits
+    except ValueError as error:  # also text that is no UTF-8
         raise damaged(path, f"{where} is not valid JSON: {printable(str(error))}".strip()) from error
     if not isinstance(data, dict):
         raise damaged(path, f"{where} is {an(type(data).__name__)}, not an object".strip())
     return data
+
+
+def _whole(path: Path, where: str, digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise damaged(path, f"{where} has a number of {len(digits):,} digits".strip())
+    return int(digits)
 
 
 def inside(folder: Path, name: object) -> Path:
