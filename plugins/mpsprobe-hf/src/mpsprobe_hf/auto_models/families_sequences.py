@@ -125,6 +125,9 @@ SEQUENCES: Mapping[str, Family] = {
     ),  # no public checkpoint: what its class asks for
     "step3p5": Family(config={"sliding_window": 512}),  # stepfun-ai/Step-3.5-Flash
     "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
+    "perceiver": Family(
+        config={"num_cross_attention_heads": 1}
+    ),  # deepmind/vision-perceiver-fourier; its channels cannot be divided by the 8 of the one for language
     "rag": Family(
         config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},
         arguments={
