@@ -188,6 +188,45 @@ class RefusesImages(Model):
         return input_ids
 
 
+class CountsTokens(ReadsImagesInText):
+    """Says which token it means, not of what it is."""
+
+    def forward(self, input_ids: Any, pixel_values: Any = NOTHING) -> Any:
+        tokens, features = int((input_ids == 7).sum()), 9 * len(input_ids)
+        if tokens != features:
+            raise ValueError(f"Got {features} feature vectors for {tokens} placeholder tokens (id 7)")
+        return input_ids
+
+
+class HasALength(Model):
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any) -> Any:
+        if input_ids.shape[1] != 96:
+            raise ValueError("You might want to consider padding your sequence length to 96")
+        return input_ids
+
+
+class ReadsOneOfBoth(Model):
+    """Sounds take the place of a text."""
+
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any = NOTHING, input_features: Any = NOTHING) -> Any:
+        if input_ids is not NOTHING and input_features is not NOTHING:
+            raise ValueError("You cannot specify both input_ids and inputs_embeds at the same time")
+        return input_features
+
+
+class SpoilsItsCache(Model):
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any, use_cache: bool = True) -> Any:
+        if use_cache:
+            raise RuntimeError("one of the variables has been modified by an inplace operation")
+        return input_ids
+
+
 FITS: dict[type[Model], dict[str, tuple[int, ...]]] = {
     NeedsAMask: {"input_ids": (2, 128), "token_type_ids": (2, 128)},
     NamesAnArgument: {"input_ids": (2, 128), "bool_masked_pos": (2, 1)},
@@ -203,6 +242,10 @@ FITS: dict[type[Model], dict[str, tuple[int, ...]]] = {
     ReadsPairs: {"pixel_values": (2, 2, 3, 16, 16)},
     ReadsImagesInText: {"input_ids": (2, 73), "pixel_values": (2, 3, 16, 16)},
     ReadsSquares: {"pixel_values": (32, 3, 4, 4), "image_grid_thw": (2, 3)},
+    CountsTokens: {"input_ids": (2, 73), "pixel_values": (2, 3, 16, 16)},
+    HasALength: {"input_ids": (2, 96)},
+    ReadsOneOfBoth: {"input_features": (2, 256, 80)},
+    SpoilsItsCache: {"input_ids": (2, 128), "use_cache": ()},
     HearsNothing: {"input_ids": (2, 128), "pixel_values": (2, 3, 16, 16)},
     RefusesImages: {"input_ids": (2, 128)},
 }
@@ -217,7 +260,7 @@ def run_of(model_class: type[Model]) -> TorchRun:
 @pytest.mark.parametrize("model_class", FITS, ids=lambda one: one.__name__)
 def test_inputs_are_corrected(model_class: type[Model]) -> None:
     run = run_of(model_class)
-    assert {name: tuple(value.shape) for name, value in run.kwargs.items()} == FITS[model_class]
+    assert {name: tuple(getattr(value, "shape", ())) for name, value in run.kwargs.items()} == FITS[model_class]
     assert ";" in run.notes[0], "what was learned stands in the report"
 
 
@@ -264,6 +307,18 @@ def test_one_sample_where_two_are_not_taken() -> None:
     assert run.batch_size == 2 and run.correct is not None
     run = settled(run, options, "cpu", lambda value: value)
     assert run.batch_size == 1 and "one sample" in run.notes[0]
+
+
+class Follows(Model):
+    @torch.inference_mode()
+    def forward(self, pixel_values: Any) -> Any:
+        return pixel_values
+
+
+def test_what_computes_no_gradients_is_not_trained() -> None:
+    make_run("tiny", Follows, Follows.values, RunOptions(), Follows)
+    with pytest.raises(WorkloadError, match="cannot be trained"):
+        make_run("tiny", Follows, Follows.values, RunOptions(phase="training"), Follows)
 
 
 class Broken(Model):

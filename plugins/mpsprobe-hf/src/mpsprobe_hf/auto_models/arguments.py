@@ -37,6 +37,7 @@ ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
     "mm_token_type_ids": (Argument("spans", ("batch", "seq"), with_=PIXELS),),
     "bbox": integers(1, "batch", "seq", 4, with_=TEXT),
     "encoder_hidden_states": floats("batch", "patches", "vision_hidden"),
+    "question_positions": integers(8, "batch", "question_tokens"),
     "query_embeds": floats("batch", "queries", "hidden"),
     **IMAGES,
     **SOUNDS,

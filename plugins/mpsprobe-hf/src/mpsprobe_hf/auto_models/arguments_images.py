@@ -21,6 +21,7 @@ PIXEL_VALUES = ("pixel_values",)
 IMAGES: Mapping[str, tuple[Argument, ...]] = {
     "pixel_values": (
         Argument("floats", BY_PATCH, if_="image_grid_thw", with_=TEXT),
+        Argument("floats", BY_PATCH, if_="image_grid_hw", with_=TEXT),
         Argument("floats", BY_PATCH, if_="grid_thw"),
         Argument("floats", ("batch", "grid", "patch_values"), if_="spatial_shapes", with_=TEXT),
         Argument("floats", ("batch", "grid", "patch_values"), if_="pixel_position_ids", with_=TEXT),
@@ -48,6 +49,7 @@ IMAGES: Mapping[str, tuple[Argument, ...]] = {
     "hidden_states": (Argument("floats", BY_PATCH, if_="grid_thw"),),
     # which patches there are, and where
     "image_grid_thw": (Argument("rows", ("batch", 3), settings={"row": GRID}, with_=PIXEL_VALUES),),
+    "image_grid_hw": (Argument("rows", ("batch", 2), settings={"row": GRID[1:]}, with_=PIXEL_VALUES),),
     "grid_thw": (Argument("rows", ("batch", 3), settings={"row": GRID}),),
     "merge_sizes": (Argument("rows", ("batch",), settings={"row": "merge"}),),
     "image_merge_sizes": (Argument("rows", ("batch",), settings={"row": "merge"}, with_=PIXEL_VALUES),),

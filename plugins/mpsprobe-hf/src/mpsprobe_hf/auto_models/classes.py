@@ -82,6 +82,19 @@ def _has_forward(model_class: type[Any]) -> bool:
     return getattr(model_class.forward, "__name__", "") == "forward"
 
 
+def runs_without_gradients(model_class: type[Any]) -> bool:
+    """Whether its ``forward`` is decorated with ``torch.inference_mode`` or ``torch.no_grad``, as of video trackers."""
+    import torch
+
+    function = model_class.forward
+    while function is not None:
+        cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+        if any(isinstance(getattr(one, "__self__", None), torch.inference_mode | torch.no_grad) for one in cells):
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
+
+
 def class_names(model_type: str) -> list[str]:
     """The model classes of the type."""
     return sorted({*declared_classes(model_type), *_of_module(model_type)})

@@ -48,6 +48,12 @@ SUNG: Mapping[str, Any] = {
     "audio_encoder": {"model_type": "encodec"},
 }
 """The parts of ``facebook/musicgen-small``, which older releases of transformers do not fill in."""
+STARTS: Mapping[str, Any] = {"decoder_start_token_id": 2048}
+BY_CODEBOOK: Mapping[str, Argument] = {
+    "decoder_input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048, with_=("encoder",)),
+    "labels": Argument("integers", ("batch", "seq", "codebooks"), 2048),
+}
+"""A row of codes for each codebook, as ``MusicgenForConditionalGeneration`` reads them."""
 READS: Mapping[str, Any] = {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}
 """A decoder as in ``patrickvonplaten/bert2bert_cnn_daily_mail``."""
 
@@ -125,6 +131,9 @@ SEQUENCES: Mapping[str, Family] = {
     ),  # no public checkpoint: what its class asks for
     "step3p5": Family(config={"sliding_window": 512}),  # stepfun-ai/Step-3.5-Flash
     "t5gemma2_text": Family(config={"dropout_rate": 0.0}),  # google/t5gemma-2-270m-270m
+    "perceiver": Family(
+        config={"num_cross_attention_heads": 1}
+    ),  # deepmind/vision-perceiver-fourier; its channels cannot be divided by the 8 of the one for language
     "rag": Family(
         config={"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}},
         arguments={
@@ -150,8 +159,10 @@ SEQUENCES: Mapping[str, Family] = {
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
     "moonshine_streaming": Family(config={"num_key_value_heads": 8}),  # UsefulSensors/moonshine-streaming-tiny
-    "musicgen": Family(config={**SUNG, "decoder": {"model_type": "musicgen_decoder"}}),
-    "musicgen_melody": Family(config={**SUNG, "decoder": {"model_type": "musicgen_melody_decoder"}}),
+    "musicgen": Family(config={**SUNG, "decoder": {"model_type": "musicgen_decoder", **STARTS}}, arguments=BY_CODEBOOK),
+    "musicgen_melody": Family(
+        config={**SUNG, "decoder": {"model_type": "musicgen_melody_decoder", **STARTS}}, arguments=BY_CODEBOOK
+    ),
     "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
     "nemotron_h_omni": Family(config={"audio_config": {"projection_hidden_size": 4096, "projection_bias": False}}),

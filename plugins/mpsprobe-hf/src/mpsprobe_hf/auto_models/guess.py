@@ -70,11 +70,15 @@ class Guess:
 
     def leads(self) -> tuple[tuple[int, int], ...]:
         """``(id, count)`` of the tokens that stand for images, videos and sounds in the text, in this order."""
+        return tuple((token, self.tokens_of(name, measure)) for token, name, measure in self.placeholders())
+
+    def placeholders(self) -> tuple[tuple[int, str, str], ...]:
+        """The id of each token that stands for an argument, that argument, and the measure of how many there are."""
         found = []
         for name, (tokens, measure) in PLACEHOLDERS.items():
             token = first([self.signature.config, *self.measures.parts("vision")], *tokens)
             if name in self.given() and isinstance(token, int) and 0 <= token < self.measures["vocabulary"]:
-                found.append((token, self.tokens_of(name, measure)))
+                found.append((token, name, measure))
         return tuple(found)
 
     def tokens_of(self, name: str, measure: str) -> int:

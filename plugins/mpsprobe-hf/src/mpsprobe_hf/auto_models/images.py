@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mpsprobe_hf.auto_models.repairs import parts
+
 TOKENS = (
     ("image_token_id", "image_token_index"),
     ("video_token_id", "video_token_index"),
@@ -12,8 +14,13 @@ TOKENS = (
 """What configurations call each token."""
 
 
-def with_image_token(config: Any) -> None:
-    """Give ``config`` a vocabulary with its tokens for media, as every checkpoint has and some defaults have not."""
+def with_image_tokens(config: Any) -> None:
+    """Give texts a vocabulary with the tokens for media, as every checkpoint has and some defaults have not."""
+    for part in parts(config):
+        _with_image_token(part)
+
+
+def _with_image_token(config: Any) -> None:
     text = config.get_text_config(decoder=True)
     if not isinstance(getattr(text, "vocab_size", None), int):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from mpsprobe_hf.auto_models.classes import (
     with_forward,
 )
 from mpsprobe_hf.auto_models.heads import complete
-from mpsprobe_hf.auto_models.images import left_out, with_image_token, with_one_width
+from mpsprobe_hf.auto_models.images import left_out, with_image_tokens, with_one_width
 from mpsprobe_hf.auto_models.names import PREFIX
 from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 from mpsprobe_hf.auto_models.run import make_run
@@ -190,8 +191,9 @@ class ModelTypeWorkload:
             for token in ("pad_token_id", "decoder_start_token_id"):
                 if getattr(config, token, None) is None:
                     setattr(config, token, getattr(config, "pad_token_id", None) or 0)
-        with_image_token(config)
-        if options.phase == "generate" and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
+        with_image_tokens(config)
+        decodes = options.phase == "generate" or re.search("CausalLM$|LMHead", self.class_name)
+        if decodes and hasattr(config, "is_decoder") and not config.is_encoder_decoder:
             config.is_decoder = True  # without it BERT and its like attend to what comes after
         return config, said
 

@@ -41,6 +41,7 @@ def make_run(
         WorkloadError: inputs cannot be derived, or the model cannot be made.
         UsageError: a size that the model cannot take.
     """
+    from mpsprobe_hf.auto_models.classes import runs_without_gradients
     from mpsprobe_hf.auto_models.derive import OWN_FUNCTION
     from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
     from mpsprobe_hf.auto_models.guess import Guess
@@ -53,6 +54,11 @@ def make_run(
     check_config(name, config)
     if options.phase == "generate":
         check_generates(name, model_class, config.model_type)
+    if options.phase == "training" and runs_without_gradients(model_class):
+        raise WorkloadError(
+            f"'{printable(name)}' cannot be trained: the forward of {model_class.__name__} computes no gradients",
+            "Leave out --phase training.",
+        )
     family = FAMILIES.get(config.model_type, NOTHING)
     head = head_of(model_class.__name__)
     guess = Guess(

@@ -27,6 +27,7 @@ READINGS = (
     wanted.features,
     wanted.missing,
     wanted.length,
+    wanted.one_of_both,
     of_sizes.targets,
     of_sizes.widths,
     of_sizes.numbers,

@@ -12,6 +12,9 @@ from mpsprobe_hf.auto_models.guess import Guess
 
 FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
+BY_TOKEN = re.compile(r"Got (\d+) feature vectors for (\d+) placeholder tokens \(id (\d+)\)")
+BOTH = re.compile(r"cannot specify both \W*input_ids\W+and")
+"""What reads features of images or sound can need no text besides."""
 LENGTH = re.compile(r"sequence length to (\d+)")
 """As in "padding your sequence length to 4096"."""
 MODIFIED = "has been modified by an inplace operation"
@@ -21,10 +24,15 @@ CACHES = "transformers.cache_utils"
 def features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """Another number of tokens that stand for an image, a video or a sound."""
     found = FEATURES.search(str(error))
-    if found is None:
+    by_token = BY_TOKEN.search(str(error))
+    if by_token is not None:
+        kinds = {token: measure for token, _, measure in guess.placeholders()}
+        modality, features = kinds.get(int(by_token[3]), "").partition("_")[0], int(by_token[1])
+    elif found is not None:
+        modality, features = found[1].lower(), int(found[3])
+    else:
         return None
-    modality, features = found[1].lower(), int(found[3])
-    if modality == "multimodal":  # that of which there are so many tokens
+    if found is not None and modality == "multimodal":  # that of which there are so many tokens
         counts = {one: _now(guess, f"{one}_tokens") * sizes["batch"] for one in ("image", "video", "audio")}
         modality = next((one for one, count in counts.items() if count == int(found[2])), "image")
     measure = f"{modality}_tokens"
@@ -82,3 +90,14 @@ def no_cache(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
         more=(*guess.more, "use_cache"),
         learned=(*guess.learned, "use_cache False"),
     )
+
+
+def one_of_both(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """No text beside what the model makes its embeddings of."""
+    media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
+    if BOTH.search(str(error)) is None or not media or "input_ids" not in guess.given():
+        return None
+    said = f"no text: the model makes its embeddings of {', '.join(media)}"
+    more = (*guess.more, *media)
+    left_out = guess.without | {"input_ids", "attention_mask"}
+    return replace(guess, more=more, without=left_out, learned=(*guess.learned, said))
