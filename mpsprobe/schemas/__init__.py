@@ -47,7 +47,7 @@ from mpsprobe.schemas.coverage import (
     Verdict,
 )
 from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.memory import MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
+from mpsprobe.schemas.memory import MemoryEnd, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.schemas.profile import (
     DeviceInfo,
     DurationStatistics,
@@ -74,10 +74,10 @@ from mpsprobe.schemas.workload import WorkloadInfo
 __all__ = [
     "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
     "CheckpointFile", "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
-    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
-    "ComparisonMethod", "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport",
-    "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment",
-    "FallbackCost", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryHolder",
+    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict", "ComparisonMethod",
+    "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport", "CoverageSummary", "CudaHint",
+    "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment", "FallbackCost", "JudgedWorkload",
+    "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFit", "MemoryHolder",
     "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu", "OperatorFinding",
     "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo",
     "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source", "StepSample", "StoredDtype",

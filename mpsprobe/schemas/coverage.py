@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.memory import MemoryPrediction
+from mpsprobe.schemas.memory import MemoryFit, MemoryPrediction
 from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -294,6 +294,7 @@ class MatrixCell(Record):
 
     target: AnyTarget
     summary: CoverageSummary
+    fit: MemoryFit | None = Field(default=None, description="Whether it fits on the Mac that was asked about.")
     findings: dict[str, Verdict] = {}
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
     failure: RunFailure | None = None
