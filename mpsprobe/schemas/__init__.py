@@ -47,6 +47,7 @@ from mpsprobe.schemas.coverage import (
     Verdict,
 )
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.fit import FitReport, FitRow, SizeRange
 from mpsprobe.schemas.memory import MemoryEnd, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.schemas.profile import (
     DeviceInfo,
@@ -76,11 +77,11 @@ __all__ = [
     "CheckpointFile", "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
     "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict", "ComparisonMethod",
     "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport", "CoverageSummary", "CudaHint",
-    "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment", "FallbackCost", "JudgedWorkload",
-    "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFit", "MemoryHolder",
-    "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu", "OperatorFinding",
-    "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo",
-    "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source", "StepSample", "StoredDtype",
-    "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe", "Unjudged", "UnknownReport",
-    "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment", "FallbackCost", "FitReport",
+    "FitRow", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFit",
+    "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu",
+    "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport",
+    "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "SizeRange", "Source",
+    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe",
+    "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
 ]  # fmt: skip
