@@ -44,7 +44,7 @@ def test_what_saves_memory_was_run() -> None:
     usual = rows.pop("as it is")
     assert "not installed" in rows.pop("8-bit AdamW")["note"]
     assert {"bfloat16", "gradient checkpointing", "SGD, which keeps no state", "LoRA of rank 16"} <= set(rows)
-    del rows["autocast to float16"]  # its copies of parameters are more than it saves in a model of few layers
+    del rows["gradient accumulation"]  # of half the batch; gradients are there in the second forward pass
     for one in rows.values():
         assert one["peak_bytes"] < usual["peak_bytes"] and one["largest"]["low"] > 0 and one["runs"] >= 3
 
