@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import sources
 from mpsprobe_exporters.document import Column, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
+from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import byte_size
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def line(report: CoverageReport) -> list[str]:
         return []
     parameters = memory.by_category.get("parameters", 0)
     of = f"{byte_size(parameters)} of parameters, " if parameters else ""
-    phase = f" ({memory.phase})" if memory.phase else ""
+    phase = f" ({one_line(memory.phase, 40)})" if memory.phase else ""
     asked = byte_size(memory.reserved_bytes)
     return [f"Memory: {of}peak {byte_size(memory.peak_bytes)}{phase}; the allocator asks Metal for {asked}."]
 
@@ -43,10 +44,12 @@ def sections(report: CoverageReport) -> Iterator[Section]:
     memory = report.memory
     if memory is None:
         return
-    tiles = [Tile(category, byte_size(size)) for category, size in memory.by_category.items() if size]
+    tiles = [Tile(one_line(category, 40), byte_size(size)) for category, size in memory.by_category.items() if size]
     rows = table(FIELDS, report, memory.holders, PEAK)
-    sizes = [(one.what, one.bytes) for one in memory.not_counted]
-    left = bullets(f"not counted: {what}" + (f" (up to {byte_size(size)})" if size else "") for what, size in sizes)
+    left = bullets(
+        f"not counted: {one_line(one.what, 200)}" + (f" (up to {byte_size(one.bytes)})" if one.bytes else "")
+        for one in memory.not_counted
+    )
     yield Section(f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], depth="all")
 
 
