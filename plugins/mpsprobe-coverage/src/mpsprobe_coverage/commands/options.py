@@ -36,10 +36,12 @@ FORMAT_OPTION = click.option(
 )
 
 
-def torch_option(default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``--torch VERSION``, with the help ``text``."""
+def torch_option(default: str, text: str, *other: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """``--torch VERSION``, with the help ``text``; ``other`` flags mean the same."""
     metavar = "VERSION|installed|latest|all"
-    return click.option("--torch", "torch_release", metavar=metavar, default=default, show_default=True, help=text)
+    return click.option(
+        "--torch", *other, "torch_release", metavar=metavar, default=default, show_default=True, help=text
+    )
 
 
 class MacosVersion(click.ParamType):
