@@ -63,13 +63,18 @@ class ScannerDeclaration(Declaration):
     frameworks: tuple[str, ...] = ("torch",)
 
 
+@dataclass(frozen=True, slots=True)
 class KernelTablesDeclaration(Declaration):
-    """The kernel tables of one backend of torch. ``target`` resolves to a ``KernelTables``.
+    """The kernel tables of one backend. ``target`` resolves to a ``KernelTables``.
 
     ``name`` is the backend, as the user types it after ``--backend`` (``xpu``).
+
+    Args:
+        framework: whose backend it is; of another one than torch, ``target`` resolves to a
+            ``mpsprobe_coverage.kernels.registered.RegisteredKernels``.
     """
 
-    __slots__ = ()
+    framework: str = "torch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from mpsprobe import declarations as declared
-from mpsprobe.declarations import CommandDeclaration, Declaration, WorkloadDeclaration
+from mpsprobe.declarations import CommandDeclaration, Declaration, KernelTablesDeclaration, WorkloadDeclaration
 from mpsprobe.errors import EVERYTHING, FOR_USERS, MissingPackage, PluginError, UnknownName, UsageError, install_command
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import KINDS, Entry, checked
@@ -235,6 +235,10 @@ class Registry:
         """The kernel tables of the backend of that name. Raises as ``workload``."""
         return cast("KernelTables", self._object("backend", backend))
 
+    def backend_framework(self, backend: str) -> str:
+        """Whose backend it is (``torch``), without importing its tables. Raises as ``workload``."""
+        return cast("declared.KernelTablesDeclaration", self._entry("backend", backend).declaration).framework
+
     def device(self, name: str) -> Device:
         """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
         return cast("Device", self._object("device", name))
@@ -326,8 +330,11 @@ def protocol_of(declaration: Declaration) -> type:
         return click.Command
     from mpsprobe import protocols
 
-    name = type(declaration).__name__.removesuffix("Declaration")
-    protocol: type = getattr(protocols, "FolderExporter" if getattr(declaration, "folder", False) else name)
+    if getattr(declaration, "folder", False):
+        return protocols.FolderExporter
+    if isinstance(declaration, KernelTablesDeclaration) and declaration.framework != "torch":
+        return object  # what reads it checks it: mpsprobe-coverage
+    protocol: type = getattr(protocols, type(declaration).__name__.removesuffix("Declaration"))
     return protocol
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import ScannerDeclaration, WorkloadDeclaration
-from mpsprobe_tensorflow.names import FRAMEWORK, SPACE
+from mpsprobe.declarations import KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
+from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE
 
 
 @hookimpl
@@ -16,6 +16,19 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
             target="mpsprobe_tensorflow.scanner:TensorflowScanner",
             summary="Places each operation of a graph as TensorFlow would with Apple's Metal plugin.",
             frameworks=(FRAMEWORK,),
+        )
+    ]
+
+
+@hookimpl
+def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
+    """What Apple's plugin registers."""
+    return [
+        KernelTablesDeclaration(
+            name=BACKEND,
+            target="mpsprobe_tensorflow.tables.listed:Tables",
+            summary="Apple's Metal plugin for TensorFlow, from the wheels of every release.",
+            framework=FRAMEWORK,
         )
     ]
 

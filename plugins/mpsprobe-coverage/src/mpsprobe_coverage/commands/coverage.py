@@ -55,11 +55,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
-@torch_option(
-    "installed",
-    "The release to judge, of torch or of another framework's plugin; several with commas, or every one that is known.",
-    "--release",
-)
+@torch_option("installed", "The release to judge; several with commas, or every one that is known.")
 @BACKEND_OPTION
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")

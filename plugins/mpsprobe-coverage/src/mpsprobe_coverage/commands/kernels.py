@@ -14,6 +14,7 @@ from mpsprobe.output import write_stdout
 from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, releases, torch_option
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.names import resolve_operators
+from mpsprobe_coverage.kernels.registered import registered_named
 from mpsprobe_coverage.kernels.releases import INSTALLED
 from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable, tensor_keys
 
@@ -55,7 +56,16 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
     mpsprobe kernels list --torch all
     mpsprobe kernels list --torch 2.13.0 --library torchvision
     mpsprobe kernels list --backend xpu
+    mpsprobe kernels list --backend tensorflow-metal --release 1.2.0
     """
+    other = registered_named(backend)
+    if other is not None:
+        from mpsprobe_coverage.commands import kernels_registered
+
+        kernels_registered.refuse(other, key=key, library=library != "torch")
+        document = kernels_registered.list_kernels(other, torch_release)
+        write_json(document) if format_name == "json" else kernels_registered.print_list(other, document)
+        return
     family = family_named(backend)
     if library not in ("torch", *family.libraries):
         raise UsageError(
@@ -103,6 +113,14 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     mpsprobe kernels show aten::linalg_svd aten::nonzero --torch 2.6.0
     mpsprobe kernels show torchvision::nms --torch all --format json
     """
+    other = registered_named(backend)
+    if other is not None:
+        from mpsprobe_coverage.commands import kernels_registered
+
+        kernels_registered.refuse(other, key=key)
+        shown = kernels_registered.show_kernels(other, operators, torch_release)
+        write_json(shown) if format_name == "json" else kernels_registered.print_shown(shown)
+        return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
     key = _checked_key(key, family)
@@ -146,6 +164,14 @@ def since(operators: tuple[str, ...], key: str | None, backend: str, format_name
     \b
     mpsprobe kernels since linalg_qr.out nonzero cumsum
     """
+    other = registered_named(backend)
+    if other is not None:
+        from mpsprobe_coverage.commands import kernels_registered
+
+        kernels_registered.refuse(other, key=key)
+        found = kernels_registered.since_kernels(other, operators)
+        write_json(found) if format_name == "json" else kernels_registered.print_since(found)
+        return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
     key = _checked_key(key, family)
@@ -176,6 +202,13 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
     """
     from mpsprobe_coverage.kernels.difference import compare
 
+    other = registered_named(backend)
+    if other is not None:
+        from mpsprobe_coverage.commands import kernels_registered
+
+        changes = kernels_registered.diff_kernels(other, old, new)
+        write_json(changes) if format_name == "json" else kernels_registered.print_diff(changes)
+        return
     family = family_named(backend)
     difference = compare(family.target(old), family.target(new))
     if format_name == "json":

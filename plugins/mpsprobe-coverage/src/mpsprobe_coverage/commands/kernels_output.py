@@ -99,7 +99,7 @@ def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], ke
                 (cell, _verdict(verdict), Text(_range(releases, last=history[-1][0]) if whole else ", ".join(releases)))
             )
             cell = ""
-    show([_by_operator(("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch"), rows)], PIPE_WIDTH)
+    show([by_operator(("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch"), rows)], PIPE_WIDTH)
 
 
 def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None:
@@ -108,7 +108,7 @@ def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None
     for operator, since, removed, verdict in rows:
         now = Text(f"gone since {removed}", style="dim") if removed else _verdict(verdict)
         cells.append((operator, Text(since, style="green") if since else Text("-", style="dim"), now))
-    show([_by_operator(("Operator", "Native since", "Now"), cells)], PIPE_WIDTH)
+    show([by_operator(("Operator", "Native since", "Now"), cells)], PIPE_WIDTH)
 
 
 def print_difference(difference: Difference) -> None:
@@ -129,7 +129,7 @@ def print_difference(difference: Difference) -> None:
         if changes:
             titles = (f"{title} ({len(changes)})", difference.old, difference.new)
             rows = [(change.operator, _verdict(change.old), _verdict(change.new)) for change in changes]
-            parts += [_by_operator(titles, rows), Text()]
+            parts += [by_operator(titles, rows), Text()]
     named = {
         "Removed operators": difference.removed,
         **{f"Gained under {key}": gained for key, (gained, _) in difference.keys.items()},
@@ -166,7 +166,7 @@ def _verdict(verdict: str) -> Text:
     return Text(verdict, style=STYLES[verdict])
 
 
-def _by_operator(titles: Sequence[str], rows: Sequence[tuple[str, *tuple[Text, ...]]]) -> RenderableType:
+def by_operator(titles: Sequence[str], rows: Sequence[tuple[str, *tuple[Text, ...]]]) -> RenderableType:
     """A table of operators; on a terminal too narrow for it their names stand on lines of their own."""
     texts = [[Text(title, style="bold") for title in titles], *([Text(name), *cells] for name, *cells in rows)]
     widths = [max(cell.cell_len for cell in column) for column in zip(*texts, strict=True)]

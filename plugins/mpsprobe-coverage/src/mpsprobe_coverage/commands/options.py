@@ -36,11 +36,11 @@ FORMAT_OPTION = click.option(
 )
 
 
-def torch_option(default: str, text: str, *other: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``--torch VERSION``, with the help ``text``; ``other`` flags mean the same."""
+def torch_option(default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """``--torch VERSION``, with the help ``text``; ``--release`` is the same, for backends of other frameworks."""
     metavar = "VERSION|installed|latest|all"
     return click.option(
-        "--torch", *other, "torch_release", metavar=metavar, default=default, show_default=True, help=text
+        "--torch", "--release", "torch_release", metavar=metavar, default=default, show_default=True, help=text
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
+from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName, UsageError
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
 from mpsprobe.suggestions import an, printable, said, type_name
 from mpsprobe_coverage.kernels import backend_check, live
@@ -169,6 +169,7 @@ def family_named(name: str, registry: Registry | None = None) -> KernelFamily:
 
     Raises:
         UnknownName: no installed plugin brings them; carries the nearest names.
+        UsageError: it is a backend of another framework than torch.
         PluginError: two plugins bring them, or the plugin broke a rule.
     """
     if name == MPS_FAMILY.name:
@@ -178,12 +179,16 @@ def family_named(name: str, registry: Registry | None = None) -> KernelFamily:
 
         registry = get_registry()
     try:
-        tables = registry.kernel_tables(name)
+        framework = registry.backend_framework(name)
     except UnknownName:
         known = {MPS_FAMILY.name, *registry.backends()}
         raise UnknownName("backend", name, known, f"There are: {', '.join(sorted(known))}. {OTHERS}") from None
+    if framework != "torch":
+        raise UsageError(
+            f"'{name}' is a backend of {framework}, not of torch", "Leave --backend out for a torch model."
+        )
     owner = registry.owner("backend", name)
-    return PluginFamily(name, "a plugin" if owner is None else owner.owner, tables)
+    return PluginFamily(name, "a plugin" if owner is None else owner.owner, registry.kernel_tables(name))
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from packaging.version import Version
@@ -50,6 +50,27 @@ def download(library: str, release: str, folder: Path) -> Path:
         f"pip could not download {library} {release}: {printable(_last_line(answer))}",
         "Download the wheel yourself, then: mpsprobe kernels build --wheel FILE",
     )
+
+
+def download_all(
+    library: str, release: str, folder: Path, architectures: Iterable[str], pythons: Iterable[str]
+) -> list[Path]:
+    """Download every macOS wheel of a release into ``folder``, for each architecture and each Python.
+
+    Raises:
+        TableError: pip is missing, or cannot reach its index.
+    """
+    before = set(folder.glob("*.whl"))
+    for architecture in architectures:
+        platform = ANY_MACOS.replace("arm64", architecture)
+        for python in pythons:
+            where = ["--platform", platform, "--python-version", python, "--dest", str(folder)]
+            finished = _pip("download", *ONLY_THIS, *where, f"{library}=={release}")
+            if finished.returncode and NOT_FOUND not in finished.stderr:
+                raise TableError(
+                    f"pip could not download {library} {release}: {printable(_last_line(finished.stderr))}"
+                )
+    return sorted(set(folder.glob("*.whl")) - before)
 
 
 def offered(library: str) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from mpsprobe.errors import TableError
 
 N_STAB, N_TYPE, N_SECT = 0xE0, 0x0E, 0x0E  # <mach-o/nlist.h>: of debuggers; what kind of symbol; one in a section
+ARM64 = lief.MachO.Header.CPU_TYPE.ARM64
 THIN = bytes.fromhex("cffaedfe")  # <mach-o/loader.h>: MH_MAGIC_64 in little-endian order
 LC_SYMTAB, HEADER = 2, 32  # <mach-o/loader.h>: the command that says where symbols and names are; bytes before commands
 SYMBOL = np.dtype([("name", "<u4"), ("rest", "V12")])  # <mach-o/nlist.h>, struct nlist_64
@@ -31,7 +32,7 @@ class MachO:
     def __init__(self, path: Path) -> None:
         self.name = path.name
         lief.logging.disable()  # it writes to standard error what is raised as an error here
-        self._parsed = _arm64(path)
+        self._parsed = parsed_library(path)
         if any(s.file_offset + s.file_size > self._parsed.original_size for s in self._parsed.segments):
             raise self._broken("a segment reaches beyond its end")
         text = self._parsed.get_section("__TEXT", "__text")
@@ -54,7 +55,7 @@ class MachO:
             for section in self._parsed.sections
             if section.segment_name == "__TEXT" and section.name in ("__cstring", "__const")
         ]
-        with _quiet():
+        with quiet():
             self._stubs = dict(self._imported())
 
     def _imported(self) -> Iterator[tuple[int, str]]:
@@ -161,7 +162,7 @@ class MachO:
         return TableError(f"{self.name} is truncated or corrupted: {why}", "Download the wheel again.")
 
 
-def _quiet() -> warnings.catch_warnings[None]:
+def quiet() -> warnings.catch_warnings[None]:
     """lief warns of a number in the file that it has no name for; here it is just not the one that is looked for."""
     return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
 
@@ -193,21 +194,26 @@ def _check_names(path: Path) -> None:
                 lengths = ends[np.searchsorted(ends, starts)] - starts
                 total += int(lengths.sum())
                 if total > size or lengths.max(initial=0) > LONGEST_NAME:
-                    raise TableError(f"{path.name} is no library of PyTorch: its symbols have names without end")
+                    raise TableError(f"{path.name} is no library of a wheel: its symbols have names without end")
             at += max(step, 8)
 
 
-def _arm64(path: Path) -> lief.MachO.Binary:
+def parsed_library(path: Path, cpu: lief.MachO.Header.CPU_TYPE = ARM64) -> lief.MachO.Binary:
+    """A library for one kind of machine, as lief parses it.
+
+    Raises:
+        TableError: the file is none.
+    """
     with path.open("rb") as file:
         magic = file.read(4)
-    if magic != THIN:  # also a file for several machines: no wheel for arm64 has one
+    if magic != THIN:  # also a file for several machines: no wheel has one
         raise _no_library(path)
     _check_names(path)
     parsed = lief.MachO.parse(str(path), lief.MachO.ParserConfig.quick)
     binary = None if parsed is None or not len(parsed) else parsed.at(0)
-    with _quiet():
-        is_arm64 = binary is not None and binary.header.cpu_type is lief.MachO.Header.CPU_TYPE.ARM64
-    if binary is None or not is_arm64:
+    with quiet():
+        fits = binary is not None and binary.header.cpu_type is cpu
+    if binary is None or not fits:
         raise _no_library(path)
     return binary
 

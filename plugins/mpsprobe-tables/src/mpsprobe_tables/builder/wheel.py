@@ -1,4 +1,4 @@
-"""A macOS arm64 wheel of torch or torchvision, opened as the zip file that it is.
+"""A macOS wheel of torch, torchvision or tensorflow-metal, opened as the zip file that it is.
 
 Only members with known names are read, into memory or into a file that the caller names, each up to a size limit:
 nothing in the wheel says where something is written, and nothing of it is imported.
@@ -28,7 +28,13 @@ from mpsprobe_tables.builder.macho import MachO
 
 LARGEST_TEXT = 16 << 20  # bytes; native_functions.yaml has 0.6 MB
 LARGEST_LIBRARY = 2 << 30  # bytes; libtorch_cpu.dylib of 2.15.0 has 0.42 GB
-LIBRARIES = {"torch": r"torch/lib/libtorch_cpu\.dylib", "torchvision": r"torchvision/_C(_stable)?(\.[\w-]+)?\.so"}
+METAL = "tensorflow-metal"
+LIBRARIES = {
+    "torch": r"torch/lib/libtorch_cpu\.dylib",
+    "torchvision": r"torchvision/_C(_stable)?(\.[\w-]+)?\.so",
+    METAL: r"(tensorflow_metal-[\d.]+\.data/purelib/)?tensorflow-plugins/libmetal_plugin\.dylib",
+}
+ARCHITECTURES = {METAL: "arm64|x86_64"}
 BINDINGS = "torch/lib/libtorch_python.dylib"
 READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
 
@@ -37,12 +43,13 @@ class Wheel:
     """An open wheel; a context manager.
 
     Attributes:
-        library: ``torch`` or ``torchvision``.
+        library: ``torch``, ``torchvision`` or ``tensorflow-metal``.
+        architecture: ``arm64``; of tensorflow-metal also ``x86_64``.
         release: its version, without a local part.
         requires_torch: the torch releases that its metadata asks for (``==2.13.0``); empty for torch itself.
 
     Raises:
-        TableError: the file is not a wheel, is broken, or is another one than a macOS arm64 wheel of these two.
+        TableError: the file is not a wheel, is broken, or is another one than a macOS wheel of these.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,13 +59,17 @@ class Wheel:
             name, version, _, tags = parse_wheel_filename(path.name)
         except InvalidWheelFilename as error:
             raise TableError(f"'{self._shown}' is not the file name of a wheel") from error
-        if name not in LIBRARIES or not any(re.fullmatch(r"macosx_\d+_\d+_arm64", t.platform) for t in tags):
+        platform = rf"macosx_\d+_\d+_({ARCHITECTURES.get(str(name), 'arm64')})"
+        found = [match[1] for tag in tags if (match := re.fullmatch(platform, tag.platform))]
+        if name not in LIBRARIES or not found:
             raise TableError(
                 f"'{self._shown}' is not a macOS arm64 wheel of torch or torchvision",
                 "Only what Mac users install has MPS kernels: its name ends with 'macosx_…_arm64.whl'.",
             )
         self.library: str = str(name)
+        self.architecture = found[0]
         self.release = version.public
+        self._info = rf"{name.replace('-', '_')}-[^/]+\.dist-info"
         try:
             self._zip = zipfile.ZipFile(path)
         except (*READ_ERRORS,) as error:
@@ -81,7 +92,7 @@ class Wheel:
 
     def _check_record(self) -> None:
         """A wheel lists its own files: one that is missing, or was renamed by a damaged byte, must not go unnoticed."""
-        members = [m for m in self._members if re.fullmatch(rf"{self.library}-[^/]+\.dist-info/RECORD", m)]
+        members = [m for m in self._members if re.fullmatch(rf"{self._info}/RECORD", m)]
         if len(members) != 1:
             raise TableError(
                 f"'{self._shown}' has no list of the files of {self.library}: it is another wheel, renamed"
@@ -94,7 +105,7 @@ class Wheel:
             raise TableError(f"'{self._shown}' does not have the files that it lists", "Download the wheel again.")
 
     def _check_metadata(self, version: Version) -> str:
-        metadata = [m for m in self._members if re.fullmatch(rf"{self.library}-[^/]+\.dist-info/METADATA", m)]
+        metadata = [m for m in self._members if re.fullmatch(rf"{self._info}/METADATA", m)]
         if len(metadata) != 1:
             raise TableError(f"'{self._shown}' has no metadata of {self.library}: it is another wheel, renamed")
         fields = HeaderParser().parsestr(self.text(metadata[0]))
