@@ -63,6 +63,16 @@ class Target(Record):
     macos: str | None = None
     table: TableProvenance | None = None
 
+    @property
+    def version(self) -> str:
+        """The release that was judged, of ``software``."""
+        return self.torch
+
+    @property
+    def software(self) -> str:
+        """What has the kernels: ``torch``, or a plugin of another framework."""
+        return "torch"
+
 
 class BackendTarget(Target):
     """What was judged: a release on another backend than MPS.
@@ -83,15 +93,52 @@ class BackendTarget(Target):
     notes: list[str] = []
 
 
+class FrameworkTarget(BackendTarget):
+    """What was judged: a release of the plugin that brings a device to another framework than torch.
+
+    Attributes:
+        release: of the plugin, which ``backend`` names.
+        torch: ``None``: it has no part in it.
+    """
+
+    torch: None = None  # type: ignore[assignment]
+    release: str
+
+    @property
+    def version(self) -> str:
+        """The release of the plugin."""
+        return self.release
+
+    @property
+    def software(self) -> str:
+        """The plugin."""
+        return self.backend
+
+
 def _class_of(target: Any) -> str:
     backend = target.get("backend", "mps") if isinstance(target, dict) else getattr(target, "backend", None)
-    return "Target" if backend == "mps" else "BackendTarget"
+    if backend == "mps":
+        return "Target"
+    has = "release" in target if isinstance(target, dict) else hasattr(target, "release")
+    return "FrameworkTarget" if has else "BackendTarget"
 
 
 AnyTarget = Annotated[
-    Annotated[Target, Tag("Target")] | Annotated[BackendTarget, Tag("BackendTarget")], Discriminator(_class_of)
+    Annotated[Target, Tag("Target")]
+    | Annotated[BackendTarget, Tag("BackendTarget")]
+    | Annotated[FrameworkTarget, Tag("FrameworkTarget")],
+    Discriminator(_class_of),
 ]
-"""What was judged, distinguished by ``backend``: ``mps``, or that of a plugin."""
+"""What was judged, distinguished by ``backend``, ``mps`` or a plugin's; one of another framework has a ``release``."""
+
+
+class Transfers(Record):
+    """Tensors that are copied between the memory of the GPU and that of the CPU, over the whole run."""
+
+    to_gpu: int = Field(default=0, ge=0, description="Copies to the GPU.")
+    to_gpu_bytes: int = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
+    to_cpu: int = Field(default=0, ge=0, description="Copies to the CPU.")
+    to_cpu_bytes: int = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
 
 
 class CoverageSummary(Record):
@@ -107,6 +154,7 @@ class CoverageSummary(Record):
     )
     parameters_bytes: int | None = Field(default=None, description="Memory of the parameters.")
     advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    transfers: Transfers | None = Field(default=None, description="What is copied; `None` where it was not found out.")
     calls_registered_only: int = Field(default=0, ge=0, description="Native calls whose dtypes no test shows to work.")
 
 
@@ -131,6 +179,9 @@ class OperatorFinding(Record):
     )
     input_bytes: int = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
     output_bytes: int = Field(default=0, ge=0, description="What its results hold, over the whole run.")
+    transfers: Transfers | None = Field(
+        default=None, description="What is copied to and from it; `None` where nothing is, or it was not found out."
+    )
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")

@@ -8,3 +8,5 @@ BACKEND = "tensorflow-metal"
 """What ``--backend`` and reports call Apple's plugin."""
 SPACE = "keras"
 """What stands before the colon of a name from ``keras.applications``."""
+OLDEST_TENSORFLOW = (2, 16)
+"""The first release that comes with Keras 3."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
@@ -37,6 +38,7 @@ from mpsprobe_coverage.commands.options import (
 STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
 GENERATE = "generate"
+TORCH = several.TORCH
 MOST_NAMED = 3  # workloads in an error
 DECODINGS = ("greedy", "sampling", "beams")
 CACHES = ("dynamic", "static")
@@ -54,7 +56,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
-@torch_option("installed", "The torch release to judge; several with commas, or every one that is known.")
+@torch_option("installed", "The release to judge; several with commas, or every one that is known.")
 @BACKEND_OPTION
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
@@ -132,9 +134,10 @@ def coverage(
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     registry = get_registry()
-    options, targets = asked(torch_release, method, explain, run_options)
     many = bool(files) or len(names) > 1 or several.is_pattern(names[0])
     wanted = several.names(names, files, registry) if many else [*names]
+    framework = several.framework(wanted, registry)
+    options, targets = asked(torch_release, method, explain, run_options, framework)
     kind = "coverage-several" if many else "coverage" if len(targets) == 1 else "coverage-matrix"
     name = exporting.choose(registry, format_name, output, kind)
     stem = PurePath(files[0]).stem if files else PurePath(names[0]).name
@@ -142,7 +145,8 @@ def coverage(
     with make_progress() as progress:
         report: Report
         if many:
-            check_version("torch", "mpsprobe-coverage", "coverage")
+            if framework == TORCH:
+                check_version("torch", "mpsprobe-coverage", "coverage")
             report = several.judge(wanted, options, targets, explain, jobs or several.usual_jobs(), timeout, progress)
         else:
             progress.start_loading(STEPS)
@@ -158,12 +162,14 @@ def coverage(
 
 
 def asked(
-    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any]
+    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any], framework: str = TORCH
 ) -> tuple[RunOptions, list[str]]:
     """What the flags ask for, and the releases to judge.
 
     Args:
         run_options: by the parameters' names; what is not in it is as usual.
+        framework: of the workloads. A scanner of another one than torch has ``backend``, whose kernels it knows, and
+            ``releases(text)``, which gives the exact releases that ``--release`` names.
 
     Raises:
         UsageError: flags that do not go together, or there is no such release.
@@ -181,9 +187,20 @@ def asked(
         if getattr(options, field) != getattr(RunOptions(), field):
             raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
+    if framework != TORCH:
+        return _asked_of(get_registry().scanner_for(framework), options, torch_release)
+
     from mpsprobe_coverage.kernels.backends import family_named
 
     return options, releases(torch_release, family_named(options.backend, get_registry()))
+
+
+def _asked_of(scanner: Any, options: RunOptions, release: str) -> tuple[RunOptions, list[str]]:
+    """The same of a scanner of another framework, which knows the kernels of one backend."""
+    backend = getattr(scanner, "backend", None)
+    if options.backend not in (backend, RunOptions().backend):
+        raise UsageError(f"--backend {printable(options.backend)} runs no such workload", f"Leave it out: {backend}.")
+    return replace(options, backend=backend or options.backend), scanner.releases(release)
 
 
 def judged(
@@ -195,8 +212,9 @@ def judged(
         MpsprobeError: the workload cannot be built, or a table cannot be read.
     """
     registry = get_registry()
-    check_version("torch", "mpsprobe-coverage", "coverage")
     chosen = registry.workload(workload) if isinstance(workload, str) else workload
+    if chosen.framework == TORCH:
+        check_version("torch", "mpsprobe-coverage", "coverage")
     registry.announce("mpsprobe_before_run", workload=chosen.name, phase=options.phase)
     report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
     if registry.listens("mpsprobe_after_run"):
@@ -275,7 +293,7 @@ def with_allowed(report: Report, allow: Collection[str]) -> Report:
 
 
 def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
-    release = f"torch {cell.target.torch}"
+    release = f"{cell.target.software} {cell.target.version}"
     if isinstance(cell, MatrixCell):
         for operator, verdict in cell.findings.items():
             if verdict in fail_on and not is_allowed(operator, allow):

@@ -53,6 +53,7 @@ FIELDS: Fields[AnyReport, OperatorFinding] = (
     (Column("input bytes", "number", "input_bytes", where="record"), lambda _, one: one.input_bytes),
     (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
     (Column("data", where="more"), lambda _, one: _moved(one)),
+    (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), answer.since),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
@@ -211,7 +212,8 @@ def _advice(report: AnyReport, one: OperatorFinding) -> str | None:
     if not SEVERITY[one.verdict]:
         return None
     cure = answer.since(report, one) if one.verdict != "unknown" else None
-    return one.advice or (f"Native from torch {cure} on: upgrade." if cure else None)
+    software = backends.software(backends.target(report))
+    return one.advice or (f"Native from {software} {cure} on: upgrade." if cure else None)
 
 
 def _moved(one: OperatorFinding) -> str | None:

@@ -1,0 +1,158 @@
+"""Coverage of TensorFlow's workloads: traced once, placed with the kernels of each release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpsprobe.environment import collect_environment
+from mpsprobe.protocols import Progress, RunOptions, Workload
+from mpsprobe.schemas import (
+    CoverageReport,
+    Environment,
+    FrameworkTarget,
+    MatrixCell,
+    MatrixReport,
+    OperatorFinding,
+    Report,
+    Unjudged,
+    WorkloadInfo,
+)
+from mpsprobe_tensorflow import models, releases
+from mpsprobe_tensorflow.findings import findings, summarise
+from mpsprobe_tensorflow.libraries import import_tensorflow
+from mpsprobe_tensorflow.names import BACKEND
+from mpsprobe_tensorflow.placing.crossing import Border, border
+from mpsprobe_tensorflow.placing.flattening import flatten
+from mpsprobe_tensorflow.placing.kernels import Kernels
+from mpsprobe_tensorflow.placing.nodes import Graph
+from mpsprobe_tensorflow.placing.placer import place
+from mpsprobe_tensorflow.tables import table
+from mpsprobe_tensorflow.tracing import Step
+
+BEFORE_GRAPPLER = "These are the operations that TensorFlow places; its optimizer folds and fuses some afterwards"
+
+
+@dataclass
+class Placement:
+    """What one release does with a step."""
+
+    target: FrameworkTarget
+    operators: list[OperatorFinding]
+    not_judged: list[Unjudged]
+    border: Border
+
+
+class TensorflowScanner:
+    """Predicts where TensorFlow places what; see ``docs/explanation/tensorflow.md`` for how."""
+
+    backend = BACKEND
+
+    def releases(self, text: str) -> list[str]:
+        """``--release`` as exact releases of the plugin, oldest first.
+
+        Raises:
+            UsageError: there is no such release.
+        """
+        return releases.chosen(text)
+
+    def scan(
+        self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
+    ) -> Report:
+        """Judge ``workload`` for each of ``torch_releases``, which are releases of the plugin here.
+
+        Raises:
+            MpsprobeError: TensorFlow is missing, or the workload cannot be built or traced.
+        """
+        progress.start(2, "loading TensorFlow")
+        try:
+            tensorflow = import_tensorflow(f"the workload '{workload.name}'")
+            progress.advance(f"tracing {workload.name}")
+            made = workload.build(options)
+            step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
+            progress.advance("placing its operations")
+            graph = flatten(step.graph, step.held, step.resident, step.returned)
+            soft = bool(tensorflow.config.get_soft_device_placement())
+            found = [_placed(step, graph, release, options, soft) for release in torch_releases]
+        finally:
+            progress.stop()
+        info = _info(workload.name, step, graph, options)
+        if len(found) > 1:
+            return _matrix(info, step, found)
+        [one] = found
+        return CoverageReport(
+            method="predicted",
+            workload=info,
+            target=one.target,
+            environment=_environment(tensorflow.__version__),
+            summary=summarise(one.operators, step, one.border, None),
+            operators=one.operators,
+            not_judged=one.not_judged,
+        )
+
+
+def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool) -> Placement:
+    build = table.load(release)
+    kernels = Kernels(build.on(options.macos))
+    placed = place(graph, kernels, soft=soft)
+    crossings = border(graph, placed)
+    operators, unknown = findings(step, graph, placed, crossings, kernels)
+    wheel, sha256 = list(build.wheels.items())[-1]
+    target = FrameworkTarget(
+        backend=BACKEND,
+        label=BACKEND,
+        release=build.release,
+        source=wheel,
+        sha256=sha256,
+        macos=options.macos,
+        macos_minimum=build.macos_minimum,
+        notes=releases.notes(build.release),
+    )
+    return Placement(target, operators, unknown, crossings)
+
+
+def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement]) -> MatrixReport:
+    cells = [
+        MatrixCell(
+            target=one.target,
+            summary=summarise(one.operators, step, one.border, None),
+            findings={each.operator: each.verdict for each in reversed(one.operators) if each.verdict != "native"},
+        )
+        for one in found
+    ]
+    since = None
+    for cell in reversed(cells):
+        if cell.findings:
+            break
+        since = cell.target.version
+    import tensorflow
+
+    return MatrixReport(
+        method="predicted",
+        workload=info,
+        environment=_environment(tensorflow.__version__),
+        native_since=since,
+        releases=cells,
+        operators=found[-1].operators,
+        not_judged=found[-1].not_judged,
+    )
+
+
+def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadInfo:
+    return WorkloadInfo(
+        name=name,
+        architecture=step.architecture,
+        phase="training" if options.phase == "training" else "inference",
+        dtype=options.dtype,
+        parameters=step.parameters,
+        batch_size=step.batch_size,
+        autocast=options.autocast,
+        optimizer=step.optimizer,
+        notes=list(dict.fromkeys([*step.notes, *graph.notes, BEFORE_GRAPPLER])),
+    )
+
+
+def _environment(version: str) -> Environment:
+    import keras
+
+    return collect_environment().model_copy(update={"tensorflow": version, "keras": keras.__version__, "torch": None})
