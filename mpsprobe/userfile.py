@@ -11,6 +11,7 @@ import ast
 import contextlib
 import inspect
 import linecache
+import os
 import sys
 import tokenize
 import traceback
@@ -45,9 +46,9 @@ def declare(name: str) -> WorkloadDeclaration | None:
         return None
     path, function = parts
     shown = printable(str(path))
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - a Path raises where a name is too long
         raise WorkloadError(f"'{shown}' is a folder, not a Python file")
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113
         raise WorkloadError(f"there is no file '{shown}'", _near_files(path))
     if not function:
         known = [f"{shown}:{one}" for one in functions(path)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
@@ -47,6 +48,7 @@ COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators t
 DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 
 
+@lru_cache(maxsize=256)
 def release_key(release: str) -> tuple[int, ...]:
     """Sorts releases by number: 2.9.0 before 2.10.0. A local part (``+cpu``) does not count."""
     return tuple(int(part[:9]) for part in re.findall("[0-9]+", release.partition("+")[0]))
