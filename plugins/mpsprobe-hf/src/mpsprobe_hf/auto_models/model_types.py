@@ -134,7 +134,10 @@ class ModelTypeWorkload:
             model_class = self._class(config, options.phase)
             if options.phase != "generate":
                 model_class = with_forward(model_class, config)
-            config = part_for(model_class, config)
+            try:
+                config = part_for(model_class, config)
+            except Exception as error:
+                raise WorkloadError(f"{model_class.__name__} takes no part of {self.model_type}") from error
             complete(config, model_class.__name__)
             return make_run(
                 self.name,
