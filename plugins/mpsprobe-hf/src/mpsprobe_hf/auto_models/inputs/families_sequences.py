@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mpsprobe_hf.auto_models.family import Family
-from mpsprobe_hf.auto_models.forms import TEXT, Argument
+from mpsprobe_hf.auto_models.inputs.family import Family
+from mpsprobe_hf.auto_models.inputs.forms import TEXT, Argument
 
 TOURISM: Mapping[str, Any] = {
     "prediction_length": 24,

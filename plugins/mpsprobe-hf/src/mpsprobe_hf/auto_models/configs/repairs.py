@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
+from mpsprobe_hf.auto_models.inputs.families import FAMILIES, NOTHING
 
 
 def declared(config_class: type[Any]) -> dict[str, Any]:
