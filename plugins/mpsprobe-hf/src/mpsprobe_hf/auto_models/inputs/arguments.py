@@ -1,7 +1,7 @@
 """What the arguments of ``forward`` are, by their names, which mean the same in all of transformers.
 
-A shape is made of numbers, ``batch``, ``seq`` and measures (``measures.py``). An argument may have several forms; the first
-whose ``if_`` the model has an argument of is taken.
+A shape is made of numbers, ``batch``, ``seq`` and measures (``measures.py``). An argument may have several forms; the
+first whose ``if_`` the model has an argument of is taken.
 """
 
 from __future__ import annotations
