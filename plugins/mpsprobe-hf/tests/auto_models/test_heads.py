@@ -10,10 +10,10 @@ import torch
 
 import mpsprobe
 from mpsprobe_hf.auto_models.correcting.corrections import corrected
-from mpsprobe_hf.auto_models.guess import Guess
-from mpsprobe_hf.auto_models.heads import head_of
-from mpsprobe_hf.auto_models.measures import Measures
-from mpsprobe_hf.auto_models.signature import Signature
+from mpsprobe_hf.auto_models.inputs.guess import Guess
+from mpsprobe_hf.auto_models.inputs.heads import head_of
+from mpsprobe_hf.auto_models.inputs.measures import Measures
+from mpsprobe_hf.auto_models.inputs.signature import Signature
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.tensors import make
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import mpsprobe
-from mpsprobe_hf.auto_models import backbones
-from mpsprobe_hf.auto_models.images import left_out, with_one_width
+from mpsprobe_hf.auto_models.configs import backbones
+from mpsprobe_hf.auto_models.configs.images import left_out, with_one_width
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.tensors import make
 

@@ -11,9 +11,9 @@ from meta_forward import binds, build_on_meta, run_on_meta
 from mpsprobe.errors import MissingPackage, WorkloadError
 from mpsprobe_hf.auto_models import model_types
 from mpsprobe_hf.auto_models.classes import holder_of, part_types
-from mpsprobe_hf.auto_models.families import FAMILIES
+from mpsprobe_hf.auto_models.configs.repairs import declared, part_for, repair
+from mpsprobe_hf.auto_models.inputs.families import FAMILIES
 from mpsprobe_hf.auto_models.model_types import load
-from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 
 
 def test_what_follows_is_filled_in() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
 from mpsprobe_hf.auto_models.correcting.places import Place, Sizes, knowing, line_of
-from mpsprobe_hf.auto_models.forms import Argument
-from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.inputs.arguments import PLACEHOLDERS
+from mpsprobe_hf.auto_models.inputs.forms import Argument
+from mpsprobe_hf.auto_models.inputs.guess import Guess
 
 FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""

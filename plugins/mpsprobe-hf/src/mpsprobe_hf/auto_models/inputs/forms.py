@@ -1,4 +1,4 @@
-"""Forms of arguments: what is in one, and its shape in measures (``mpsprobe_hf.auto_models.measures``)."""
+"""Forms of arguments: what is in one, and its shape in measures (``mpsprobe_hf.auto_models.inputs.measures``)."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpsprobe_hf.auto_models.families_images import PICTURES
-from mpsprobe_hf.auto_models.families_sequences import SEQUENCES
-from mpsprobe_hf.auto_models.family import Family
+from mpsprobe_hf.auto_models.inputs.families_images import PICTURES
+from mpsprobe_hf.auto_models.inputs.families_sequences import SEQUENCES
+from mpsprobe_hf.auto_models.inputs.family import Family
 
 HEADS: Mapping[str, Family] = {
     "beit": Family(config={"out_indices": [3, 5, 7, 11]}),  # microsoft/beit-base-finetuned-ade-640-640

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mpsprobe_hf.auto_models.family import Family
-from mpsprobe_hf.auto_models.forms import BY_PATCH, GRID, TEXT, Argument
+from mpsprobe_hf.auto_models.inputs.family import Family
+from mpsprobe_hf.auto_models.inputs.forms import BY_PATCH, GRID, TEXT, Argument
 
 CELLS = Argument("floats", ("grid*batch", "cell", "cell", "channels"), with_=TEXT)
 """Squares of the patches that become one token, the channels last."""

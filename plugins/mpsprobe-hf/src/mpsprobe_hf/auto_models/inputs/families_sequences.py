@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from mpsprobe_hf.auto_models.family import Family
-from mpsprobe_hf.auto_models.forms import TEXT, Argument
+from mpsprobe_hf.auto_models.inputs.family import Family
+from mpsprobe_hf.auto_models.inputs.forms import TEXT, Argument
 
 TOURISM: Mapping[str, Any] = {
     "prediction_length": 24,
@@ -50,10 +51,15 @@ SUNG: Mapping[str, Any] = {
 """The parts of ``facebook/musicgen-small``, which older releases of transformers do not fill in."""
 STARTS: Mapping[str, Any] = {"decoder_start_token_id": 2048}
 BY_CODEBOOK: Mapping[str, Argument] = {
-    "decoder_input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048, with_=("encoder",)),
+    "input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048),
     "labels": Argument("integers", ("batch", "seq", "codebooks"), 2048),
 }
-"""A row of codes for each codebook, as ``MusicgenForConditionalGeneration`` reads them."""
+"""A row of codes for each codebook."""
+READ_AFTER: Mapping[str, Argument] = {
+    "decoder_input_ids": replace(BY_CODEBOOK["input_ids"], with_=("encoder",)),
+    "labels": BY_CODEBOOK["labels"],
+}
+"""The same, for a decoder that follows a text."""
 READS: Mapping[str, Any] = {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}
 """A decoder as in ``patrickvonplaten/bert2bert_cnn_daily_mail``."""
 
@@ -159,12 +165,12 @@ SEQUENCES: Mapping[str, Family] = {
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text
     "moonshine_streaming": Family(config={"num_key_value_heads": 8}),  # UsefulSensors/moonshine-streaming-tiny
-    "musicgen": Family(config={**SUNG, "decoder": {"model_type": "musicgen_decoder", **STARTS}}, arguments=BY_CODEBOOK),
+    "musicgen": Family(config={**SUNG, "decoder": {"model_type": "musicgen_decoder", **STARTS}}, arguments=READ_AFTER),
     "musicgen_melody": Family(
-        config={**SUNG, "decoder": {"model_type": "musicgen_melody_decoder", **STARTS}}, arguments=BY_CODEBOOK
+        config={**SUNG, "decoder": {"model_type": "musicgen_melody_decoder", **STARTS}}, arguments=READ_AFTER
     ),
-    "musicgen_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
-    "musicgen_melody_decoder": Family(arguments={"input_ids": Argument("integers", ("codebooks*batch", "seq"), 2048)}),
+    "musicgen_decoder": Family(arguments=BY_CODEBOOK),
+    "musicgen_melody_decoder": Family(arguments=BY_CODEBOOK),
     "nemotron_h_omni": Family(config={"audio_config": {"projection_hidden_size": 4096, "projection_bias": False}}),
     "qwen2_5_omni_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen2.5-Omni-7B
     "qwen3_omni_moe_talker_code_predictor": Family(more=("inputs_embeds",), without=("input_ids",)),

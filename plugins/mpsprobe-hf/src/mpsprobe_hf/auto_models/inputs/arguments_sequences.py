@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpsprobe_hf.auto_models.forms import TEXT, Argument, flags, floats, integers
+from mpsprobe_hf.auto_models.inputs.forms import TEXT, Argument, flags, floats, integers
 
 PHI_SOUND = ("audio_input_features",)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mpsprobe.errors import WorkloadError
-from mpsprobe_hf.auto_models.guess import Guess
-from mpsprobe_hf.auto_models.heads import computes_loss, label_fields
+from mpsprobe_hf.auto_models.inputs.guess import Guess
+from mpsprobe_hf.auto_models.inputs.heads import computes_loss, label_fields
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.generation import prompt
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mpsprobe_hf.auto_models.measures import Measures, first
+from mpsprobe_hf.auto_models.inputs.measures import Measures, first
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_hf.auto_models.forms import Argument
+from mpsprobe_hf.auto_models.inputs.forms import Argument
 
 
 @dataclass(frozen=True, slots=True)

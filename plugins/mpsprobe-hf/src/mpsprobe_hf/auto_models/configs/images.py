@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpsprobe_hf.auto_models.repairs import parts
+from mpsprobe_hf.auto_models.configs.repairs import parts
 
 TOKENS = (
     ("image_token_id", "image_token_index"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpsprobe_hf.auto_models.forms import (
+from mpsprobe_hf.auto_models.inputs.forms import (
     BY_PATCH,
     GRID,
     IMAGE,

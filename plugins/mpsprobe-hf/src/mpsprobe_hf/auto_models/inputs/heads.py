@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_hf.auto_models.forms import TEXT, Argument
-from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.inputs.forms import TEXT, Argument
+from mpsprobe_hf.auto_models.inputs.guess import Guess
 from mpsprobe_hf.catalog.entry import Field
 
 OBJECTS = 4

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
-from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
+from mpsprobe_hf.auto_models.inputs.families import FAMILIES, NOTHING
 
 
 def declared(config_class: type[Any]) -> dict[str, Any]:
@@ -20,13 +21,20 @@ def declared(config_class: type[Any]) -> dict[str, Any]:
     values: dict[str, Any] = dict(copy.deepcopy(FAMILIES.get(config_class.model_type, NOTHING).config))
     for name, part in getattr(config_class, "sub_configs", {}).items():
         default = getattr(config_class, "sub_configs_defaults", {}).get(name)
-        model_type = getattr(default, "model_type", "") or getattr(part, "model_type", "")
+        model_type = getattr(default or part, "model_type", "") or _type_inside(config_class, name)
         inside = declared(CONFIG_MAPPING[model_type]) if model_type in CONFIG_MAPPING else {}
         if inside:
             # What is given takes the place of what the outer class would have given.
             given = getattr(default, "init_kwargs", {})
             values[name] = {**given, **inside, **values.get(name, {})}
     return values
+
+
+def _type_inside(config_class: type[Any], name: str) -> str:
+    """The model type of the part ``name`` of a default configuration; empty where there is none."""
+    with suppress(Exception):
+        return str(getattr(getattr(config_class(), name), "model_type", ""))
+    return ""
 
 
 def repair(config: Any) -> list[str]:

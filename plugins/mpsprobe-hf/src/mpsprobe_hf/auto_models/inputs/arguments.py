@@ -1,16 +1,16 @@
 """What the arguments of ``forward`` are, by their names, which mean the same in all of transformers.
 
-A shape is made of numbers, ``batch``, ``seq`` and measures (``mpsprobe_hf.auto_models.measures``). An argument may have
-several forms; the first whose ``if_`` the model has an argument of is taken.
+A shape is made of numbers, ``batch``, ``seq`` and measures (``measures.py``). An argument may have several forms; the
+first whose ``if_`` the model has an argument of is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpsprobe_hf.auto_models.arguments_images import IMAGES
-from mpsprobe_hf.auto_models.arguments_sequences import SERIES, SOUNDS
-from mpsprobe_hf.auto_models.forms import (
+from mpsprobe_hf.auto_models.inputs.arguments_images import IMAGES
+from mpsprobe_hf.auto_models.inputs.arguments_sequences import SERIES, SOUNDS
+from mpsprobe_hf.auto_models.inputs.forms import (
     IMAGE,
     PIXELS,
     TEXT,

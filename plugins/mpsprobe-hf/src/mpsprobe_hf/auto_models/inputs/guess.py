@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_hf.auto_models.arguments import ARGUMENTS, PLACEHOLDERS
-from mpsprobe_hf.auto_models.forms import Argument, Size
-from mpsprobe_hf.auto_models.measures import Measures, first
-from mpsprobe_hf.auto_models.signature import Signature
+from mpsprobe_hf.auto_models.inputs.arguments import ARGUMENTS, PLACEHOLDERS
+from mpsprobe_hf.auto_models.inputs.forms import Argument, Size
+from mpsprobe_hf.auto_models.inputs.measures import Measures, first
+from mpsprobe_hf.auto_models.inputs.signature import Signature
 from mpsprobe_hf.catalog.entry import Dimension, Field
 
 
