@@ -33,6 +33,31 @@ does not have; a tensor that is on the CPU; a guard's message in the binary; the
 DispatchStub that is never set; the lists of PyTorch's own tests; threads in which users report it."""
 
 
+CompilesGraph = Literal["always", "may", "never"]
+"""Whether a call with new shapes compiles an MPSGraph: every call, some calls, or none, which have ready kernels."""
+
+
+class GraphCount(Record):
+    """How many MPSGraphs are compiled: those of operators that always run one, and with those that may."""
+
+    least: int = Field(ge=0, description="Of operators whose every call runs one.")
+    most: int = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
+
+
+class GraphGrowth(Record):
+    """How many MPSGraphs are compiled over many lengths: predicted from a few that were run."""
+
+    varied: Literal["seq-len", "batch-size", "new-tokens"] = Field(description="What has many values.")
+    first: int = Field(description="The first value.")
+    last: int = Field(description="The last value.")
+    tried: list[int] = Field(description="The values that were run.")
+    fixed: GraphCount = Field(description="Graphs that all values share.")
+    each: GraphCount = Field(description="Further ones for each value.")
+    total: GraphCount = Field(description="Over all values.")
+    padded_to: int | None = Field(default=None, description="A multiple to which lengths may be padded.")
+    padded: GraphCount | None = Field(default=None, description="Over all values, where they are padded so.")
+
+
 class TableProvenance(Record):
     """From which file a kernel table was built.
 
@@ -106,6 +131,9 @@ class CoverageSummary(Record):
     )
     parameters_bytes: int | None = Field(default=None, description="Memory of the parameters.")
     advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    graphs: GraphCount | None = Field(
+        default=None, description="MPSGraphs that this run compiles, predicted; `null` where that was not read."
+    )
     calls_registered_only: int = Field(default=0, ge=0, description="Native calls whose dtypes no test shows to work.")
 
 
@@ -136,6 +164,10 @@ class OperatorFinding(Record):
     judges: list[str] = Field(default=[], description="The judges that were asked, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     advice: str | None = Field(default=None, description="What the user can do about it.")
+    graph: CompilesGraph | None = Field(
+        default=None, description="Whether a call with new shapes compiles an MPSGraph; `null` where that was not read."
+    )
+    graphs: int = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
     composed_by: dict[str, int] = Field(
         default={},
         description="Composite operators and derivatives not known to be composed so in the release → their calls.",
@@ -259,6 +291,7 @@ class CoverageReport(Exportable):
     advisories: list[AdvisoryMatch] = Field(
         default=[], description="Calls whose results are known to be wrong on this release, under some condition."
     )
+    growth: GraphGrowth | None = Field(default=None, description="What --vary asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = Field(
         default=None, description="Set if the run ended with an exception; the report ends there."
