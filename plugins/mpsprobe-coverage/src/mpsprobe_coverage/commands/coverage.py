@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -30,10 +30,14 @@ from mpsprobe_coverage.commands.options import (
     CHIP_OPTION,
     MacosVersion,
     NotNegative,
+    VaryRange,
     VerdictList,
     releases,
     torch_option,
 )
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.scanner.vary import Vary
 
 STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
@@ -84,6 +88,12 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @CHIP_OPTION
+@click.option(
+    "--vary",
+    type=VaryRange(),
+    metavar="WHAT=A..B",
+    help="Count the MPSGraphs that many lengths compile: seq-len=1..512.",
+)
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
@@ -113,6 +123,7 @@ def coverage(
     exports: tuple[str, ...],
     fail_on: tuple[str, ...] | None,
     allow: tuple[str, ...] | None,
+    vary: Vary | None,
     **run_options: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
@@ -138,6 +149,8 @@ def coverage(
     wanted = several.names(names, files, registry) if many else [*names]
     framework = several.framework(wanted, registry)
     options, targets = asked(torch_release, method, explain, run_options, framework)
+    if vary is not None and (many or len(targets) > 1):
+        raise UsageError("--vary is about one workload on one torch release", "Name one of each.")
     kind = "coverage-several" if many else "coverage" if len(targets) == 1 else "coverage-matrix"
     name = exporting.choose(registry, format_name, output, kind)
     stem = PurePath(files[0]).stem if files else PurePath(names[0]).name
@@ -151,6 +164,8 @@ def coverage(
         else:
             progress.start_loading(STEPS)
             report = judged(names[0], options, targets, explain, progress)
+            if vary is not None:
+                report = grown(report, names[0], options, vary, progress)
     report = with_allowed(report, allow or ())
     try:
         for other, path in others:
@@ -223,6 +238,22 @@ def judged(
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
     return report
+
+
+def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progress: Progress) -> Report:
+    """``report`` with the graphs that many lengths compile.
+
+    Raises:
+        MpsprobeError: the workload cannot be run with them, or nothing is known about graphs.
+    """
+    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.scanner.growth import growth
+
+    assert isinstance(report, CoverageReport)
+    registry = get_registry()
+    table = family_named(options.backend, registry).target(report.target.torch)
+    found = growth(registry.workload(workload), options, table, vary, progress)
+    return report.model_copy(update={"growth": found})
 
 
 def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, shown: bool) -> int:
