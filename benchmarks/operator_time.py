@@ -53,7 +53,10 @@ def cost(arguments: argparse.Namespace) -> int:
     for kind in KINDS:  # the profiler's own first start
         _round(kind, device, steps, 1)
     found: dict[str, list[float]] = {"clock": [], "processor time": []}
+    end = time.monotonic() + arguments.seconds
     for number in range(arguments.rounds):
+        if time.monotonic() > end:
+            break
         order = KINDS if number % 2 == 0 else KINDS[::-1]
         took = {kind: _round(kind, device, steps, arguments.steps) for kind in order}
         for clock, ratios in found.items():
@@ -218,6 +221,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, help="of torch on the CPU; 1 where other programs take turns with them")
     parser.add_argument("--steps", type=int, default=5, help="of each kind in a round")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=3600, help="after which no round begins")
     arguments = parser.parse_args()
     return {"cost": cost, "agree": agree}[arguments.what](arguments)
 
