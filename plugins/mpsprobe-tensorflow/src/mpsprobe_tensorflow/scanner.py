@@ -24,9 +24,9 @@ from mpsprobe_tensorflow.libraries import import_tensorflow
 from mpsprobe_tensorflow.names import BACKEND
 from mpsprobe_tensorflow.placing.crossing import Border, border
 from mpsprobe_tensorflow.placing.flattening import flatten
-from mpsprobe_tensorflow.placing.kernels import Kernels
-from mpsprobe_tensorflow.placing.nodes import Graph
+from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph
 from mpsprobe_tensorflow.placing.placer import place
+from mpsprobe_tensorflow.since import kernels_of, native_since
 from mpsprobe_tensorflow.tables import table
 from mpsprobe_tensorflow.tracing import Step
 
@@ -71,21 +71,28 @@ class TensorflowScanner:
             made = workload.build(options)
             step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
             progress.advance("placing its operations")
-            graph = flatten(step.graph, step.held, step.resident, step.returned)
+            graph = flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension)
             soft = bool(tensorflow.config.get_soft_device_placement())
             found = [_placed(step, graph, release, options, soft) for release in torch_releases]
         finally:
             progress.stop()
+        unknown = sum(one.nbytes is None for one in found[-1].border.crossings)
+        if unknown:
+            step.notes.append(
+                f"{unknown} of the tensors that are copied have a shape that is not known, and count as none"
+            )
         info = _info(workload.name, step, graph, options)
         if len(found) > 1:
             return _matrix(info, step, found)
         [one] = found
+        operations = (node for node in graph.nodes if node.operator not in ARGUMENTS)
+        since = None if one.not_judged else native_since(operations, options.macos)
         return CoverageReport(
             method="predicted",
             workload=info,
             target=one.target,
             environment=_environment(tensorflow.__version__),
-            summary=summarise(one.operators, step, one.border, None),
+            summary=summarise(one.operators, step, one.border, since),
             operators=one.operators,
             not_judged=one.not_judged,
         )
@@ -93,10 +100,10 @@ class TensorflowScanner:
 
 def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool) -> Placement:
     build = table.load(release)
-    kernels = Kernels(build.on(options.macos))
+    kernels = kernels_of(release, options.macos)
     placed = place(graph, kernels, soft=soft)
     crossings = border(graph, placed)
-    operators, unknown = findings(step, graph, placed, crossings, kernels)
+    operators, unknown = findings(step, graph, placed, crossings, kernels, options.macos)
     wheel, sha256 = list(build.wheels.items())[-1]
     target = FrameworkTarget(
         backend=BACKEND,
@@ -155,4 +162,5 @@ def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadI
 def _environment(version: str) -> Environment:
     import keras
 
-    return collect_environment().model_copy(update={"tensorflow": version, "keras": keras.__version__, "torch": None})
+    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))  # they took no part
+    return collect_environment().model_copy(update={**others, "tensorflow": version, "keras": keras.__version__})

@@ -34,7 +34,8 @@ class Step:
         parameters: how many numbers its variables are.
         parameters_bytes: what they take.
         batch_size: samples in the step.
-        optimizer: its class, in training, and the name scope in which it works.
+        open_dimension: what to take for first dimensions that nothing says; ``None`` leaves them unknown.
+        optimizer: its class, in training.
         optimizer_scope: that name scope.
         site: name of a node → where in the source it is made; ``None`` where that is not known.
         notes: what a reader of the report should know.
@@ -48,6 +49,7 @@ class Step:
     parameters: int = 0
     parameters_bytes: int = 0
     batch_size: int | None = None
+    open_dimension: int | None = None
     optimizer: str | None = None
     optimizer_scope: str | None = None
     site: Callable[[str], str | None] = lambda _: None

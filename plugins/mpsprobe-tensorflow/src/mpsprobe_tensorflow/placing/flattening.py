@@ -16,7 +16,9 @@ from mpsprobe_tensorflow.placing.operators import definition
 
 DEEPEST = 64
 """Calls within calls: a function that calls itself is not followed for ever."""
-MOST_NODES = 2_000_000
+MOST_NODES = 500_000
+MOST_RESULTS = 10_000
+"""Of one node: a file may say any number."""
 RESOURCES = ("resource", "variant")
 
 
@@ -40,7 +42,11 @@ class _Body:
 
 
 def flatten(
-    graph: Any, held: Mapping[str, str] | None = None, resident: Collection[str] = (), returned: Sequence[str] = ()
+    graph: Any,
+    held: Mapping[str, str] | None = None,
+    resident: Collection[str] = (),
+    returned: Sequence[str] = (),
+    first: int | None = None,
 ) -> Graph:
     """All nodes of a ``GraphDef``.
 
@@ -49,12 +55,14 @@ def flatten(
         held: arguments that are variables → dtype of what they hold.
         resident: arguments that are tensors which were made before.
         returned: the tensors that the graph returns.
+        first: what to take for a first dimension that is not known.
     """
-    return _Flattening(graph.library, held or {}).of(graph, resident, returned)
+    return _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
 
 
 class _Flattening:
-    def __init__(self, library: Any, held: Mapping[str, str]) -> None:
+    def __init__(self, library: Any, held: Mapping[str, str], first: int | None) -> None:
+        self._first = first
         self._functions = {one.signature.name: one for one in library.function}
         self._held = held
         self._graph = Graph([])
@@ -103,7 +111,7 @@ class _Flattening:
         index = len(self._graph.nodes)
         function = self._functions.get(proto.op)
         known = definition(proto.op) if function is None else function.signature
-        outputs = _outputs(proto, known)
+        outputs = _outputs(proto, known, self._first)
         node = Node(
             name=proto.name,
             operator=proto.op,
@@ -113,7 +121,7 @@ class _Flattening:
             device=proto.device,
             beside=_beside(proto) if "_class" in proto.attr else (),
             scope=body.scope,
-            jitted=body.jitted,
+            jitted=body.jitted or _must_compile(proto),
             is_call=proto.op in FOLLOWED or function is not None,
         )
         self._graph.nodes.append(node)
@@ -197,11 +205,12 @@ def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _outputs(proto: Any, known: Any) -> list[tuple[str, Result]]:
+def _outputs(proto: Any, known: Any, first: int | None) -> list[tuple[str, Result]]:
     """Each result of a node, with the name of the output argument."""
     shapes = proto.attr["_output_shapes"].list.shape if "_output_shapes" in proto.attr else ()
     if known is None:  # a custom operator: only what the node says
-        return [("output", Result("unknown", _shape(one))) for one in shapes] or [("output", Result("unknown", None))]
+        unknown = [("output", Result("unknown", _shape(one, first))) for one in shapes]
+        return unknown or [("output", Result("unknown", None))]
     found: list[tuple[str, str]] = []
     for argument in known.output_arg:
         if argument.type_list_attr:
@@ -210,9 +219,9 @@ def _outputs(proto: Any, known: Any) -> list[tuple[str, Result]]:
             continue
         number = argument.type or _attribute(proto, known, argument.type_attr).type
         count = _attribute(proto, known, argument.number_attr).i if argument.number_attr else 1
-        found += [(argument.name, dtype_name(number))] * count
+        found += [(argument.name, dtype_name(number))] * min(max(count, 0), MOST_RESULTS)
     return [
-        (name, Result(dtype, _shape(shapes[number]) if number < len(shapes) else None))
+        (name, Result(dtype, _shape(shapes[number], first) if number < len(shapes) else None))
         for number, (name, dtype) in enumerate(found)
     ]
 
@@ -237,8 +246,13 @@ def _attribute(proto: Any, known: Any, name: str) -> Any:
     return next(one.default_value for one in known.attr if one.name == name)
 
 
-def _shape(shape: Any) -> tuple[int | None, ...] | None:
-    return None if shape.unknown_rank else tuple(one.size if one.size >= 0 else None for one in shape.dim)
+def _shape(shape: Any, first: int | None) -> tuple[int | None, ...] | None:
+    if shape.unknown_rank:
+        return None
+    sizes = [one.size if one.size >= 0 else None for one in shape.dim]
+    if sizes and sizes[0] is None:
+        sizes[0] = first
+    return tuple(sizes)
 
 
 def _beside(proto: Any) -> list[str]:
