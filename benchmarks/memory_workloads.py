@@ -325,7 +325,7 @@ def lora(phase: Phase) -> Step:
 
 
 def _noise() -> list[torch.Tensor]:
-    batch = size(16, 1)
+    batch = size(48, 1)
     return [torch.randn(batch, 4, size(64, 16), size(64, 16)), torch.randn(batch, 64)]
 
 
