@@ -134,11 +134,20 @@ def _coverage_answer(report: CoverageReport) -> list[str]:
         answer = f"the run stopped; up to there, {answer}"
     if remedy := _remedy(findings(report), report.target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
+    if ending := [one.operator for one in findings(report) if one.ends_process]:
+        parts = [*parts, f"{ends(ending)} the process, which no try catches"]
     if copied := copies(report.summary.transfers):
         parts = [*parts, f"copied in each step: {copied}"]
     unproven = report.summary.calls_registered_only
     of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
     return [answer, *parts, *([of_dtypes] if unproven else [])]
+
+
+def ends(operators: list[str]) -> str:
+    """``a call of aten::sort ends``, ``calls of 2 operators end``."""
+    if len(operators) == 1:
+        return f"a call of {one_line(operators[0])} ends"
+    return f"calls of {number(len(operators))} operators end"
 
 
 def copies(found: Transfers | None) -> str | None:
