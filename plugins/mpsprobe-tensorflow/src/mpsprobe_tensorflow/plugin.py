@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from mpsprobe import hookimpl
-from mpsprobe.declarations import KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
+from mpsprobe.declarations import DoctorFinding, KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
 from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE, is_saved_model
 
 
@@ -60,3 +63,13 @@ def _keras(name: str) -> WorkloadDeclaration:
     return WorkloadDeclaration(
         name, "mpsprobe_tensorflow.applications:KerasWorkload", "a model of Keras", "vision", FRAMEWORK
     )
+
+
+@hookimpl
+def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[DoctorFinding]:
+    """Whether Apple's plugin goes with the installed TensorFlow."""
+    import os
+
+    from mpsprobe_tensorflow.doctor import findings
+
+    return findings(environment, os.environ)
