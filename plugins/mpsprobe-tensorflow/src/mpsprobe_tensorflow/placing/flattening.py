@@ -20,6 +20,8 @@ MOST_NODES = 500_000
 MOST_RESULTS = 10_000
 """Of one node: a file may say any number."""
 RESOURCES = ("resource", "variant")
+CONDITION = "cond"
+"""Of a loop: what it returns stays in host memory, where the loop reads it."""
 
 
 @dataclass
@@ -164,28 +166,32 @@ class _Flattening:
                 known = [value or Value(index, number) for number, value in enumerate(returned)]
                 body.made[proto.name] = known
                 body.made[f"{proto.name}:output"] = known
+            elif part != CONDITION:
+                for one in function.signature.output_arg:
+                    self._pass_on(one.name, self._value(function.ret[one.name], inner), inner)
 
     def _given(self, argument: Any, value: Value | None, operator: str, inner: _Body) -> Value:
         """What an argument of a body is: of a call the tensor itself, of a branch or loop what passes it on."""
         dtype = dtype_name(argument.type) if argument.type else "unknown"
-        made = None if value is None else self._graph.nodes[value.node]
-        result = Result(dtype, None)
-        if made is not None and value is not None and value.output < len(made.results):
-            result = made.results[value.output]
         if value is not None and (operator not in BRANCHES | LOOPS or dtype in RESOURCES):
             return value
-        self._graph.nodes.append(
-            Node(
-                name=f"input/{argument.name}",
-                operator="Identity" if value is not None else "Placeholder",
-                types={"T": (result.dtype,)},
-                inputs=[] if value is None else [value],
-                results=[result],
-                scope=inner.scope,
-                jitted=inner.jitted,
-                inserted=True,
-            )
-        )
+        return self._pass_on(argument.name, value, inner) or self._argument(argument.name, dtype, inner)
+
+    def _pass_on(self, name: str, value: Value | None, inner: _Body) -> Value | None:
+        """What TensorFlow puts between a body and what is around it: ``Switch``, ``Merge`` and the like."""
+        made = self._graph.nodes[value.node].results if value is not None else ()
+        if value is None or value.output >= len(made) or made[value.output].dtype in RESOURCES:
+            return None
+        return self._insert(name, "Identity", made[value.output], [value], inner)
+
+    def _argument(self, name: str, dtype: str, inner: _Body) -> Value:
+        return self._insert(name, "Placeholder", Result(dtype, None), [], inner)
+
+    def _insert(self, name: str, operator: str, result: Result, inputs: list[Value], inner: _Body) -> Value:
+        types = {"T": (result.dtype,)}
+        node = Node(name, operator, types, inputs=inputs, results=[result], scope=inner.scope, inserted=True)
+        node.jitted = inner.jitted
+        self._graph.nodes.append(node)
         return Value(len(self._graph.nodes) - 1, 0)
 
 
@@ -198,7 +204,7 @@ def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:
     if proto.op in functions:
         return [("", proto.op)]
     attributes = proto.attr
-    parts = {"f": "", "then_branch": "then", "else_branch": "else", "cond": "cond", "body": "body"}
+    parts = {"f": "", "then_branch": "then", "else_branch": "else", "cond": CONDITION, "body": "body"}
     found = [(part, attributes[name].func.name) for name, part in parts.items() if name in attributes]
     if "branches" in attributes:
         found += [(f"branch{number}", one.name) for number, one in enumerate(attributes["branches"].list.func)]
