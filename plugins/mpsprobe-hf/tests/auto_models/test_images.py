@@ -14,6 +14,7 @@ from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.tensors import make
 
 READS = {
+    "hf:colmodernvbert": "pixel_values",
     "hf:detr": "pixel_values",
     "hf:idefics3": "pixel_values",
     "hf:kimi_k25_vision": "grid_thw",

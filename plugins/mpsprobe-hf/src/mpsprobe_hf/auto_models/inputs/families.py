@@ -13,6 +13,9 @@ from mpsprobe_hf.auto_models.inputs.family import Family
 
 HEADS: Mapping[str, Family] = {
     "beit": Family(config={"out_indices": [3, 5, 7, 11]}),  # microsoft/beit-base-finetuned-ade-640-640
+    "pp_doclayout_v2": Family(
+        config={"class_thresholds": [0.5] * 25, "class_order": [*range(25)]}
+    ),  # as many classes as PaddlePaddle/PP-DocLayoutV2 has
     "pp_ocrv5_mobile_rec": Family(measures={"height": 96, "width": 320}),  # a line of text, halved by each stage
     "pp_ocrv6_tiny_rec": Family(measures={"height": 48, "width": 320}),
     "vitmatte": Family(

@@ -172,7 +172,6 @@ SEQUENCES: Mapping[str, Family] = {
     "musicgen_decoder": Family(arguments=BY_CODEBOOK),
     "musicgen_melody_decoder": Family(arguments=BY_CODEBOOK),
     "nemotron_h_omni": Family(config={"audio_config": {"projection_hidden_size": 4096, "projection_bias": False}}),
-    "qwen2_5_omni_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen2.5-Omni-7B
     "qwen3_omni_moe_talker_code_predictor": Family(more=("inputs_embeds",), without=("input_ids",)),
     "qwen3_omni_moe_talker_text": Family(
         config={"shared_expert_intermediate_size": 768}, more=("inputs_embeds",), without=("input_ids",)
@@ -180,7 +179,6 @@ SEQUENCES: Mapping[str, Family] = {
     "qwen3_omni_moe_text": Family(
         config={"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
     ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
-    "qwen3_omni_moe_thinker": Family(config={"vision_start_token_id": 151652}),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "speech-encoder-decoder": Family(config={"encoder": {"model_type": "wav2vec2"}, "decoder": READS}),
     "speecht5": Family(
         arguments={
