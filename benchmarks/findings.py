@@ -1,7 +1,7 @@
-"""Reports with many findings in each format: ``python benchmarks/findings.py [4000 100000]``; needs the devkit.
+"""Reports with many findings in each format: ``python benchmarks/findings.py [4000 100000]``.
 
-Each format is written by a fresh process. Exit code 1 where 100,000 take more than 10 s or 1.5 GB, or 4,000 on a page
-more than 2 s.
+Each format is written by a fresh process; the kit for authors makes the reports. Exit code 1 where 100,000 findings
+take more than 10 s or 1.5 GB, or 4,000 more than 2 s.
 """
 
 from __future__ import annotations

@@ -140,6 +140,8 @@ class Scanner(Protocol):
 
     One that reads ``torch`` may also have ``open_device(torch_release, *, backend="mps")``, which gives a
     ``mpsprobe_devkit.testing.OpenDevice``: the virtual device that tests open by the fixture ``virtual_device``.
+    One that judges by releases of something else than torch has ``backend``, the name of what it judges, and
+    ``releases(text) -> list[str]``, the exact releases that ``--release`` names; ``scan`` gets those.
     """
 
     def scan(

@@ -94,6 +94,9 @@ class OperatorFinding(Record):
     evidence: str | None = Field(default=None, description="What was found there.")
     judges: list[str] = Field(default=[], description="The judges that were asked, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
+    ends_process: bool = Field(
+        default=False, description="Whether a call ends the process instead of raising: no `try` catches it."
+    )
     advice: str | None = Field(default=None, description="What the user can do about it.")
     graph: CompilesGraph | None = Field(
         default=None, description="Whether a call with new shapes compiles an MPSGraph; `null` where that was not read."

@@ -134,20 +134,28 @@ def _coverage_answer(report: CoverageReport) -> list[str]:
         answer = f"the run stopped; up to there, {answer}"
     if remedy := _remedy(findings(report), report.target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
+    if ending := [one.operator for one in findings(report) if one.ends_process]:
+        parts = [*parts, f"{ends(ending)} the process, which no try catches"]
     if copied := copies(report.summary.transfers):
-        parts = [*parts, f"in each step {copied}"]
+        parts = [*parts, f"copied in each step: {copied}"]
     unproven = report.summary.calls_registered_only
     of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
     return [answer, *parts, *([of_dtypes] if unproven else [])]
 
 
+def ends(operators: list[str]) -> str:
+    """``a call of aten::sort ends``, ``calls of 2 operators end``."""
+    if len(operators) == 1:
+        return f"a call of {one_line(operators[0])} ends"
+    return f"calls of {number(len(operators))} operators end"
+
+
 def copies(found: Transfers | None) -> str | None:
-    """``3 tensors (1.2 MB) are copied to the GPU and 1 (4 KB) to the CPU``; ``None`` where none is."""
+    """``3 tensors (1.2 MB) to the GPU, 1 tensor (4 kB) to the CPU``; ``None`` where none is copied."""
     if found is None or not (found.to_gpu or found.to_cpu):
         return None
     sides = ((found.to_gpu, found.to_gpu_bytes, "GPU"), (found.to_cpu, found.to_cpu_bytes, "CPU"))
-    said = [f"{plural(count, 'tensor')} ({byte_size(size)}) to the {where}" for count, size, where in sides if count]
-    return f"{' and '.join(said)} copied"
+    return ", ".join(f"{plural(n, 'tensor')} ({byte_size(size)}) to the {where}" for n, size, where in sides if n)
 
 
 def _matrix_answer(report: MatrixReport) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bullet, Section, bullets
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
@@ -49,5 +50,5 @@ def growth(report: CoverageReport) -> Iterator[Section]:
         said.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
     if found.padded is not None and found.padded_to is not None and found.padded_to > 1:
         said.append(f"Padded to multiples of {number(found.padded_to)} they compile {counted(found.padded)}.")
-    title = f"MPSGraphs on torch {one_line(report.target.torch)}"
+    title = f"MPSGraphs on {backends.on_release(report.target, report.target.version)}"
     yield Section(title, bullets(Bullet(text) for text in said))

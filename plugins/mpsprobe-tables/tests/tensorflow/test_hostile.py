@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_plugin import KEEP, Call, Code, MadePlugin, kernel
 
 from mpsprobe.errors import MissingPackage, MpsprobeError, TableError
-from mpsprobe_tables.tensorflow import machine
+from mpsprobe_tables.tensorflow import image, machine
 from mpsprobe_tables.tensorflow.image import Image
 from mpsprobe_tables.tensorflow.registrations import Reading, read
 
@@ -67,6 +67,12 @@ def test_a_library_that_is_no_plugin(tmp_path: Path) -> None:
         _read(tmp_path, MADE, "x86_64")
     with pytest.raises(TableError, match="not a whole"):
         _read(tmp_path, b"\x7fELF" + bytes(100))
+
+
+def test_a_library_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "LARGEST_IMAGE", len(MADE) - 1)
+    with pytest.raises(TableError, match="larger than any plugin"):
+        _read(tmp_path, MADE)
 
 
 def test_without_unicorn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

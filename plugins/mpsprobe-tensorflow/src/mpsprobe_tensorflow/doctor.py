@@ -1,4 +1,4 @@
-"""What ``mpsprobe doctor`` says of TensorFlow: does Apple's plugin load with it here, and what is known of the two."""
+"""What ``mpsprobe doctor`` says about TensorFlow: does Apple's plugin load with it here, what is known of both."""
 
 from __future__ import annotations
 

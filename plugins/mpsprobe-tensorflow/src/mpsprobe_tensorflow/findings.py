@@ -14,6 +14,7 @@ from mpsprobe_tensorflow.placing.kernels import GPU, Kernels
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node
 from mpsprobe_tensorflow.placing.operators import definition
 from mpsprobe_tensorflow.placing.placer import Placed
+from mpsprobe_tensorflow.since import native_since
 from mpsprobe_tensorflow.tracing import Step
 
 SHAPES_SHOWN = 8
@@ -40,13 +41,14 @@ class _Group:
     shapes: Counter[str] = field(default_factory=Counter)
     modules: dict[str, None] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     input_bytes: int = 0
     output_bytes: int = 0
     crossings: list[Crossing] = field(default_factory=list)
 
 
 def findings(
-    step: Step, graph: Graph, placed: Sequence[Placed | None], border: Border, kernels: Kernels
+    step: Step, graph: Graph, placed: Sequence[Placed | None], border: Border, kernels: Kernels, macos: str | None
 ) -> tuple[list[OperatorFinding], list[Unjudged]]:
     """One finding for each operator, verdict and reason, the worst first; and what has no verdict."""
     groups: dict[tuple[str, str, str | None, str | None, str | None], _Group] = {}
@@ -58,7 +60,8 @@ def findings(
         _add(groups.setdefault(key, _Group()), step, graph, node, border.touching.get(index, ()))
     found = []
     for (operator, verdict, reason, evidence, advice), group in groups.items():
-        sites = dict.fromkeys(site for name in group.names[:SITES_SHOWN] if (site := step.site(name)))
+        shown = group.names[:SITES_SHOWN] if SEVERITY[verdict] else ()  # type: ignore[index]
+        sites = dict.fromkeys(site for name in shown if (site := step.site(name)))
         found.append(
             OperatorFinding(
                 operator=operator,
@@ -68,7 +71,8 @@ def findings(
                 dtypes=list(group.dtypes),
                 shapes=[shape for shape, _ in group.shapes.most_common(SHAPES_SHOWN)],
                 modules=list(group.modules),
-                call_sites=[*sites] if verdict != "native" else [],
+                call_sites=[*sites],
+                native_since=native_since(group.nodes, macos) if verdict != "unknown" else None,
                 input_bytes=group.input_bytes,
                 output_bytes=group.output_bytes,
                 transfers=transfers(group.crossings) if group.crossings else None,
@@ -92,8 +96,7 @@ def judge(node: Node, placed: Placed, kernels: Kernels) -> Judged:
         advice = WITHOUT_XLA if node.jitted else None
         return Judged("unsupported", placed.why, _registered(node, kernels), advice)
     if placed.device != GPU:
-        reason, evidence, advice = _fallback(node, placed, kernels)
-        return Judged("fallback", reason, evidence, advice)
+        return Judged("fallback", *_fallback(node, placed, kernels))
     kernel = placed.kernel
     plain = [one for one in node.results if one.dtype not in crossing.ON_THE_HOST]
     if kernel is not None and plain and kernel.host and _all_in_host_memory(node, kernel.host):
@@ -143,21 +146,18 @@ def _add(group: _Group, step: Step, graph: Graph, node: Node, crossings: Iterabl
     module = _module(node.full_name)
     if module:
         group.modules[module] = None
+    group.nodes.append(node)
     group.names.append(node.name if not node.scope else node.scope.partition("/")[0])
     group.input_bytes += sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in read)
     group.output_bytes += sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in node.results)
     group.crossings += crossings
 
 
-def _fallback(node: Node, placed: Placed, kernels: Kernels) -> tuple[str, str | None, str | None]:
-    if placed.why is not None:
-        return f"it is placed on the CPU: {placed.why}", _registered(node, kernels), None
-    there = kernels.of_plugin(node.operator)
-    shown = _types(node)
-    if not there:
-        return f"the plugin has no kernel of {node.operator}: it runs on the CPU", None, None
-    reason = f"the plugin has no kernel of {node.operator} with {shown}: it runs on the CPU"
-    return reason, _registered(node, kernels), None
+def _fallback(node: Node, placed: Placed, kernels: Kernels) -> tuple[str, str | None]:
+    if GPU in kernels.of(node):
+        return f"it is placed on the CPU: {placed.why}", None
+    with_types = f" with {_types(node)}" if kernels.of_plugin(node.operator) else ""
+    return f"the plugin has no kernel of {node.operator}{with_types}: it runs on the CPU", _registered(node, kernels)
 
 
 def _registered(node: Node, kernels: Kernels) -> str | None:

@@ -10,6 +10,7 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import an, in_short, printable
 from mpsprobe_tensorflow import tracing
+from mpsprobe_tensorflow.placing import crossing
 from mpsprobe_tensorflow.tracing import BATCH, Step
 
 SIZE, LENGTH = 224, 128
@@ -124,13 +125,18 @@ def _training(model: Any, specs: Any, workload: str) -> Step:
 
 
 def _function(function: Any, inputs: Any, options: RunOptions, notes: list[str], workload: str) -> Step:
+    import tensorflow as tf
+
+    opened = None
     if inputs is None:
         signature = getattr(function, "input_signature", None) or ()
         if not signature and hasattr(function, "structured_input_signature"):
             positional, named = function.structured_input_signature
             signature = [*positional, *named.values()]
-        inputs = [_sized(one, options, notes) for one in signature]
-        specs: Sequence[Any] = inputs
+        specs: Sequence[Any] = signature
+        if any(one.shape.rank and one.shape[0] is None for one in tf.nest.flatten(signature)):
+            opened = options.batch_size or BATCH[options.phase]
+            notes.append(f"the first dimension is open: {opened} was taken for it")
     else:
         given = _given(inputs)
         specs = given if isinstance(given, (list, tuple)) else [given]
@@ -143,7 +149,7 @@ def _function(function: Any, inputs: Any, options: RunOptions, notes: list[str],
     step.site = tracing.site_of(function.graph)
     step.returned = [one.name for one in function.graph.outputs]
     step.parameters, step.parameters_bytes = _size(function.variables)
-    step.batch_size = _first_dimension(specs)
+    step.batch_size, step.open_dimension = opened or _first_dimension(specs), opened
     if compiled:
         mark_compiled(step.graph)
     return step
@@ -175,6 +181,8 @@ def _asked(model: Any, options: RunOptions, notes: list[str], workload: str) -> 
     if inputs is None:
         shown = printable(workload)
         raise WorkloadError(f"'{shown}' is a model that does not say what it is called with", RETURNS)
+    if isinstance(inputs, list) and len(inputs) == 1:
+        inputs = inputs[0]
     return tf.nest.map_structure(lambda one: _sized(_spec(one), options, notes), inputs)
 
 
@@ -257,6 +265,11 @@ def _size(variables: Sequence[Any]) -> tuple[int, int]:
         numbers += count
         size += count * tf.as_dtype(one.dtype).size
     return numbers, size
+
+
+def item_size(dtype: str) -> int:
+    """Bytes of one number; 0 for what has no fixed size."""
+    return crossing.BYTES.get(dtype, 0)
 
 
 def _first_dimension(specs: Any) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
@@ -24,11 +25,11 @@ from mpsprobe_tensorflow.libraries import import_tensorflow
 from mpsprobe_tensorflow.names import BACKEND
 from mpsprobe_tensorflow.placing.crossing import Border, border
 from mpsprobe_tensorflow.placing.flattening import flatten
-from mpsprobe_tensorflow.placing.kernels import Kernels
-from mpsprobe_tensorflow.placing.nodes import Graph
+from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph
 from mpsprobe_tensorflow.placing.placer import place
+from mpsprobe_tensorflow.since import kernels_of, native_since
 from mpsprobe_tensorflow.tables import table
-from mpsprobe_tensorflow.tracing import Step
+from mpsprobe_tensorflow.tracing import Step, without_collecting
 
 BEFORE_GRAPPLER = "These are the operations that TensorFlow places; its optimizer folds and fuses some afterwards"
 
@@ -67,36 +68,49 @@ class TensorflowScanner:
         progress.start(2, "loading TensorFlow")
         try:
             tensorflow = import_tensorflow(f"the workload '{workload.name}'")
-            progress.advance(f"tracing {workload.name}")
-            made = workload.build(options)
-            step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
-            progress.advance("placing its operations")
-            graph = flatten(step.graph, step.held, step.resident, step.returned)
-            soft = bool(tensorflow.config.get_soft_device_placement())
-            found = [_placed(step, graph, release, options, soft) for release in torch_releases]
+            with without_collecting():
+                return _report(workload, options, torch_releases, progress, tensorflow)
         finally:
             progress.stop()
-        info = _info(workload.name, step, graph, options)
-        if len(found) > 1:
-            return _matrix(info, step, found)
-        [one] = found
-        return CoverageReport(
-            method="predicted",
-            workload=info,
-            target=one.target,
-            environment=_environment(tensorflow.__version__),
-            summary=summarise(one.operators, step, one.border, None),
-            operators=one.operators,
-            not_judged=one.not_judged,
-        )
+
+
+def _report(
+    workload: Workload, options: RunOptions, names: Sequence[str], progress: Progress, tensorflow: Any
+) -> Report:
+    progress.advance(f"tracing {workload.name}")
+    made = workload.build(options)
+    step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
+    progress.advance("placing its operations")
+    graph = flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension)
+    soft = bool(tensorflow.config.get_soft_device_placement())
+    found = [_placed(step, graph, release, options, soft) for release in names]
+    unknown = sum(one.nbytes is None for one in found[-1].border.crossings)
+    if unknown:
+        step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
+    info = _info(workload.name, step, graph, options)
+    environment = _environment(tensorflow.__version__)
+    if len(found) > 1:
+        return _matrix(info, step, found, environment)
+    [one] = found
+    operations = (node for node in graph.nodes if node.operator not in ARGUMENTS)
+    since = None if one.not_judged else native_since(operations, options.macos)
+    return CoverageReport(
+        method="predicted",
+        workload=info,
+        target=one.target,
+        environment=environment,
+        summary=summarise(one.operators, step, one.border, since),
+        operators=one.operators,
+        not_judged=one.not_judged,
+    )
 
 
 def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool) -> Placement:
     build = table.load(release)
-    kernels = Kernels(build.on(options.macos))
+    kernels = kernels_of(release, options.macos)
     placed = place(graph, kernels, soft=soft)
     crossings = border(graph, placed)
-    operators, unknown = findings(step, graph, placed, crossings, kernels)
+    operators, unknown = findings(step, graph, placed, crossings, kernels, options.macos)
     wheel, sha256 = list(build.wheels.items())[-1]
     target = FrameworkTarget(
         backend=BACKEND,
@@ -111,7 +125,7 @@ def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: b
     return Placement(target, operators, unknown, crossings)
 
 
-def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement]) -> MatrixReport:
+def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement], environment: Environment) -> MatrixReport:
     cells = [
         MatrixCell(
             target=one.target,
@@ -125,12 +139,10 @@ def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement]) -> Matri
         if cell.findings:
             break
         since = cell.target.version
-    import tensorflow
-
     return MatrixReport(
         method="predicted",
         workload=info,
-        environment=_environment(tensorflow.__version__),
+        environment=environment,
         native_since=since,
         releases=cells,
         operators=found[-1].operators,
@@ -155,4 +167,5 @@ def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadI
 def _environment(version: str) -> Environment:
     import keras
 
-    return collect_environment().model_copy(update={"tensorflow": version, "keras": keras.__version__, "torch": None})
+    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))  # they took no part
+    return collect_environment().model_copy(update={**others, "tensorflow": version, "keras": keras.__version__})

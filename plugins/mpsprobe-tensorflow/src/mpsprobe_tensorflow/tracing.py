@@ -34,7 +34,8 @@ class Step:
         parameters: how many numbers its variables are.
         parameters_bytes: what they take.
         batch_size: samples in the step.
-        optimizer: its class, in training, and the name scope in which it works.
+        open_dimension: what to take for first dimensions that nothing says; ``None`` leaves them unknown.
+        optimizer: its class, in training.
         optimizer_scope: that name scope.
         site: name of a node → where in the source it is made; ``None`` where that is not known.
         notes: what a reader of the report should know.
@@ -48,6 +49,7 @@ class Step:
     parameters: int = 0
     parameters_bytes: int = 0
     batch_size: int | None = None
+    open_dimension: int | None = None
     optimizer: str | None = None
     optimizer_scope: str | None = None
     site: Callable[[str], str | None] = lambda _: None
@@ -74,8 +76,7 @@ def traced(function: Callable[..., Any], specs: Sequence[Any], workload: str) ->
 
     made = function if hasattr(function, "get_concrete_function") else tf.function(function, autograph=False)
     try:
-        with _without_collecting():
-            concrete = made.get_concrete_function(*specs)
+        concrete = made.get_concrete_function(*specs)
     except Exception as error:  # whatever a model raises
         raise WorkloadError(f"'{workload}' cannot be traced: {in_short(error)}", _own_lines(error)) from error
     return concrete, *captures(concrete.graph)
@@ -116,7 +117,9 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
         except (KeyError, ValueError, AttributeError):
             return None
         paths = [(frame, frame.filename.replace("\\", "/")) for frame in frames]
-        outside = [frame for frame, path in paths if "site-packages" not in path and "mpsprobe" not in path]
+        begun = max((index for index, (_, path) in enumerate(paths) if "/mpsprobe_tensorflow/" in path), default=-1)
+        paths = paths[begun + 1 :]  # what called mpsprobe made nothing of the model
+        outside = [frame for frame, path in paths if "site-packages" not in path]
         keras = [frame for frame, path in paths if "/keras/src/" in path]
         layers = [frame for frame in keras if re.search(r"/(layers|optimizers)[/\\]", frame.filename)]
         found = outside or layers or keras
@@ -152,13 +155,13 @@ def variables_without_values() -> Iterator[None]:
             aggregation=arguments.get("aggregation"),
         )
 
-    with tf.variable_creator_scope(make), _without_collecting():
+    with tf.variable_creator_scope(make):
         yield
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """What tracing makes is kept anyway; looking through it for garbage takes a tenth of the time."""
+def without_collecting() -> Iterator[None]:
+    """A graph is kept anyway; looking through it for garbage, again and again, takes a fifth of the time."""
     if not gc.isenabled():
         yield
         return

@@ -1,4 +1,4 @@
-"""Which plugin goes with which TensorFlow, and what doctor says of it. Nothing of it is installed here."""
+"""Which plugin goes with which TensorFlow, and what doctor says about it. Nothing of it is installed here."""
 
 from __future__ import annotations
 

@@ -183,8 +183,7 @@ def asked(
 
     Args:
         run_options: by the parameters' names; what is not in it is as usual.
-        framework: of the workloads. A scanner of another one than torch has ``backend``, whose kernels it knows, and
-            ``releases(text)``, which gives the exact releases that ``--release`` names.
+        framework: of the workloads.
 
     Raises:
         UsageError: flags that do not go together, or there is no such release.
@@ -203,7 +202,9 @@ def asked(
             raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
     if framework != TORCH:
-        return _asked_of(get_registry().scanner_for(framework), options, torch_release)
+        scanner = get_registry().scanner_for(framework)
+        if hasattr(scanner, "releases"):
+            return _asked_of(scanner, options, torch_release)
 
     from mpsprobe_coverage.kernels.backends import family_named
 
@@ -211,11 +212,11 @@ def asked(
 
 
 def _asked_of(scanner: Any, options: RunOptions, release: str) -> tuple[RunOptions, list[str]]:
-    """The same of a scanner of another framework, which knows the kernels of one backend."""
-    backend = getattr(scanner, "backend", None)
+    """The same of a scanner that knows the kernels of one backend itself."""
+    backend = scanner.backend
     if options.backend not in (backend, RunOptions().backend):
         raise UsageError(f"--backend {printable(options.backend)} runs no such workload", f"Leave it out: {backend}.")
-    return replace(options, backend=backend or options.backend), scanner.releases(release)
+    return replace(options, backend=backend), scanner.releases(release)
 
 
 def judged(

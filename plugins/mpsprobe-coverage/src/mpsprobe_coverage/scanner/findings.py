@@ -212,6 +212,7 @@ def _finding(
         evidence=judgement.evidence,
         judges=list(judgement.asked),
         needs_macos=judgement.needs_macos,
+        ends_process=judgement.ends_process,
         advice=advise(operator, judgement, table, first_site, moved),
         graph=graph,
         graphs=0 if graph in (None, "never") else len(group.graphs),

@@ -16,8 +16,12 @@ from mpsprobe_tensorflow.placing.operators import definition
 
 DEEPEST = 64
 """Calls within calls: a function that calls itself is not followed for ever."""
-MOST_NODES = 2_000_000
+MOST_NODES = 500_000
+MOST_RESULTS = 10_000
+"""Of one node: a file may say any number."""
 RESOURCES = ("resource", "variant")
+CONDITION = "cond"
+"""Of a loop: what it returns stays in host memory, where the loop reads it."""
 
 
 @dataclass
@@ -40,7 +44,11 @@ class _Body:
 
 
 def flatten(
-    graph: Any, held: Mapping[str, str] | None = None, resident: Collection[str] = (), returned: Sequence[str] = ()
+    graph: Any,
+    held: Mapping[str, str] | None = None,
+    resident: Collection[str] = (),
+    returned: Sequence[str] = (),
+    first: int | None = None,
 ) -> Graph:
     """All nodes of a ``GraphDef``.
 
@@ -49,12 +57,14 @@ def flatten(
         held: arguments that are variables → dtype of what they hold.
         resident: arguments that are tensors which were made before.
         returned: the tensors that the graph returns.
+        first: what to take for a first dimension that is not known.
     """
-    return _Flattening(graph.library, held or {}).of(graph, resident, returned)
+    return _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
 
 
 class _Flattening:
-    def __init__(self, library: Any, held: Mapping[str, str]) -> None:
+    def __init__(self, library: Any, held: Mapping[str, str], first: int | None) -> None:
+        self._first = first
         self._functions = {one.signature.name: one for one in library.function}
         self._held = held
         self._graph = Graph([])
@@ -103,7 +113,7 @@ class _Flattening:
         index = len(self._graph.nodes)
         function = self._functions.get(proto.op)
         known = definition(proto.op) if function is None else function.signature
-        outputs = _outputs(proto, known)
+        outputs = _outputs(proto, known, self._first)
         node = Node(
             name=proto.name,
             operator=proto.op,
@@ -113,7 +123,7 @@ class _Flattening:
             device=proto.device,
             beside=_beside(proto) if "_class" in proto.attr else (),
             scope=body.scope,
-            jitted=body.jitted,
+            jitted=body.jitted or _must_compile(proto),
             is_call=proto.op in FOLLOWED or function is not None,
         )
         self._graph.nodes.append(node)
@@ -156,28 +166,32 @@ class _Flattening:
                 known = [value or Value(index, number) for number, value in enumerate(returned)]
                 body.made[proto.name] = known
                 body.made[f"{proto.name}:output"] = known
+            elif part != CONDITION:
+                for one in function.signature.output_arg:
+                    self._pass_on(one.name, self._value(function.ret[one.name], inner), inner)
 
     def _given(self, argument: Any, value: Value | None, operator: str, inner: _Body) -> Value:
         """What an argument of a body is: of a call the tensor itself, of a branch or loop what passes it on."""
         dtype = dtype_name(argument.type) if argument.type else "unknown"
-        made = None if value is None else self._graph.nodes[value.node]
-        result = Result(dtype, None)
-        if made is not None and value is not None and value.output < len(made.results):
-            result = made.results[value.output]
         if value is not None and (operator not in BRANCHES | LOOPS or dtype in RESOURCES):
             return value
-        self._graph.nodes.append(
-            Node(
-                name=f"input/{argument.name}",
-                operator="Identity" if value is not None else "Placeholder",
-                types={"T": (result.dtype,)},
-                inputs=[] if value is None else [value],
-                results=[result],
-                scope=inner.scope,
-                jitted=inner.jitted,
-                inserted=True,
-            )
-        )
+        return self._pass_on(argument.name, value, inner) or self._argument(argument.name, dtype, inner)
+
+    def _pass_on(self, name: str, value: Value | None, inner: _Body) -> Value | None:
+        """What TensorFlow puts between a body and what is around it: ``Switch``, ``Merge`` and the like."""
+        made = self._graph.nodes[value.node].results if value is not None else ()
+        if value is None or value.output >= len(made) or made[value.output].dtype in RESOURCES:
+            return None
+        return self._insert(name, "Identity", made[value.output], [value], inner)
+
+    def _argument(self, name: str, dtype: str, inner: _Body) -> Value:
+        return self._insert(name, "Placeholder", Result(dtype, None), [], inner)
+
+    def _insert(self, name: str, operator: str, result: Result, inputs: list[Value], inner: _Body) -> Value:
+        types = {"T": (result.dtype,)}
+        node = Node(name, operator, types, inputs=inputs, results=[result], scope=inner.scope, inserted=True)
+        node.jitted = inner.jitted
+        self._graph.nodes.append(node)
         return Value(len(self._graph.nodes) - 1, 0)
 
 
@@ -190,18 +204,19 @@ def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:
     if proto.op in functions:
         return [("", proto.op)]
     attributes = proto.attr
-    parts = {"f": "", "then_branch": "then", "else_branch": "else", "cond": "cond", "body": "body"}
+    parts = {"f": "", "then_branch": "then", "else_branch": "else", "cond": CONDITION, "body": "body"}
     found = [(part, attributes[name].func.name) for name, part in parts.items() if name in attributes]
     if "branches" in attributes:
         found += [(f"branch{number}", one.name) for number, one in enumerate(attributes["branches"].list.func)]
     return found
 
 
-def _outputs(proto: Any, known: Any) -> list[tuple[str, Result]]:
+def _outputs(proto: Any, known: Any, first: int | None) -> list[tuple[str, Result]]:
     """Each result of a node, with the name of the output argument."""
     shapes = proto.attr["_output_shapes"].list.shape if "_output_shapes" in proto.attr else ()
     if known is None:  # a custom operator: only what the node says
-        return [("output", Result("unknown", _shape(one))) for one in shapes] or [("output", Result("unknown", None))]
+        unknown = [("output", Result("unknown", _shape(one, first))) for one in shapes]
+        return unknown or [("output", Result("unknown", None))]
     found: list[tuple[str, str]] = []
     for argument in known.output_arg:
         if argument.type_list_attr:
@@ -210,9 +225,9 @@ def _outputs(proto: Any, known: Any) -> list[tuple[str, Result]]:
             continue
         number = argument.type or _attribute(proto, known, argument.type_attr).type
         count = _attribute(proto, known, argument.number_attr).i if argument.number_attr else 1
-        found += [(argument.name, dtype_name(number))] * count
+        found += [(argument.name, dtype_name(number))] * min(max(count, 0), MOST_RESULTS)
     return [
-        (name, Result(dtype, _shape(shapes[number]) if number < len(shapes) else None))
+        (name, Result(dtype, _shape(shapes[number], first) if number < len(shapes) else None))
         for number, (name, dtype) in enumerate(found)
     ]
 
@@ -237,8 +252,13 @@ def _attribute(proto: Any, known: Any, name: str) -> Any:
     return next(one.default_value for one in known.attr if one.name == name)
 
 
-def _shape(shape: Any) -> tuple[int | None, ...] | None:
-    return None if shape.unknown_rank else tuple(one.size if one.size >= 0 else None for one in shape.dim)
+def _shape(shape: Any, first: int | None) -> tuple[int | None, ...] | None:
+    if shape.unknown_rank:
+        return None
+    sizes = [one.size if one.size >= 0 else None for one in shape.dim]
+    if sizes and sizes[0] is None:
+        sizes[0] = first
+    return tuple(sizes)
 
 
 def _beside(proto: Any) -> list[str]:

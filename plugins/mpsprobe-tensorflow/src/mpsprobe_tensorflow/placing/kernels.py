@@ -103,7 +103,10 @@ def of_tensorflow(operator: str) -> tuple[Kernel, ...]:
 
 @lru_cache(maxsize=256)
 def dtype_name(number: int) -> str:
-    """A dtype of ``types.proto`` as numpy writes it; those of reference variables as their own."""
+    """A dtype of ``types.proto`` as numpy writes it; that of a reference as what it refers to."""
     from tensorflow.python.framework import dtypes
 
-    return str(dtypes.as_dtype(number).name)
+    try:
+        return str(dtypes.as_dtype(number).name).removesuffix("_ref")
+    except TypeError:  # a number that is none
+        return "unknown"

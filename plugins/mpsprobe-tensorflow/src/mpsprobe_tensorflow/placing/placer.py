@@ -165,7 +165,12 @@ def _of_group(
 
 
 def variable_device(dtype: str, kernels: Kernels) -> str:
-    """Where a variable lives that was made eagerly: on the GPU, where that has a kernel that makes one."""
+    """Where a variable lives that was made eagerly: on the GPU, where that has a kernel that makes one.
+
+    Of a handle of something else (a lookup table, an iterator), which has no dtype, the CPU.
+    """
+    if not dtype:
+        return CPU
     made = kernels.of(Node("", "VarHandleOp", {"dtype": (dtype,)}))
     return GPU if GPU in made else CPU
 
