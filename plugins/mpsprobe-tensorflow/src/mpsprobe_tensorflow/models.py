@@ -156,7 +156,7 @@ def _function(function: Any, inputs: Any, options: RunOptions, notes: list[str],
 
 
 def mark_compiled(graph: Any) -> None:
-    """Say of a whole graph that it is to be compiled, as ``jit_compile=True`` says of a function."""
+    """Mark each node as one to be compiled, as ``jit_compile=True`` marks a function."""
     for node in graph.node:
         node.attr["_XlaMustCompile"].b = True
 

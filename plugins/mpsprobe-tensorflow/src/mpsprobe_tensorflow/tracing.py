@@ -121,7 +121,7 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
         paths = paths[begun + 1 :]  # what called mpsprobe made nothing of the model
         outside = [frame for frame, path in paths if "site-packages" not in path]
         keras = [frame for frame, path in paths if "/keras/src/" in path]
-        layers = [frame for frame in keras if re.search(r"/(layers|optimizers)[/\\]", frame.filename)]
+        layers = [frame for frame in keras if re.search(r"[/\\](layers|optimizers)[/\\](?!layer\.py)", frame.filename)]
         found = outside or layers or keras
         return f"{_short(found[-1].filename)}:{found[-1].lineno}" if found else None
 

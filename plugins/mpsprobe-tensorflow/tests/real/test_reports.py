@@ -120,7 +120,9 @@ def test_loops_and_functions_are_followed() -> None:
     report = judged(function, batch_size=2)
     assert verdicts(report)["Sin"] == "fallback" and verdicts(report)["Relu"] == "native"
     [sine] = [one for one in report.operators if one.operator == "Sin"]
-    assert sine.transfers.to_cpu_bytes == sine.transfers.to_gpu_bytes == 2 * 4 * 4
+    assert sine.transfers.to_cpu_bytes == 2 * 4 * 4
+    # What goes in, what a turn leaves for the next one, and the condition, a bool.
+    assert report.summary.transfers.to_gpu_bytes == 2 * 4 * 4 + 2 * 4 * 4 + 1
     assert any("first dimension is open: 2 was taken" in note for note in report.workload.notes)
 
 
@@ -154,10 +156,10 @@ def test_open_dimensions_get_a_size() -> None:
 
 
 def test_several_releases_make_a_matrix() -> None:
-    report = judged(small(), "0.1.0", "1.2.0", phase="training")
+    report = judged(KerasWorkload("keras:mobilenet"), "0.5.0", "1.2.0", dtype="float16")
     assert isinstance(report, MatrixReport)
-    assert [cell.target.version for cell in report.releases] == ["0.1.0", "1.2.0"]
-    assert set(report.releases[1].findings) < set(report.releases[0].findings)
+    assert [cell.target.version for cell in report.releases] == ["0.5.0", "1.2.0"]
+    assert report.releases[0].findings["Conv2D"] == "fallback" and "Conv2D" not in report.releases[1].findings
 
 
 @pytest.fixture
@@ -233,7 +235,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     document = json.loads(result.stdout)
     assert document["target"]["release"] == "1.2.0" and document["environment"]["tensorflow"] == tf.__version__
     [erfinv] = [one for one in report.operators if one.operator == "Erfinv"]
-    assert erfinv.verdict == "fallback" and erfinv.shapes == ["3x2"] and erfinv.call_sites[0] == "mine.py:5"
+    assert erfinv.verdict == "fallback" and erfinv.shapes == ["3x2"] and erfinv.call_sites[0].startswith("keras/src/")
     failed = run_cli("coverage", "mine.py:make", "--fail-on", "fallback", "--release", "all", process=False)
     assert failed.code == 1
     assert run_cli("coverage", "mine.py:make", "--fail-on", "fallback", "--allow", "Erfinv,Identity,Const",

@@ -121,7 +121,7 @@ class _Flattening:
             label=proto.attr["_kernel"].s.decode(errors="replace") if "_kernel" in proto.attr else "",
             results=[result for _, result in outputs],
             device=proto.device,
-            beside=_beside(proto) if "_class" in proto.attr else (),
+            colocated_with=_colocated_with(proto) if "_class" in proto.attr else (),
             scope=body.scope,
             jitted=body.jitted or _must_compile(proto),
             is_call=proto.op in FOLLOWED or function is not None,
@@ -261,7 +261,7 @@ def _shape(shape: Any, first: int | None) -> tuple[int | None, ...] | None:
     return tuple(sizes)
 
 
-def _beside(proto: Any) -> list[str]:
+def _colocated_with(proto: Any) -> list[str]:
     texts = [one.decode(errors="replace") for one in proto.attr["_class"].list.s]
     return [text.removeprefix("loc:@") for text in texts if text.startswith("loc:@")]
 

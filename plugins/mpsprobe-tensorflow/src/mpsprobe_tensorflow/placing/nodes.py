@@ -49,7 +49,7 @@ class Node:
         results: the tensors that it makes.
         edges: how often it is read, waited for or returned in its own graph or function.
         device: what a device scope asks for; empty for nothing.
-        beside: the names of nodes that it has to be on one device with (``_class``).
+        colocated_with: the names of nodes that it has to be on one device with (``_class``).
         scope: the functions that it is in, by the names of the nodes that call them; empty for the graph itself.
         jitted: in a function that is to be compiled (``jit_compile=True``).
         is_call: it runs functions, whose bodies are nodes of their own.
@@ -65,7 +65,7 @@ class Node:
     results: Sequence[Result] = ()
     edges: int = 0
     device: str = ""
-    beside: Sequence[str] = ()
+    colocated_with: Sequence[str] = ()
     scope: str = ""
     jitted: bool = False
     is_call: bool = False

@@ -121,7 +121,7 @@ def _grouped(graph: Graph) -> _Groups:
             # A call passes on what it is given: its body has the variable, and the call runs anywhere.
             if value.output < len(made) and made[value.output].dtype == RESOURCE and not node.is_call:
                 groups.join(value.node, index)
-        for name in node.beside:
+        for name in node.colocated_with:
             other = named.get((node.scope, name))
             if other is not None:
                 groups.join(other, index)
