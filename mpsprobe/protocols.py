@@ -31,6 +31,7 @@ class RunOptions:
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         macos: version of macOS to judge for; ``None`` for a new one.
         chip: of Macs to judge for, such as ``m2`` or ``m2-pro-16gb``; ``None`` for any.
+        memory: of the Mac to judge for, in bytes; ``None`` for that of ``chip``, if its name has one.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
     """
@@ -49,6 +50,7 @@ class RunOptions:
     lora_rank: int = 16
     macos: str | None = None
     chip: str | None = None
+    memory: int | None = None
     backend: str = "mps"
     new_tokens: int = 8
     decoding: str = "greedy"

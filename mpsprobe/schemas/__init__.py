@@ -46,7 +46,7 @@ from mpsprobe.schemas.coverage import (
 )
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
-from mpsprobe.schemas.memory import MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
+from mpsprobe.schemas.memory import MemoryEnd, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.schemas.profile import (
     DeviceInfo,
     DurationStatistics,
@@ -78,10 +78,11 @@ __all__ = [
     "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter",
     "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
     "DurationStatistics", "Environment", "FallbackCost", "FrameworkTarget", "GraphCount", "GraphGrowth",
-    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryHolder", "MemoryPoint",
-    "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu", "OperatorFinding", "OperatorTime",
-    "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization",
-    "RefusedTensor", "Report", "RunFailure", "SeveralReport", "Source", "StepSample", "StoredDtype",
-    "TableProvenance", "Target", "Throughput", "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged",
-    "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFit",
+    "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu",
+    "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
+    "ProfileReport", "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport",
+    "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track", "Transfers",
+    "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo",
+    "read_report",
 ]  # fmt: skip

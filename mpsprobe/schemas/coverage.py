@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
-from mpsprobe.schemas.memory import MemoryPrediction
+from mpsprobe.schemas.memory import MemoryFit, MemoryPrediction
 from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.target import AnyTarget
@@ -260,6 +260,7 @@ class MatrixCell(Record):
 
     target: AnyTarget
     summary: CoverageSummary
+    fit: MemoryFit | None = Field(default=None, description="Whether it fits on the Mac that was asked about.")
     findings: dict[str, Verdict] = {}
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
     failure: RunFailure | None = None

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import backends, program_answer
+from mpsprobe_exporters import backends, fitting, program_answer
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, number, quantity
 
@@ -112,7 +112,16 @@ def short_answer(report: AnyReport) -> list[str]:
     clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
     clean = clean and not (findings(report) or report.advisories) and len(parts) == 1
     clean = clean and not (program_answer.stayed_on_cpu(report) or program_answer.cuda(report))
-    return [f"{parts[0]}: nothing needs doing"] if clean else parts
+    fits, needs = fitting.in_short(report), fitting.needs(report)
+    if fits and fitting.is_bad(report):
+        return [f"{fits}; {parts[0]}", *parts[1:]]
+    if not (fits or clean):
+        return parts
+    if fits:
+        parts[0] += f"; {fits}"
+    return (
+        [f"{parts[0]}: nothing needs doing{needs if not fits else ''}"] if clean and fitting.is_clean(report) else parts
+    )
 
 
 def _advised(report: AnyReport) -> str:

@@ -22,12 +22,15 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, Report, SeveralReport
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.chips.mac import mac_asked
 from mpsprobe_coverage.commands import several
 from mpsprobe_coverage.commands.options import (
     ADVISORY,
     ALL,
     BACKEND_OPTION,
     CHIP_OPTION,
+    MEMORY,
+    MEMORY_OPTION,
     MacosVersion,
     NotNegative,
     VaryRange,
@@ -88,6 +91,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--word-timestamps", is_flag=True, help="Whisper: find out when each generated word is spoken.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @CHIP_OPTION
+@MEMORY_OPTION
 @click.option(
     "--vary",
     type=VaryRange(),
@@ -103,7 +107,8 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
     "--fail-on",
     type=VerdictList(),
     metavar="VERDICT,…",
-    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
+    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
+    "'memory': when it raises for want of memory by every published figure.",
 )
 @click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
 @click.pass_context
@@ -137,6 +142,7 @@ def coverage(
     mpsprobe coverage llama-3-8b --phase training --torch 2.6.0
     mpsprobe coverage whisper-tiny --torch all
     mpsprobe coverage llama-3-8b --phase generate --decoding beams
+    mpsprobe coverage llama-3-8b --dtype float16 --chip m2-pro-16gb
     mpsprobe coverage my_model.py:make --fail-on missing,unsupported
     mpsprobe coverage --workloads models.txt --jobs 4 --fail-on missing
     """
@@ -149,6 +155,7 @@ def coverage(
     wanted = several.names(names, files, registry) if many else [*names]
     framework = several.framework(wanted, registry)
     options, targets = asked(torch_release, method, explain, run_options, framework)
+    check_memory(options, fail_on or ())
     if vary is not None and (many or len(targets) > 1):
         raise UsageError("--vary is about one workload on one torch release", "Name one of each.")
     kind = "coverage-several" if many else "coverage" if len(targets) == 1 else "coverage-matrix"
@@ -219,6 +226,16 @@ def _asked_of(scanner: Any, options: RunOptions, release: str) -> tuple[RunOptio
     return replace(options, backend=backend), scanner.releases(release)
 
 
+def check_memory(options: RunOptions, fail_on: Collection[str]) -> None:
+    """Refuse ``memory`` of ``--fail-on`` where no Mac's memory is named, and two memories.
+
+    Raises:
+        UsageError: it is so.
+    """
+    if mac_asked(options) is None and MEMORY in fail_on:
+        raise UsageError("--fail-on memory needs the memory of a Mac", "For example --chip m2-16gb, or --memory 16GB.")
+
+
 def judged(
     workload: str | Workload, options: RunOptions, targets: Sequence[str], explain: bool, progress: Progress
 ) -> Report:
@@ -258,7 +275,7 @@ def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progre
 
 
 def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, shown: bool) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories), 2 when the workload did not run to its end.
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory), 2 when the workload did not run to its end.
 
     Args:
         shown: the report, which has the cause of a failure, is what the user sees.
@@ -298,6 +315,9 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, 
         if cell.failure is not None:
             raise RunFailed(cell.failure, shown)
         found |= dict.fromkeys(_operators(cell, fail_on, allow))
+        fit = cell.fit if isinstance(cell, MatrixCell) else cell.memory and cell.memory.fit
+        if fit and fit.answer == "raises" and MEMORY in fail_on:
+            found[f"{fit.low.message} ({fit.machine}, torch {cell.target.torch})"] = None
         advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
         found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
     return list(found)

@@ -41,6 +41,7 @@ class CoverageOptions(TypedDict, total=False):
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
         macos: the version to judge for.
         chip: the Mac's, such as ``m2`` or ``m2-pro-16gb``: known wrong results of other chips are left out.
+        memory: of that Mac, such as ``16GB``: whether the workload fits.
         explain: exporters show for each operator what its verdict rests on.
     """
 
@@ -63,6 +64,7 @@ class CoverageOptions(TypedDict, total=False):
     word_timestamps: bool
     macos: str | None
     chip: str | None
+    memory: str | int | None
     explain: bool
 
 
@@ -144,7 +146,7 @@ def check(
     Args:
         model, inputs, torch, options: as ``coverage`` takes them.
         allow: operators that may: ``aten::linalg_qr.out``, ``linalg_qr``, ``fft_*``.
-        fail_on: verdicts, and ``advisory`` for results that are known to be wrong.
+        fail_on: verdicts, and ``advisory`` for results that are known to be wrong; ``memory`` for what raises.
 
     Raises:
         CheckFailed: an operator has; the message names each, with its line.

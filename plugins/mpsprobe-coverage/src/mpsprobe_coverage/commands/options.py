@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.table import KernelFamily
     from mpsprobe_coverage.scanner.vary import Vary
 
-ADVISORY = "advisory"
+ADVISORY, MEMORY = "advisory", "memory"
 ALL = "all"
 VARIED = ("seq-len", "batch-size", "new-tokens")
 VARY_EXAMPLE = "--vary seq-len=1..512"
 KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
 """Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
-FAILING = ("missing", "fallback", "unsupported", "unknown", ADVISORY)
+FAILING = ("missing", "fallback", "unsupported", "unknown", MEMORY, ADVISORY)
 
 
 BACKEND_OPTION = click.option(
@@ -123,7 +123,7 @@ class NotNegative(click.ParamType):
 
 
 class VerdictList(click.ParamType):
-    """Verdicts with commas between them, and ``advisory`` for known wrong results."""
+    """Verdicts with commas between them, and ``advisory`` for known wrong results, ``memory`` for what does not fit."""
 
     name = "verdicts"
 
@@ -140,6 +140,9 @@ class VerdictList(click.ParamType):
 
 CHIP_OPTION = click.option(
     "--chip", type=ChipName(), metavar="NAME", help="The Mac's chip, such as m2 or m2-pro-16gb ('mpsprobe chips list')."
+)
+MEMORY_OPTION = click.option(
+    "--memory", type=MemorySize(), metavar="SIZE", help="The Mac's memory, such as 16GB: whether the workload fits."
 )
 
 

@@ -11,6 +11,7 @@ import torch
 from mpsprobe.schemas import MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.calls.spec import tensors_in
+from mpsprobe_coverage.chips.mac import Mac
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import VirtualTensor
 from mpsprobe_coverage.memory.allocator import Figures, replay
@@ -29,6 +30,7 @@ from mpsprobe_coverage.memory.lifetimes import (
 from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.memory.timeline import Change, Timeline, timeline
 from mpsprobe_coverage.scanner.findings import site
+from mpsprobe_coverage.scanner.fitting import Needs, fit_on
 
 MOST_HOLDERS = 12
 MOST_MODULES = 24
@@ -115,12 +117,16 @@ def figures(changes: Iterable[Change], release: str, limits: Limits | None = Non
     return replay(changes, allocator_of(release, limits))
 
 
-def prediction(events: Sequence[Event], release: str, macos: str | None) -> MemoryPrediction | None:
-    """The section of the report; None where nothing was on the device."""
+def prediction(
+    events: Sequence[Event], release: str, macos: str | None, mac: Mac | None = None
+) -> MemoryPrediction | None:
+    """The section of the report; None where nothing was on the device. ``mac``: the one on which it is to fit."""
     found = timeline(events)
     if not found.peak:
         return None
     allocated = figures(found.changes, release)
+    largest = found.largest.nbytes if found.largest else 0
+    needs = Needs(release, found.changes, allocated, largest, events)
     return MemoryPrediction(
         peak_bytes=found.peak,
         phase=found.phase,
@@ -129,11 +135,12 @@ def prediction(events: Sequence[Event], release: str, macos: str | None) -> Memo
         by_module=dict(sorted(found.by_module.items(), key=lambda one: -one[1])[:MOST_MODULES]),
         holders=_holders(found),
         curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in found.curve],
-        largest_bytes=found.largest.nbytes if found.largest else 0,
+        largest_bytes=largest,
         allocated_bytes=allocated.in_use,
         reserved_bytes=allocated.reserved,
         kernels_bytes=found.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
+        fit=fit_on(mac, needs) if mac else None,
     )
 
 

@@ -18,6 +18,7 @@ from mpsprobe.schemas import (
     CoverageReport,
     MatrixCell,
     MatrixReport,
+    MemoryPrediction,
     OperatorFinding,
     Report,
     RunFailure,
@@ -26,6 +27,7 @@ from mpsprobe.schemas import (
 from mpsprobe.stepping import workload_info
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.calls.call import Calls
+from mpsprobe_coverage.chips.mac import mac_asked
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.lazy import initialised, uninitialised_afterwards
@@ -107,6 +109,9 @@ class CoverageScanner:
             raise UsageError(f"a version of macOS says nothing about {family.backend.label}", "Leave --macos out.")
         if options.chip and not family.runs_on_macos:
             raise UsageError(f"a chip of Macs says nothing about {family.backend.label}", "Leave --chip out.")
+        if options.memory and not family.runs_on_macos:
+            raise UsageError(f"the memory of a Mac says nothing about {family.backend.label}", "Leave --memory out.")
+        mac_asked(options)
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         long = len(tables) > 1
@@ -297,9 +302,15 @@ def single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | N
         macos_conditions=[] if options.macos else conditions(recorder, table),
         first_refused_tensor=first_refused_tensor(recorder),
         advisories=advised,
-        memory=prediction(trace.events, table.release, options.macos) if table.backend.device == "mps" else None,
+        memory=_memory(trace, options),
         failure=trace.failure,
     )
+
+
+def _memory(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
+    if trace.table.backend.device != "mps":
+        return None
+    return prediction(trace.events, trace.table.release, options.macos, mac_asked(options))
 
 
 def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> MatrixReport:
@@ -307,6 +318,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
     newest: list[OperatorFinding] = []
     judged = []
     advisories: dict[str, AdvisoryMatch] = {}
+    asked = mac_asked(options) is not None
     for trace in traces:
         table = trace.table
         advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos, options.chip)}
@@ -317,6 +329,7 @@ def _matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> Mat
             MatrixCell(
                 target=table.family.report_target(table, options.macos),
                 summary=summarise(newest, trace.parameters_bytes, advisories=len(advised)),
+                fit=memory.fit if asked and (memory := _memory(trace, options)) else None,
                 findings={
                     finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"
                 },

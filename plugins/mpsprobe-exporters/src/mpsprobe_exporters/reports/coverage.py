@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import advisories, answer, backends, graphs, program_answer, sources
+from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, sources
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
@@ -81,16 +81,17 @@ def ordered(report: AnyReport) -> list[OperatorFinding]:
 def document(report: CoverageReport) -> Document:
     """The coverage of one release."""
     alerts = [*program_answer.stayed_on_cpu(report), *answer.failures(report)]
-    alerts += filter(None, [answer.first_refused(report)])
+    alerts += [*filter(None, [answer.first_refused(report)]), *fitting.alerts(report)]
     sections = [*middle(report), *explained(report), *graphs.growth(report)]
     notes = [*backends.notes(report), *answer.allowed(report)]
+    memory_lines = [*memory.line(report), *fitting.lines(report)]
     clean = bool(report.operators) and not alerts and not any(section.blocks for section in sections)
     return Document(
         title=one_line(report.workload.name, 60),
         headline=answer.headline(report),
         tone="good" if clean else "bad",
         alerts=alerts,
-        lines=[*answer.details(report), answer.workload_line(report), *memory.line(report), answer.method_line(report)],
+        lines=[*answer.details(report), answer.workload_line(report), *memory_lines, answer.method_line(report)],
         notes=notes,
         sections=[
             *sections,
@@ -101,7 +102,7 @@ def document(report: CoverageReport) -> Document:
         brief=[
             answer.in_short(report),
             f"{answer.headline(report)}.",
-            *memory.line(report),
+            *memory_lines,
             *answer.details(report),
             *notes,
             NEXT,

@@ -1,0 +1,101 @@
+"""Whether a run fits on a Mac: its storages in the allocator of the release, with the limits that people published.
+
+What PyTorch does at each limit, from ``MPSAllocator.mm`` and ``MPSStream.mm``: from the low watermark on, allocations
+of more than 1 MiB release cached buffers first, and every kernel commits its command buffer at once, so that buffers
+come back earlier. Where the high watermark would be passed, all cached buffers are released, and it raises if that is
+not enough. Between what Metal recommends and these, nothing of PyTorch changes: Metal no longer keeps all of it
+resident, so macOS compresses memory and swaps. With the usual ratios both watermarks lie above that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mpsprobe.schemas import MemoryEnd, MemoryFit
+from mpsprobe_coverage.chips.limits import limits_of
+from mpsprobe_coverage.chips.mac import Mac
+from mpsprobe_coverage.memory.allocator import Figures, replay
+from mpsprobe_coverage.memory.lifetimes import Event
+from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
+from mpsprobe_coverage.memory.timeline import Change, changes
+from mpsprobe_coverage.scanner.findings import site
+
+Answer = Literal["fits", "pressure", "raises"]
+
+
+@dataclass(slots=True)
+class Needs:
+    """What a run needs of memory.
+
+    Attributes:
+        steady: the beginnings and ends of storages in any step but the first.
+        unlimited: what the allocator makes of them where nothing limits it.
+        largest: the largest storage.
+        events: of the run, from which the first step is found; empty: it is not looked at.
+    """
+
+    release: str
+    steady: Sequence[Change]
+    unlimited: Figures
+    largest: int
+    events: Sequence[Event] = ()
+
+
+def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
+    """Whether ``needs`` fit on ``mac``.
+
+    Raises:
+        UsageError: PyTorch's variables for the watermarks hold what it refuses.
+    """
+    known = limits_of(mac.memory)
+    low, high = (
+        _end(Limits(recommended, buffer, *watermarks()), needs)
+        for recommended, buffer in (
+            (known.recommended.low, known.largest_buffer.low),
+            (known.recommended.high, known.largest_buffer.high),
+        )
+    )
+    answers = {low.answer, high.answer}
+    worst: Answer = "raises" if "raises" in answers else "pressure" if "pressure" in answers else "fits"
+    return MemoryFit(
+        machine=mac.name,
+        memory_bytes=mac.memory,
+        answer="unclear" if worst == "raises" and len(answers) == 2 else worst,
+        low=low,
+        high=high,
+        basis="neighbours" if known.recommended.basis == "neighbours" else "published",
+        sources=sorted({one.source for one in (*known.recommended.figures, *known.largest_buffer.figures)}),
+    )
+
+
+def _end(limits: Limits, needs: Needs) -> MemoryEnd:
+    assert limits.recommended is not None and limits.buffer is not None
+    found, first_step = needs.unlimited, True
+    easy = found.reserved <= min(limits.recommended, limits.allowed, limits.short) and needs.largest < limits.buffer
+    if not easy:
+        found = replay(needs.steady, allocator_of(needs.release, limits))
+    if found.raised and needs.events:
+        first = replay(changes(needs.events, steady=False), allocator_of(needs.release, limits))
+        found, first_step = (first, True) if first.raised else (found, False)
+    answer: Answer = "raises" if found.raised else "pressure" if found.reserved > limits.recommended else "fits"
+    refused = found.refused
+    call = refused.call if refused else None
+    return MemoryEnd(
+        answer=answer,
+        recommended_bytes=limits.recommended,
+        largest_buffer_bytes=limits.buffer,
+        collects_bytes=limits.short if limits.low else None,
+        allowed_bytes=limits.allowed if limits.high else None,
+        margin_bytes=limits.allowed - needs.unlimited.in_use if limits.high else None,
+        reserved_bytes=found.reserved,
+        message=found.raised,
+        refused=refused.category if refused else None,
+        refused_bytes=refused.nbytes if refused else 0,
+        phase=refused.phase if refused else None,
+        first_step=first_step,
+        operator=call.operator if call else None,
+        module=(call.module if call else None) or (refused.module if refused else None),
+        call_site=site(call.file, call.line) if call and call.file else None,
+    )
