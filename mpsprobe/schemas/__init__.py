@@ -45,6 +45,7 @@ from mpsprobe.schemas.coverage import (
     Verdict,
 )
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.fit import FitReport, FitRow, SizeRange
 from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryEnd, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.schemas.profile import (
@@ -77,12 +78,12 @@ __all__ = [
     "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
     "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter",
     "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
-    "DurationStatistics", "Environment", "FallbackCost", "FrameworkTarget", "GraphCount", "GraphGrowth",
-    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFit",
-    "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu",
-    "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
+    "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount",
+    "GraphGrowth", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd",
+    "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted",
+    "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
     "ProfileReport", "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport",
-    "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track", "Transfers",
-    "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo",
-    "read_report",
+    "SizeRange", "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track",
+    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup",
+    "WorkloadInfo", "read_report",
 ]  # fmt: skip

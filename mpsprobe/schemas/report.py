@@ -14,6 +14,7 @@ from mpsprobe.errors import ReportError
 from mpsprobe.schemas.checkpoint import CheckpointReport
 from mpsprobe.schemas.comparison import ComparisonReport
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
+from mpsprobe.schemas.fit import FitReport
 from mpsprobe.schemas.profile import ProfileReport
 from mpsprobe.schemas.record import Exportable
 from mpsprobe.schemas.several import SeveralReport
@@ -32,7 +33,8 @@ class UnknownReport(Exportable):
     schema_version: int
 
 
-KnownReport = CoverageReport | MatrixReport | SeveralReport | ProfileReport | ComparisonReport | CheckpointReport
+JudgedReport = CoverageReport | MatrixReport | SeveralReport
+KnownReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport
 """A report whose kind this version has a schema for."""
 Report = KnownReport | UnknownReport
 """What everything before produces and everything after reads."""

@@ -55,6 +55,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Which operators of a workload have no MPS kernel, where, and which release fixes them.",
         ),
         CommandDeclaration(
+            name="fit",
+            target="mpsprobe_coverage.commands.fit:fit",
+            summary="The largest batch, sequence or image that fits on a Mac, and what would save memory.",
+        ),
+        CommandDeclaration(
             name="kernels",
             target="mpsprobe_coverage.commands.kernels:kernels",
             summary="Which kernels each torch release registers for MPS.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe_exporters import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.profile_rows import KEY
-from mpsprobe_exporters.reports import checkpoint, coverage, matrix, several
+from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, several
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.supported import supported_report
 
@@ -52,6 +52,8 @@ class CsvExporter:
             rows = several.rows(read)
         elif read.kind == "checkpoint":
             rows = checkpoint.rows(read)
+        elif read.kind == "fit":
+            rows = largest.rows(read)
         else:
             rows = _coverage_rows(read) if read.kind == "coverage" else matrix.rows(read)
         writer.writerows([_cell(value, read.kind) for value in row] for row in rows)

@@ -76,6 +76,14 @@ def lines(report: AnyReport) -> list[str]:
     found = of(report)
     if found is None:
         return []
+    said = limits(found)
+    if "pressure" in (found.low.answer, found.high.answer):
+        said.append("Above what Metal recommends, macOS compresses memory and swaps: it runs, and may be slow")
+    return said
+
+
+def limits(found: MemoryFit) -> list[str]:
+    """The same without what a certain run makes of it."""
     recommended = _range([found.low.recommended_bytes, found.high.recommended_bytes])
     by = "of Macs with the next sizes of memory" if found.basis == "neighbours" else "published"
     parts = [f"Metal recommends {recommended} to a process ({by})"]
@@ -87,10 +95,7 @@ def lines(report: AnyReport) -> list[str]:
     else:
         parts.append("PyTorch has no limit")
     parts.append(f"a buffer stays below {_buffer(found)}")
-    said = [f"{one_line(found.machine, 60)}: {'; '.join(parts)}"]
-    if "pressure" in (found.low.answer, found.high.answer):
-        said.append("Above what Metal recommends, macOS compresses memory and swaps: it runs, and may be slow")
-    return said
+    return [f"{one_line(found.machine, 60)}: {'; '.join(parts)}"]
 
 
 def _of_matrix(report: MatrixReport) -> str:

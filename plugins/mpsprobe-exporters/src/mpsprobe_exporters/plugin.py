@@ -9,7 +9,7 @@ from mpsprobe.declarations import ExporterDeclaration
 
 COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
 ALL_KINDS = (*COVERAGE, "profile", "comparison")
-READ = (*ALL_KINDS, "checkpoint")
+READ = (*ALL_KINDS, "checkpoint", "fit")
 PROFILE = ("profile",)
 MARKDOWN = "GitHub-flavoured Markdown, for issues and pull requests"
 PROMETHEUS = "Gauges in Prometheus' text format, for dashboards over time"

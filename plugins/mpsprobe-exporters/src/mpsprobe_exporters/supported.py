@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         CheckpointReport,
         ComparisonReport,
         CoverageReport,
+        FitReport,
         MatrixReport,
         ProfileReport,
         SeveralReport,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
 
     JudgedReport = CoverageReport | MatrixReport | SeveralReport
-    SupportedReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport
+    SupportedReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:
@@ -51,7 +52,7 @@ def profile_of(report: Report, exporter: str) -> ProfileReport:
 def judged_report(report: Report, exporter: str) -> JudgedReport:
     """``report`` as coverage, of one workload or of several. Raises as ``supported_report``, and if it is none."""
     read = supported_report(report, exporter)
-    if read.kind == "profile" or read.kind == "comparison" or read.kind == "checkpoint":
+    if read.kind == "profile" or read.kind == "comparison" or read.kind == "checkpoint" or read.kind == "fit":
         raise ReportError(f"the exporter '{exporter}' reads coverage, not '{read.kind}'", "Make one: mpsprobe coverage")
     return read
 

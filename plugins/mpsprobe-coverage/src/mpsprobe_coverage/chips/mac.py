@@ -25,7 +25,7 @@ def mac_asked(options: RunOptions) -> Mac | None:
         UsageError: the chip's name and ``--memory`` have different memories, or that chip was never sold with it.
     """
     if options.chip is None:
-        return None if options.memory is None else Mac(f"a Mac with {options.memory / GIB:g} GB", options.memory)
+        return None if options.memory is None else Mac(f"a Mac with {options.memory / GIB:.4g} GB", options.memory)
     named = machine_named(options.chip)
     if options.memory is None:
         one = named.memory_bytes is not None or len(named.chip.memory_gib) == 1
@@ -34,4 +34,4 @@ def mac_asked(options: RunOptions) -> Mac | None:
         raise UsageError(
             f"--chip {named.name} has another memory than --memory {options.memory / GIB:g}GB", "Leave one of them out."
         )
-    return Mac(f"{named.chip.name} with {options.memory / GIB:g} GB", options.memory)
+    return Mac(f"{named.chip.name} with {options.memory / GIB:.4g} GB", options.memory)

@@ -50,13 +50,7 @@ def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
         UsageError: PyTorch's variables for the watermarks hold what it refuses.
     """
     known = limits_of(mac.memory)
-    low, high = (
-        _end(Limits(recommended, buffer, *watermarks()), needs)
-        for recommended, buffer in (
-            (known.recommended.low, known.largest_buffer.low),
-            (known.recommended.high, known.largest_buffer.high),
-        )
-    )
+    low, high = (_end(limits, needs) for limits in ends_of(mac))
     answers = {low.answer, high.answer}
     worst: Answer = "raises" if "raises" in answers else "pressure" if "pressure" in answers else "fits"
     return MemoryFit(
@@ -68,6 +62,21 @@ def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
         basis="neighbours" if known.recommended.basis == "neighbours" else "published",
         sources=sorted({one.source for one in (*known.recommended.figures, *known.largest_buffer.figures)}),
     )
+
+
+def ends_of(mac: Mac) -> tuple[Limits, Limits]:
+    """The limits by the smallest published figures, and by the largest. Raises as ``fit_on``."""
+    known, ratios = limits_of(mac.memory), watermarks()
+    recommended, buffer = known.recommended, known.largest_buffer
+    return Limits(recommended.low, buffer.low, *ratios), Limits(recommended.high, buffer.high, *ratios)
+
+
+def answer_with(limits: Limits, needs: Needs) -> Answer:
+    """What becomes of a run on a Mac with these limits."""
+    most = needs.unlimited
+    if needs.largest >= (limits.buffer or needs.largest + 1) or most.in_use > limits.allowed:
+        return "raises"
+    return _end(limits, needs).answer
 
 
 def _end(limits: Limits, needs: Needs) -> MemoryEnd:

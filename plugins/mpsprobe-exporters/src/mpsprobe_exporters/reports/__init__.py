@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
 def document_of(report: SupportedReport) -> Document:
     """``report`` as people read it."""
-    from mpsprobe_exporters.reports import checkpoint, comparison, coverage, matrix, profile, several
+    from mpsprobe_exporters.reports import checkpoint, comparison, coverage, largest, matrix, profile, several
 
     if report.kind == "profile":
         return profile.document(report)
     if report.kind == "checkpoint":
         return checkpoint.document(report)
+    if report.kind == "fit":
+        return largest.document(report)
     if report.kind == "comparison":
         return comparison.document(report)
     if report.kind == "coverage-several":

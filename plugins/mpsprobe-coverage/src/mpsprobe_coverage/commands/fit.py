@@ -1,0 +1,95 @@
+"""``mpsprobe fit WORKLOAD``."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+from mpsprobe import exporting
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
+from mpsprobe.environment import check_version
+from mpsprobe.errors import UsageError
+from mpsprobe.options import Named, Positive, check_training
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import make_progress
+from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.chips.mac import mac_asked
+from mpsprobe_coverage.commands.coverage import GENERATE
+from mpsprobe_coverage.commands.options import CHIP_OPTION, MEMORY_OPTION, MacosVersion, releases, torch_option
+
+VARIED = ("batch-size", "seq-len", "size")
+
+
+@click.command()
+@click.argument("name", metavar="WORKLOAD")
+@CHIP_OPTION
+@MEMORY_OPTION
+@click.option("--vary", type=Named("size", VARIED), help="What grows [default: seq-len to generate, else batch-size].")
+@click.option(
+    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
+)
+@torch_option("installed", "The torch release whose allocator is asked.")
+@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
+@click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
+@click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
+@click.option(
+    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+)
+@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
+@click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
+@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
+@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
+@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+@click.option("--new-tokens", type=Positive(), default=8, show_default=True, help="What --phase generate makes.")
+@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
+@click.option("--plain", is_flag=True, help="As it is only, without what saves memory.")
+@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
+def fit(
+    name: str,
+    vary: str | None,
+    torch_release: str,
+    plain: bool,
+    format_name: str | None,
+    output: str | None,
+    exports: tuple[str, ...],
+    **run_options: Any,
+) -> None:
+    """The largest batch, sequence or image of WORKLOAD that fits on a Mac, and what would save memory.
+
+    It is run on the virtual device with a few sizes, as it is and with each thing that needs less memory; nothing is
+    downloaded for a name, and no Mac is needed. What Metal recommends to a process was published with different
+    figures for the same memory, so that an answer may be a range.
+
+    \b
+    mpsprobe fit bert-base --phase training --chip m2-16gb
+    mpsprobe fit llama-3-8b --phase generate --dtype float16 --chip m3-max-64gb
+    mpsprobe fit resnet50 --vary size --memory 8GB
+    """
+    options = RunOptions(**run_options)
+    check_training(options, options.phase == "training")
+    mac = mac_asked(options)
+    if mac is None:
+        raise UsageError("fit on which Mac?", "For example --chip m2-16gb ('mpsprobe chips list'), or --memory 16GB.")
+    varied: Any = vary or ("seq-len" if options.phase == GENERATE else "batch-size")
+    registry = get_registry()
+    from mpsprobe_coverage.kernels.backends import family_named
+
+    targets = releases(torch_release, family_named(options.backend, registry))
+    if len(targets) > 1:
+        raise UsageError("fit is about one torch release", "Name one with --torch.")
+    chosen = exporting.choose(registry, format_name, output, "fit")
+    others = [exporting.further(registry, text, PurePath(name).name, "fit") for text in exports]
+    check_version("torch", "mpsprobe-coverage", "fit")
+    from mpsprobe_coverage.scanner.largest import fit_report
+
+    with make_progress() as progress:
+        report = fit_report(registry.workload(name), options, targets[0], mac, varied, progress, savings=not plain)
+    try:
+        for other, path in others:
+            click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
+    finally:  # the report is not lost with an export that fails
+        exporting.write(registry, chosen, report, output)

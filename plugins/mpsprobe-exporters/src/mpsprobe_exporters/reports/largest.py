@@ -1,0 +1,123 @@
+"""How large a workload may be on a Mac: a row for each way to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import answer, fitting
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import byte_size, number
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import FitReport, FitRow, SizeRange
+    from mpsprobe_exporters.document import Cell, Fields
+
+WHAT = {"batch-size": "batch", "seq-len": "sequence", "size": "image"}
+LARGEST = "the largest with which PyTorch does not raise, by the smallest and the largest published figures"
+CALM = "the largest with which it stays below what Metal recommends to a process: beyond it, macOS may swap"
+FIELDS: Fields[FitReport, FitRow] = (
+    (Column("what", key="what"), lambda _, one: one.what),
+    (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
+    (Column("peak", "bytes", where="column"), lambda _, one: one.peak_bytes),
+    (Column("peak", "number", "peak_bytes", where="record"), lambda _, one: one.peak_bytes),
+    (Column("saves", where="column", rank=2), lambda report, one: _saves(report, one)),
+    (Column("largest that fits", about=LARGEST), lambda _, one: _range(one.largest)),
+    (Column("without pressure", about=CALM, rank=1), lambda _, one: _range(one.without_pressure)),
+    *(
+        (Column(name, "number", name, where="record"), lambda _, one, name=name: _bound(one, name))
+        for name in ("largest_low", "largest_high", "without_pressure_low", "without_pressure_high")
+    ),
+    (Column("runs", "number", "runs", where="record"), lambda _, one: one.runs),
+    (Column("bound", key="bound", where="record"), lambda _, one: one.bound),
+    (Column("note", key="note", where="record"), lambda _, one: one.note),
+)
+"""All that is shown of a row, in every format."""
+
+
+def document(report: FitReport) -> Document:
+    """The answer, the table, and what to know of its rows."""
+    first = report.rows[0] if report.rows else None
+    fits = first is not None and first.largest is not None and first.largest.low > 0
+    return Document(
+        title=one_line(report.workload.name, 60),
+        headline=_headline(report),
+        tone="good" if fits else "bad",
+        lines=list(_lines(report)),
+        notes=[*map(one_line, report.workload.notes)],
+        sections=[
+            Section(f"How large it may be on {_mac(report)}", table(FIELDS, report, report.rows, "Ways to run it")),
+            Section("Notes", bullets(_notes(report))),
+        ],
+    )
+
+
+def rows(report: FitReport) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: a header, then each way to run it."""
+    fields = [(column.key, of) for column, of in FIELDS if column.key]
+    yield tuple(key for key, _ in fields)
+    yield from (tuple(of(report, one) for _, of in fields) for one in report.rows)
+
+
+def _headline(report: FitReport) -> str:
+    what, on = WHAT[report.vary], f"on {_mac(report)} with torch {one_line(report.target.torch, 40)}"
+    first = report.rows[0] if report.rows else None
+    if first is None or first.largest is None:
+        return f"Nothing was run {on}"
+    if first.largest.high == 0:
+        others = [one for one in report.rows if one.largest is not None and one.largest.low > 0]
+        best = max(others, key=lambda one: one.largest.low if one.largest else 0, default=None)
+        instead = f"; with {one_line(best.what, 60)}, {what} {_range(best.largest)}" if best else "; nothing here helps"
+        return f"It does not fit {on}, {first.note or f'not even with {what} 1'}{instead}"
+    return f"The largest {what} that fits {on} is {_range(first.largest)}"
+
+
+def _lines(report: FitReport) -> Iterator[str]:
+    run = report.workload.model_copy(update={"architecture": None})
+    info = report.workload
+    size = [f"batch {number(info.batch_size)}"] if info.batch_size and report.vary != "batch-size" else []
+    size += [f"sequence {number(info.seq_len)}"] if info.seq_len and report.vary != "seq-len" else []
+    size += [f"{number(report.new_tokens)} new tokens"] if report.new_tokens else []
+    yield ", ".join(answer.setting(run, size))
+    yield from fitting.limits(report.fit)
+    yield f"Each was run on the virtual device with {answer.made_with(report.environment)}"
+
+
+def _notes(report: FitReport) -> Iterator[Bullet]:
+    said: dict[str, list[str]] = {}
+    for one in report.rows:
+        for text in (f"no larger: {one.bound}" if one.bound else "", one.note):
+            if text:
+                said.setdefault(one_line(text, 400), []).append(one_line(one.what, 60))
+    for text, names in said.items():
+        yield Bullet(text, ", ".join(names))
+    for read in report.data_dependence[:5]:
+        assumed = f"the course depends on its value, which is not known: assumed {one_line(read.assumed, 200)}"
+        yield Bullet(f"{assumed} ({plural(read.calls, 'call')}); the peak may be another", one_line(read.operator, 60))
+
+
+def _saves(report: FitReport, one: FitRow) -> str | None:
+    first = report.rows[0]
+    if one is first or not one.peak_bytes or not first.peak_bytes or one.size != first.size:
+        return None
+    less = first.peak_bytes - one.peak_bytes
+    return byte_size(less) if less > 0 else "nothing"
+
+
+def _range(found: SizeRange | None) -> str | None:
+    if found is None:
+        return None
+    if found.high == 0:
+        return "none"
+    return number(found.low) if found.low == found.high else f"{number(found.low)} to {number(found.high)}"
+
+
+def _bound(one: FitRow, name: str) -> int | None:
+    field, _, end = name.rpartition("_")
+    found: SizeRange | None = getattr(one, field)
+    return None if found is None else int(getattr(found, end))
+
+
+def _mac(report: FitReport) -> str:
+    return one_line(report.fit.machine, 60)
