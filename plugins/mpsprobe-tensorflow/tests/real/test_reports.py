@@ -16,7 +16,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_devkit.testing import run_cli
-from mpsprobe_tensorflow import models
+from mpsprobe_tensorflow import models, updates
 from mpsprobe_tensorflow.applications import KerasWorkload, known
 from mpsprobe_tensorflow.placing import flattening
 from mpsprobe_tensorflow.saved_model import SavedModelWorkload
@@ -87,6 +87,22 @@ def test_training_as_keras_does_it() -> None:
     assert steps.call_sites[0].startswith("keras/src/optimizers/adam.py:")
     assert report.workload.optimizer == "Adam" and report.workload.batch_size == 8
     assert any("not compiled" in note for note in report.workload.notes)
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.AdamW(weight_decay=0.1), keras.optimizers.SGD(momentum=0.9)])
+def test_what_is_updated_alike_is_traced_once(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def report() -> Any:
+        layers = [keras.layers.Dense(4, activation="relu") for _ in range(3)]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile(type(optimizer).from_config(optimizer.get_config()), "mse", jit_compile=False)
+        return judged(model, phase="training")
+
+    once = report()
+    monkeypatch.setattr(updates, "ALIKE", frozenset())
+    each = report()
+    assert once.summary == each.summary
+    counted = [{(one.operator, one.reason): (one.phases, one.transfers) for one in every} for every in (once, each)]
+    assert counted[0] == counted[1]
 
 
 def test_a_compiled_model_keeps_its_own_optimizer_and_loss() -> None:

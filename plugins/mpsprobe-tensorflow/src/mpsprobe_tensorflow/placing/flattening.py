@@ -48,6 +48,7 @@ def flatten(
     resident: Collection[str] = (),
     returned: Sequence[str] = (),
     first: int | None = None,
+    times: Mapping[str, int] | None = None,
 ) -> Graph:
     """All nodes of a ``GraphDef``.
 
@@ -57,8 +58,13 @@ def flatten(
         resident: arguments that are tensors which were made before.
         returned: the tensors that the graph returns.
         first: what to take for a first dimension that is not known.
+        times: name of a node → how often the step has it, where that is more than once.
     """
-    return _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
+    found = _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
+    for node in found.nodes if times else ():
+        if not node.scope:
+            node.times = times.get(node.name, 1) if times else 1
+    return found
 
 
 class _Flattening:
