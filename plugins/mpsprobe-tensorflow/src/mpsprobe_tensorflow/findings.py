@@ -128,28 +128,29 @@ def transfers(crossings: Iterable[Crossing]) -> Transfers:
     counted: Counter[str] = Counter()
     for one in crossings:
         to = "to_gpu" if one.to_gpu else "to_cpu"
-        counted[to] += 1
-        counted[f"{to}_bytes"] += one.nbytes or 0
+        counted[to] += one.times
+        counted[f"{to}_bytes"] += one.times * (one.nbytes or 0)
     return Transfers(**counted)
 
 
 def _add(group: _Group, step: Step, graph: Graph, node: Node, crossings: Iterable[Crossing]) -> None:
-    group.phases[step.phase(node.full_name)] += 1
+    times = node.times
+    group.phases[step.phase(node.full_name)] += times
     read = []
     for value in node.inputs:
         results = graph.nodes[value.node].results
         if value.output < len(results):
             read.append(results[value.output])
     for dtype in dict.fromkeys(one.dtype for one in (read or node.results) if one.dtype != "resource"):
-        group.dtypes[dtype] += 1
-    group.shapes[", ".join(map(_shape, (one.shape for one in read)))] += 1
+        group.dtypes[dtype] += times
+    group.shapes[", ".join(map(_shape, (one.shape for one in read)))] += times
     module = _module(node.full_name)
     if module:
         group.modules[module] = None
     group.nodes.append(node)
     group.names.append(node.name if not node.scope else node.scope.partition("/")[0])
-    group.input_bytes += sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in read)
-    group.output_bytes += sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in node.results)
+    group.input_bytes += times * sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in read)
+    group.output_bytes += times * sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in node.results)
     group.crossings += crossings
 
 

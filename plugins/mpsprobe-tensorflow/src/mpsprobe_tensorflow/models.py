@@ -12,6 +12,7 @@ from mpsprobe.suggestions import an, in_short, printable
 from mpsprobe_tensorflow import tracing
 from mpsprobe_tensorflow.placing import crossing
 from mpsprobe_tensorflow.tracing import BATCH, Step
+from mpsprobe_tensorflow.updates import Updates
 
 SIZE, LENGTH = 224, 128
 """Of dimensions that a model leaves open: of pictures, and of everything else."""
@@ -115,8 +116,11 @@ def _training(model: Any, specs: Any, workload: str) -> Step:
     def train(inputs: Any, wanted: Any) -> Any:
         return model.train_step((inputs, wanted))
 
-    concrete, held, resident = tracing.traced(train, [specs, targets], workload)
+    updates = Updates()
+    with updates.once_for_each_kind(optimizer):
+        concrete, held, resident = tracing.traced(train, [specs, targets], workload)
     step = _step(model, concrete, held, resident, specs)
+    step.times = updates.times(concrete.graph)
     step.optimizer, step.optimizer_scope = type(optimizer).__name__, optimizer.name
     if _compiled_by_xla(model):
         mark_compiled(step.graph)

@@ -81,7 +81,7 @@ def _report(
     made = workload.build(options)
     step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
     progress.advance("placing its operations")
-    graph = flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension)
+    graph = flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
     soft = bool(tensorflow.config.get_soft_device_placement())
     found = [_placed(step, graph, release, options, soft) for release in names]
     unknown = sum(one.nbytes is None for one in found[-1].border.crossings)

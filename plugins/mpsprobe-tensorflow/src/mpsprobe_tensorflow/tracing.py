@@ -34,6 +34,7 @@ class Step:
         parameters: how many numbers its variables are.
         parameters_bytes: what they take.
         batch_size: samples in the step.
+        times: name of a node → how often the step has it, where that is more than once.
         open_dimension: what to take for first dimensions that nothing says; ``None`` leaves them unknown.
         optimizer: its class, in training.
         optimizer_scope: that name scope.
@@ -49,6 +50,7 @@ class Step:
     parameters: int = 0
     parameters_bytes: int = 0
     batch_size: int | None = None
+    times: Mapping[str, int] = field(default_factory=dict)
     open_dimension: int | None = None
     optimizer: str | None = None
     optimizer_scope: str | None = None

@@ -9,14 +9,16 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from mpsprobe.errors import MpsprobeError, UnknownName, UsageError, WorkloadError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_devkit.testing import run_cli
-from mpsprobe_tensorflow import models
+from mpsprobe_tensorflow import models, updates
 from mpsprobe_tensorflow.applications import KerasWorkload, known
+from mpsprobe_tensorflow.placing import flattening
 from mpsprobe_tensorflow.saved_model import SavedModelWorkload
 from mpsprobe_tensorflow.scanner import TensorflowScanner
 
@@ -85,6 +87,22 @@ def test_training_as_keras_does_it() -> None:
     assert steps.call_sites[0].startswith("keras/src/optimizers/adam.py:")
     assert report.workload.optimizer == "Adam" and report.workload.batch_size == 8
     assert any("not compiled" in note for note in report.workload.notes)
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.AdamW(weight_decay=0.1), keras.optimizers.SGD(momentum=0.9)])
+def test_what_is_updated_alike_is_traced_once(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def report() -> Any:
+        layers = [keras.layers.Dense(4, activation="relu") for _ in range(3)]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile(type(optimizer).from_config(optimizer.get_config()), "mse", jit_compile=False)
+        return judged(model, phase="training")
+
+    once = report()
+    monkeypatch.setattr(updates, "ALIKE", frozenset())
+    each = report()
+    assert once.summary == each.summary
+    counted = [{(one.operator, one.reason): (one.phases, one.transfers) for one in every} for every in (once, each)]
+    assert counted[0] == counted[1]
 
 
 def test_a_compiled_model_keeps_its_own_optimizer_and_loss() -> None:
@@ -213,6 +231,31 @@ def test_any_byte_may_be_wrong(saved: Path) -> None:
         except MpsprobeError:
             continue
         assert CoverageReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_functions_that_call_themselves_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flattening, "MOST_NODES", 1000)
+    saved = saved_model_pb2.SavedModel()
+    graph = saved.meta_graphs.add()
+    functions = [graph.graph_def.library.function.add() for _ in range(20)]
+    for number, function in enumerate(functions):
+        function.signature.name = f"f{number}"
+        function.signature.output_arg.add(name="o", type=1)
+        function.ret["o"] = "c1:output:0"
+        for half in range(2):
+            _call(function.node_def.add(), f"c{half}", f"f{(number + 1) % 20}")
+    _call(graph.graph_def.node.add(), "x", "f0")
+    graph.signature_def["serving_default"].outputs["y"].name = "x:0"
+    (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    report = judged(SavedModelWorkload(str(tmp_path)))
+    assert report.workload.notes[1].endswith("in a graph of more than 1,000 operations")
+
+
+def _call(node: Any, name: str, function: str) -> None:
+    node.name, node.op = name, "PartitionedCall"
+    node.attr["f"].func.name = function
+    node.attr["Tout"].list.type.append(1)
+    node.attr["Tin"].list.SetInParent()
 
 
 def test_options_of_torch_are_refused() -> None:

@@ -134,7 +134,7 @@ def coverage(
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
 
     WORKLOAD is a name ('mpsprobe workloads list'), hf:TYPE for any transformers model type, a checkpoint
-    folder, a Hub id, or path/to/file.py:function returning a model and its inputs. Nothing is downloaded
+    folder, a Hub id, keras:NAME, or path/to/file.py:function returning a model and its inputs. Nothing is downloaded
     for a name, and no Mac is needed. Several of them, or a pattern such as 'bert-*', give one table.
 
     \b

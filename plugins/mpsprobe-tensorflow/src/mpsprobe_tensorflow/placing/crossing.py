@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from mpsprobe_tensorflow.placing.kernels import CPU, GPU, Kernel
-from mpsprobe_tensorflow.placing.nodes import Graph, Node, Value
+from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node, Value
 from mpsprobe_tensorflow.placing.operators import definition
 from mpsprobe_tensorflow.placing.placer import Placed
 
@@ -29,12 +29,14 @@ class Crossing:
         to: the node that reads it, the first one there.
         to_gpu: from host memory to the GPU; otherwise the other way.
         nbytes: its size; ``None`` where its shape is not known.
+        times: how often the step has it.
     """
 
     value: Value
     to: int
     to_gpu: bool
     nbytes: int | None
+    times: int = 1
 
 
 @dataclass
@@ -49,8 +51,8 @@ class Border:
         times: Counter[bool] = Counter()
         sizes: Counter[bool] = Counter()
         for one in self.crossings:
-            times[one.to_gpu] += 1
-            sizes[one.to_gpu] += one.nbytes or 0
+            times[one.to_gpu] += one.times
+            sizes[one.to_gpu] += one.times * (one.nbytes or 0)
         return {to_gpu: (times[to_gpu], sizes[to_gpu]) for to_gpu in (True, False)}
 
 
@@ -94,7 +96,8 @@ def border(graph: Graph, placed: Sequence[Placed | None]) -> Border:
                 continue
             seen.add((value, to_host))
             result = source.results[value.output]
-            one = Crossing(value, index, from_host, nbytes(result.dtype, result.shape))
+            times = min(node.times, source.times) if source.operator not in ARGUMENTS else node.times
+            one = Crossing(value, index, from_host, nbytes(result.dtype, result.shape), times)
             found.crossings.append(one)
             found.touching.setdefault(index, []).append(one)
             found.touching.setdefault(value.node, []).append(one)

@@ -14,9 +14,8 @@ from mpsprobe_tensorflow.placing.kernels import dtype_name
 from mpsprobe_tensorflow.placing.nodes import BRANCHES, CALLS, FOLLOWED, LOOPS, Graph, Node, Result, Value
 from mpsprobe_tensorflow.placing.operators import definition
 
-DEEPEST = 64
-"""Calls within calls: a function that calls itself is not followed for ever."""
-MOST_NODES = 500_000
+MOST_NODES = 300_000
+"""Calls within calls make a graph of any size out of a small file; the training of NASNetLarge has 60,000."""
 MOST_RESULTS = 10_000
 """Of one node: a file may say any number."""
 RESOURCES = ("resource", "variant")
@@ -33,14 +32,14 @@ class _Body:
         nodes: the number of each node, by its name.
         made: what a name in it stands for → its results, by the name of the output argument for functions.
         jitted: it is to be compiled.
-        depth: of calls.
+        within: the functions that it is in.
     """
 
     scope: str = ""
     nodes: dict[str, int] = field(default_factory=dict)
     made: dict[str, list[Value]] = field(default_factory=dict)
     jitted: bool = False
-    depth: int = 0
+    within: frozenset[str] = frozenset()
 
 
 def flatten(
@@ -49,6 +48,7 @@ def flatten(
     resident: Collection[str] = (),
     returned: Sequence[str] = (),
     first: int | None = None,
+    times: Mapping[str, int] | None = None,
 ) -> Graph:
     """All nodes of a ``GraphDef``.
 
@@ -58,13 +58,19 @@ def flatten(
         resident: arguments that are tensors which were made before.
         returned: the tensors that the graph returns.
         first: what to take for a first dimension that is not known.
+        times: name of a node → how often the step has it, where that is more than once.
     """
-    return _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
+    found = _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
+    for node in found.nodes if times else ():
+        if not node.scope:
+            node.times = times.get(node.name, 1) if times else 1
+    return found
 
 
 class _Flattening:
     def __init__(self, library: Any, held: Mapping[str, str], first: int | None) -> None:
         self._first = first
+        self._left_out = 0
         self._functions = {one.signature.name: one for one in library.function}
         self._held = held
         self._graph = Graph([])
@@ -72,6 +78,11 @@ class _Flattening:
     def of(self, graph: Any, resident: Collection[str], returned: Sequence[str]) -> Graph:
         body = _Body()
         self._nodes(graph.node, returned, body)
+        if self._left_out:
+            said = (
+                f"{self._left_out} calls were not followed: of functions that are not there, that call themselves, or"
+            )
+            self._graph.notes.append(f"{said} in a graph of more than {MOST_NODES:,} operations")
         names_of = {node.name: index for index, node in enumerate(self._graph.nodes) if not node.scope}
         self._graph.held = {names_of[name]: dtype for name, dtype in self._held.items() if name in names_of}
         self._graph.resident = {names_of[name] for name in resident if name in names_of}
@@ -151,12 +162,12 @@ class _Flattening:
         skipped = 1 if proto.op in BRANCHES else 0  # the first input chooses the branch
         for part, name in calls:
             function = self._functions.get(name)
-            if function is None or body.depth >= DEEPEST or len(self._graph.nodes) > MOST_NODES:
-                self._graph.notes.append(f"the function that {node.full_name} calls was not followed")
+            if function is None or name in body.within or len(self._graph.nodes) > MOST_NODES:
+                self._left_out += 1
                 continue
             scope = f"{node.full_name}/{part}" if part else node.full_name
             jitted = body.jitted or _must_compile(proto) or _must_compile(function)
-            inner = _Body(scope, jitted=jitted, depth=body.depth + 1)
+            inner = _Body(scope, jitted=jitted, within=body.within | {name})
             for number, argument in enumerate(function.signature.input_arg):
                 given = node.inputs[number + skipped] if number + skipped < len(node.inputs) else None
                 inner.made[argument.name] = [self._given(argument, given, proto.op, inner)]

@@ -47,6 +47,7 @@ class Node:
         inputs: the tensors that it reads, in order.
         after: the nodes that it waits for without reading them.
         results: the tensors that it makes.
+        times: how often the step has it: what is the same for many variables is in the graph once.
         edges: how often it is read, waited for or returned in its own graph or function.
         device: what a device scope asks for; empty for nothing.
         colocated_with: the names of nodes that it has to be on one device with (``_class``).
@@ -63,6 +64,7 @@ class Node:
     inputs: Sequence[Value] = ()
     after: Sequence[int] = ()
     results: Sequence[Result] = ()
+    times: int = 1
     edges: int = 0
     device: str = ""
     colocated_with: Sequence[str] = ()
