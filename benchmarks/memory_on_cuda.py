@@ -149,7 +149,7 @@ def measure(workload: Any, device: str) -> Result:
     torch.cuda.reset_peak_memory_stats()
     step.take()
     torch.cuda.synchronize()
-    return Result(torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved())
+    return Result(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
 
 
 def recorded_peak(workload: Any, device: str) -> int:

@@ -17,7 +17,6 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 REACH_COST, REACH_AGREE = (0.95, 1.05), 0.02
@@ -53,7 +52,10 @@ def cost(arguments: argparse.Namespace) -> int:
     for kind in KINDS:  # the profiler's own first start
         _round(kind, device, steps, 1)
     found: dict[str, list[float]] = {"clock": [], "processor time": []}
+    end = time.monotonic() + arguments.seconds
     for number in range(arguments.rounds):
+        if time.monotonic() > end:
+            break
         order = KINDS if number % 2 == 0 else KINDS[::-1]
         took = {kind: _round(kind, device, steps, arguments.steps) for kind in order}
         for clock, ratios in found.items():
@@ -75,38 +77,28 @@ def cost(arguments: argparse.Namespace) -> int:
 
 
 def _round(kind: str, device: Any, steps: Any, count: int) -> Took:
-    """The ns of each of ``count`` steps, by the clock and of processor time."""
+    """The ns of each of ``count`` steps, by the clock and of processor time.
+
+    The probe's are those of which it takes the times of operators. What was recorded is not read: that takes seconds,
+    and is no step.
+    """
     from torch.profiler import ProfilerActivity, profile
 
-    from mpsprobe_devices.operators.probe import STEPS, OperatorsProbe
+    from mpsprobe_devices.operators.kineto import KinetoRecorder
 
     took: Took = {"clock": [], "processor time": []}
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.name == "cuda" else [])
-    probe = OperatorsProbe(slow=False)
-
-    def stepped(times: int) -> None:
-        for _ in range(times):
-            steps.step()
-            device.synchronize()
-            probe.sample()  # nothing, before it was started
-
-    gc.collect()  # what the round before left: thousands of events
-    if kind == "bare":
-        with profile(activities=activities):
-            stepped(STEPS)
-        profiled: Any = profile(activities=activities)
-    else:
-        probe.start(device, steps)
-        stepped(STEPS)  # with shapes and marks: no time of an operator is from these
-        profiled = nullcontext()
-    gc.collect()
-    with profiled:
-        stepped(1)
-        for _ in range(count):
-            _timed(device, steps, took)
-            probe.sample()
+    profiler: Any = profile(activities=activities)
     if kind == "probe":
-        probe._recorders[-1].stop()  # and not the probe: reading the events of a round takes seconds, and is no step
+        profiler = KinetoRecorder(device.name, steps.model, described=False)
+    gc.collect()  # what the round before left: thousands of events
+    profiler.start()
+    steps.step()
+    for _ in range(count):
+        _timed(device, steps, took)
+        if kind == "probe":
+            profiler.sample(None)
+    profiler.stop()
     return took
 
 
@@ -218,6 +210,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, help="of torch on the CPU; 1 where other programs take turns with them")
     parser.add_argument("--steps", type=int, default=5, help="of each kind in a round")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=3600, help="after which no round begins")
     arguments = parser.parse_args()
     return {"cost": cost, "agree": agree}[arguments.what](arguments)
 

@@ -29,9 +29,7 @@ class RunOptions:
         grad_accum: forward and backward passes for each optimizer step.
         clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
-        macos: version of macOS to judge for; ``None`` for a new one.
-        chip: of Macs to judge for, such as ``m2`` or ``m2-pro-16gb``; ``None`` for any.
-        memory: of the Mac to judge for, in bytes; ``None`` for that of ``chip``, if its name has one.
+        macos, chip, memory: of the Mac to judge for: a version, ``m2`` or ``m2-pro-16gb``, bytes; ``None``: a new one.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
     """
@@ -142,6 +140,8 @@ class Scanner(Protocol):
 
     One that reads ``torch`` may also have ``open_device(torch_release, *, backend="mps")``, which gives a
     ``mpsprobe_devkit.testing.OpenDevice``: the virtual device that tests open by the fixture ``virtual_device``.
+    One that judges by releases of something else has ``backend``, its name, and ``releases(text) -> list[str]``, the
+    exact releases that ``--release`` names; ``scan`` gets those.
     """
 
     def scan(

@@ -11,6 +11,7 @@ import ast
 import contextlib
 import inspect
 import linecache
+import os
 import sys
 import tokenize
 import traceback
@@ -45,9 +46,9 @@ def declare(name: str) -> WorkloadDeclaration | None:
         return None
     path, function = parts
     shown = printable(str(path))
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - a Path raises where a name is too long
         raise WorkloadError(f"'{shown}' is a folder, not a Python file")
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113
         raise WorkloadError(f"there is no file '{shown}'", _near_files(path))
     if not function:
         known = [f"{shown}:{one}" for one in functions(path)]
@@ -55,7 +56,8 @@ def declare(name: str) -> WorkloadDeclaration | None:
             f"'{printable(name)}' does not say which function makes the model",
             f"Name it after a colon: {' or '.join(known[:3]) or shown + ':FUNCTION'}",
         )
-    return WorkloadDeclaration(name, "mpsprobe.userfile:load", f"{function}() of {shown}", family="file")
+    about = f"{function}() of {shown}"
+    return WorkloadDeclaration(name, "mpsprobe.userfile:load", about, family="file", framework=framework_of(path))
 
 
 def load(name: str) -> UserWorkload:
@@ -79,15 +81,14 @@ def split(name: str) -> tuple[Path, str] | None:
 class UserWorkload:
     """A function of a user's file, as a ``Workload``."""
 
-    framework = "torch"
-
     def __init__(self, name: str, path: Path, function: str) -> None:
         self.name = name
         self.path = path
         self.function = function
+        self.framework = framework_of(path)
 
-    def build(self, options: RunOptions) -> TorchRun:
-        """Run the file and call the function.
+    def build(self, options: RunOptions) -> Any:
+        """Run the file and call the function; what a file of another framework than torch returns is left as it is.
 
         Raises:
             UsageError: a size was asked for that the function does not take.
@@ -164,11 +165,11 @@ class UserWorkload:
                 raise WorkloadError(missing, f"{self._line()}\n{hint}")
         return arguments
 
-    def _built(self, make: Callable[..., Any], options: RunOptions) -> TorchRun:
+    def _built(self, make: Callable[..., Any], options: RunOptions) -> Any:
         """What the function returned as a ``TorchRun``; one that it made itself is left as it is."""
         arguments = self._arguments(make, options)
         made = make(**arguments)
-        if isinstance(made, TorchRun):
+        if isinstance(made, TorchRun) or self.framework != "torch":
             return made
         if not (isinstance(made, tuple) and len(made) == 2 and _is_module(made[0])):
             hint = f"{RETURNS}\n{PROGRAM.format(self.path)}" if made is None else RETURNS
@@ -211,7 +212,7 @@ class MadeWorkload(UserWorkload):
         super().__init__(make.__qualname__, Path(inspect.getfile(make)), make.__name__)
         self._make = make
 
-    def build(self, options: RunOptions) -> TorchRun:
+    def build(self, options: RunOptions) -> Any:
         """Call the function. Raises as ``UserWorkload.build``."""
         with self._own_errors():
             return self._built(self._make, options)
@@ -231,6 +232,17 @@ def execute(path: Path) -> ModuleType:
 def functions(path: Path) -> list[str]:
     """The names of the functions at the top of the file, without running it; empty if it cannot be read."""
     return [node.name for node in _parsed(path) if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+
+
+def framework_of(path: Path) -> str:
+    """What a file is written in, by what it imports anywhere: ``tensorflow``, also through Keras, or ``torch``."""
+    found = set()
+    for node in (node for statement in _parsed(path) for node in ast.walk(statement)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").partition(".")[0])
+    return "tensorflow" if found & {"tensorflow", "keras"} and "torch" not in found else "torch"
 
 
 def _parsed(path: Path) -> list[ast.stmt]:

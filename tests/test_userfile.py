@@ -10,6 +10,7 @@ import pytest
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.userfile import declare, load, split
+from mpsprobe_devkit.testing import run_cli
 
 GOOD = '''
 class Model:
@@ -247,8 +248,34 @@ def test_torch_run_is_left_alone(tmp_path: Path) -> None:
     assert (run.model, run.notes) == (3, ("mine",))
 
 
+@pytest.mark.parametrize(
+    ("line", "framework"),
+    [
+        ("import keras", "tensorflow"),
+        ("from tensorflow.keras import layers", "tensorflow"),
+        ("import torch, keras", "torch"),
+        ("from . import keras", "torch"),
+        ("def make(): import tensorflow as tf", "tensorflow"),
+        ("import numpy", "torch"),
+        ("no python", "torch"),
+    ],
+)
+def test_the_framework_is_what_a_file_imports(tmp_path: Path, line: str, framework: str) -> None:
+    (tmp_path / "made.py").write_text(f"{line}\n", "utf-8")
+    declared = declare(f"{tmp_path / 'made.py'}:make")
+    assert declared is not None and declared.framework == framework
+    assert load(declared.name).framework == framework
+
+
 def test_describe_does_not_run_the_file(tmp_path: Path) -> None:
     path = tmp_path / "describe.py"
     path.write_text("raise SystemExit\ndef make(phase, *, seq_len=3):\n    '''First.\n\n    Second.'''\n", "utf-8")
     facts = load(f"{path}:make").describe()
     assert facts == {"file": str(path), "line": 2, "description": "First.", "options": ["phase", "seq_len"]}
+
+
+@pytest.mark.parametrize("words", [("coverage", "{}.py:f"), ("coverage", "{}*"), ("import", "{}"), ("run", "{}")])
+def test_a_name_longer_than_any_file_has(words: tuple[str, str]) -> None:
+    command, name = words
+    result = run_cli(command, name.format("a" * 300), process=False)
+    assert result.code == 2 and "unexpected" not in result.stderr and "left out" not in result.stderr

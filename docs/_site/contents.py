@@ -29,6 +29,7 @@ NOTES = {
     "installs": "changes your environment",
     "server": "runs until you stop it",
     "minutes": "takes minutes",
+    "tensorflow": "needs TensorFlow",
 }
 """What a reader sees above a block whose fence has the word; ``tests/docs/pages.py`` has what else a fence may say."""
 LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)#\s]+)(#[^)]*)?\)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -47,7 +48,7 @@ def import_trace(file: str, limit: int, format_name: str | None, output: str | N
         bytes_read += count
 
     with make_progress() as progress:
-        size = path.stat().st_size // MEGABYTE if path.is_file() else 0
+        size = path.stat().st_size // MEGABYTE if os.path.isfile(path) else 0  # noqa: PTH113 - of any length
         progress.start(size or None, "reading the trace (MB)")
         report = read(path, limit, tell)
     exporting.write(registry, name, report, output)

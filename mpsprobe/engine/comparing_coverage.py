@@ -33,10 +33,10 @@ def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, s
     Raises:
         ReportError: they have no release in common.
     """
-    known = {cell.target.torch: cell for cell in old.releases}
-    shared = [(known[cell.target.torch], cell) for cell in new.releases if cell.target.torch in known]
+    known = {cell.target.version: cell for cell in old.releases}
+    shared = [(known[cell.target.version], cell) for cell in new.releases if cell.target.version in known]
     if not shared:
-        raise ReportError("the matrices have no torch release in common", "Make both with the same --torch.")
+        raise ReportError("the matrices have no release in common", "Make both with the same --torch or --release.")
     titles = {**_titles(old), **_titles(new)}
     pairs = []
     for cells in shared:
@@ -46,13 +46,13 @@ def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, s
             _Side({**native, **one.findings}, {name: titles.get(name, "") for name in one.advisories}, one.failure)
             for one in cells
         )
-        pairs.append((cells[1].target.torch, before, after))
+        pairs.append((cells[1].target.version, before, after))
     report = _compared(old, new, sources, pairs)
     left = [
-        f"torch {cell.target.torch} is in the {which} report only"
+        f"{cell.target.software} {cell.target.version} is in the {which} report only"
         for which, every in (("old", old.releases), ("new", new.releases))
         for cell in every
-        if cell.target.torch not in {release for release, *_ in pairs}
+        if cell.target.version not in {release for release, *_ in pairs}
     ]
     return report.model_copy(update={"notes": [*report.notes, *left]})
 

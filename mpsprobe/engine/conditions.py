@@ -11,10 +11,12 @@ from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfileReport
 from mpsprobe.schemas.workload import WorkloadInfo
 
 UNKNOWN = "not known"
-_ENVIRONMENT = ("platform", "torch", "torch_build", "transformers", "torchvision", "python", "mpsprobe")
+_ENVIRONMENT = (
+    "platform", "torch", "torch_build", "transformers", "torchvision", "tensorflow", "keras", "python", "mpsprobe",
+)  # fmt: skip
 _PLAN = ("runner", "compile", "steps", "warmup", "processes")
 _WORKLOAD = ("architecture", "parameters", "optimizer", "lora_rank", "grad_accum", "weights")
-_TARGET = ("backend", "torch", "macos")
+_TARGET = ("backend", "torch", "release", "macos")
 Pair = tuple[str, object, object]
 
 
@@ -70,7 +72,8 @@ def coverage_conditions(
         if name != "notes"
     ]
     if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
-        found += [(f"judged: {name}", getattr(old.target, name), getattr(new.target, name)) for name in _TARGET]
+        one, other = old.target, new.target
+        found += [(f"judged: {name}", getattr(one, name, None), getattr(other, name, None)) for name in _TARGET]
     found += [("method", old.method, new.method), *_environments(old.environment, new.environment)]
     return _changed(found)
 

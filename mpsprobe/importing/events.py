@@ -262,8 +262,10 @@ def _place(event: Mapping[str, Any]) -> tuple[object, object]:
 
 
 def _key(value: object) -> object:
-    """What can be a key, and is no two keys in one: true is not 1."""
-    return value if type(value) in (int, str, tuple) else repr(value)
+    """What can be a key and a name, and is no two keys in one: true is not 1."""
+    if isinstance(value, str):
+        return cleaned(value)
+    return value if type(value) in (int, tuple) else repr(value)
 
 
 def _inputs(args: Mapping[str, Any]) -> Detail:

@@ -148,8 +148,10 @@ class _Window:
                     raise _Broken(self._cut or "it ends within an event: it is cut off") from None
                 near = printable(self._text[error.pos : error.pos + 30])
                 raise _Broken(f"there is no JSON any more at '{near}' ({error.msg})") from None
-            except (ValueError, RecursionError) as error:
-                raise _Broken(f"a value cannot be read ({printable(str(error))})") from None
+            except RecursionError:
+                raise _Broken("a value cannot be read: it is nested too deeply") from None
+            except ValueError:  # of more than 4,300 digits, which Python does not convert
+                raise _Broken("a number cannot be read: it has thousands of digits") from None
             # A number near the end may go on in what was not read yet, with a point or an exponent.
             if end > len(self._text) - NEAR_THE_END and self._text[self.position] not in '{["' and self._more():
                 continue

@@ -149,7 +149,7 @@ def keeps_alive() -> bool:
 def contained() -> Iterator[None]:
     """Whatever a plugin prints, reads or changes in here does not reach the command around it."""
     before = few_things()
-    with warnings.catch_warnings(), _descriptor_1_is_2():
+    with warnings.catch_warnings(), _descriptors_are_kept():
         sys.stdin, sys.stdout, sys.__stdout__ = io.StringIO(), sys.stderr, sys.stderr  # type: ignore[assignment,misc]
         try:
             yield
@@ -158,17 +158,21 @@ def contained() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _descriptor_1_is_2() -> Iterator[None]:
-    """Standard output, for those who write to the descriptor: child processes and libraries in C."""
+def _descriptors_are_kept() -> Iterator[None]:
+    """Inside, standard output is standard error, also for child processes and libraries in C.
+
+    Afterwards all three descriptors are what they were: one that a plugin closes would be that of the next file.
+    """
+    kept = {}
+    for number in range(3):
+        with contextlib.suppress(OSError):  # closed
+            kept[number] = os.dup(number)
     try:
-        kept = os.dup(1)
-    except OSError:  # closed
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            os.dup2(2, 1)
+        if 1 in kept:
+            with contextlib.suppress(OSError):
+                os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        for number, copy in kept.items():
+            os.dup2(copy, number, inheritable=True)
+            os.close(copy)

@@ -6,7 +6,7 @@ that it brings. Where there is a zip file or an import hook with distributions o
 asked.
 """
 
-# ruff: noqa: PTH113, PTH118, PTH122, PTH123, PTH208
+# ruff: noqa: PTH113, PTH118, PTH122, PTH208
 # Importing pathlib costs more than all that is asked of it here.
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _from_folders() -> Iterator[FoundPlugin]:
 def _from_folder(folder: str, metadata_file: str) -> Iterator[FoundPlugin]:
     """The entry points in one metadata folder; a file that cannot be read is a plugin with a problem."""
     try:
-        with open(os.path.join(folder, "entry_points.txt"), "rb") as file:
+        with open(os.path.join(folder, "entry_points.txt"), "rb", opener=_at_once) as file:
             content = file.read()
     except OSError:
         return
@@ -101,6 +101,11 @@ def _from_folder(folder: str, metadata_file: str) -> Iterator[FoundPlugin]:
         return
     for point, target in points:
         yield FoundPlugin(point, name, version, target, requires=requires)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens without waiting for somebody who writes, where it is a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _parse(text: str) -> Iterator[tuple[str, str]]:
@@ -124,7 +129,7 @@ def _read_metadata(path: str) -> tuple[str, str, tuple[str, ...]]:
     """Name, version, and what it requires of mpsprobe; ``?`` and nothing where a damaged file does not say."""
     found: dict[str, list[str]] = {}
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=_at_once) as file:
             for line in iter(file.readline, "\n"):  # the headers end with an empty line
                 if not line:
                     break

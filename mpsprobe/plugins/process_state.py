@@ -61,9 +61,19 @@ def _set_filters(filters: list[Any]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
 
 
+def _set_path(before: list[str]) -> None:
+    """What was there, in its order; what is new stays behind it.
+
+    A plugin may need its own folder again, when the module that it declares is imported, and may not hide the modules
+    of others.
+    """
+    sys.path[:] = [*before, *(one for one in sys.path if one not in before)]
+
+
 FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the working folder": (folder, _enter),
     "the environment": (os.environ.copy, _set_environment),
+    "sys.path": (lambda: list(sys.path), _set_path),
     "the umask": (_mask, os.umask),
     "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
     "torch's default dtype and grad mode": (_torch_defaults, _set_torch_defaults),

@@ -30,7 +30,6 @@ from mpsprobe.schemas.coverage import (
     AdvisoryMatch,
     AffectedRange,
     AffectedSystems,
-    BackendTarget,
     CoverageReport,
     CoverageSummary,
     DataDependence,
@@ -41,13 +40,13 @@ from mpsprobe.schemas.coverage import (
     RefusedTensor,
     RunFailure,
     Source,
-    TableProvenance,
-    Target,
+    Transfers,
     Unjudged,
     Verdict,
 )
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.fit import FitReport, FitRow, SizeRange
+from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryEnd, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.schemas.profile import (
     DeviceInfo,
@@ -69,19 +68,22 @@ from mpsprobe.schemas.profile import (
 from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.several import JudgedWorkload, SeveralReport
+from mpsprobe.schemas.target import BackendTarget, FrameworkTarget, TableProvenance, Target
 from mpsprobe.schemas.trace import Counter, Trace, Track
 from mpsprobe.schemas.workload import WorkloadInfo
 
 __all__ = [
     "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
     "CheckpointFile", "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
-    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict", "ComparisonMethod",
-    "ComparisonReport", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport", "CoverageSummary", "CudaHint",
-    "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment", "FallbackCost", "FitReport",
-    "FitRow", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFit",
-    "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted", "OnTheCpu",
-    "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport",
-    "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "SizeRange", "Source",
-    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track", "UnavailableProbe",
-    "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
+    "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter",
+    "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
+    "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount",
+    "GraphGrowth", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd",
+    "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted",
+    "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
+    "ProfileReport", "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport",
+    "SizeRange", "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track",
+    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup",
+    "WorkloadInfo", "read_report",
 ]  # fmt: skip

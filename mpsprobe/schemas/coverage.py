@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryFit, MemoryPrediction
 from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.target import AnyTarget
 from mpsprobe.schemas.workload import WorkloadInfo
 
 Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
@@ -34,64 +36,13 @@ does not have; a tensor that is on the CPU; a guard's message in the binary; the
 DispatchStub that is never set; the lists of PyTorch's own tests; threads in which users report it."""
 
 
-class TableProvenance(Record):
-    """From which file a kernel table was built.
+class Transfers(Record):
+    """Tensors that are copied between the memory of the GPU and that of the CPU, over the whole run."""
 
-    Attributes:
-        wheel: its file name.
-        sha256: of that file, in hexadecimal.
-    """
-
-    wheel: str
-    sha256: str
-
-
-class Target(Record):
-    """What was judged: a release on MPS.
-
-    Attributes:
-        backend: what was judged, as the user types it (``mps``, ``xpu``).
-        torch: the release.
-        macos_minimum: the oldest macOS that the release runs on.
-        macos: the one that was asked for; ``None`` stands for a new one.
-        table: the table that was read; ``None`` when the live dispatcher was asked (a build with MPS).
-    """
-
-    backend: Literal["mps"] = "mps"
-    torch: str
-    macos_minimum: str | None = None
-    macos: str | None = None
-    table: TableProvenance | None = None
-
-
-class BackendTarget(Target):
-    """What was judged: a release on another backend than MPS.
-
-    Attributes:
-        label: the backend as people write it.
-        source: what its kernel table was read from, and whose plugin did.
-        sha256: of that, in hexadecimal, if it is one file.
-        variable: what has an operator without a kernel run on the CPU; ``None`` where nothing does.
-        notes: what is not known of the backend, in sentences.
-    """
-
-    backend: str  # type: ignore[assignment]
-    label: str
-    source: str
-    sha256: str | None = None
-    variable: str | None = None
-    notes: list[str] = []
-
-
-def _class_of(target: Any) -> str:
-    backend = target.get("backend", "mps") if isinstance(target, dict) else getattr(target, "backend", None)
-    return "Target" if backend == "mps" else "BackendTarget"
-
-
-AnyTarget = Annotated[
-    Annotated[Target, Tag("Target")] | Annotated[BackendTarget, Tag("BackendTarget")], Discriminator(_class_of)
-]
-"""What was judged, distinguished by ``backend``: ``mps``, or that of a plugin."""
+    to_gpu: int = Field(default=0, ge=0, description="Copies to the GPU.")
+    to_gpu_bytes: int = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
+    to_cpu: int = Field(default=0, ge=0, description="Copies to the CPU.")
+    to_cpu_bytes: int = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
 
 
 class CoverageSummary(Record):
@@ -107,6 +58,10 @@ class CoverageSummary(Record):
     )
     parameters_bytes: int | None = Field(default=None, description="Memory of the parameters.")
     advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    transfers: Transfers | None = Field(default=None, description="What is copied; `None` where it was not found out.")
+    graphs: GraphCount | None = Field(
+        default=None, description="MPSGraphs that this run compiles, predicted; `null` where that was not read."
+    )
     calls_registered_only: int = Field(default=0, ge=0, description="Native calls whose dtypes no test shows to work.")
 
 
@@ -131,12 +86,22 @@ class OperatorFinding(Record):
     )
     input_bytes: int = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
     output_bytes: int = Field(default=0, ge=0, description="What its results hold, over the whole run.")
+    transfers: Transfers | None = Field(
+        default=None, description="What is copied to and from it; `None` where nothing is, or it was not found out."
+    )
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
     judges: list[str] = Field(default=[], description="The judges that were asked, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
+    ends_process: bool = Field(
+        default=False, description="Whether a call ends the process instead of raising: no `try` catches it."
+    )
     advice: str | None = Field(default=None, description="What the user can do about it.")
+    graph: CompilesGraph | None = Field(
+        default=None, description="Whether a call with new shapes compiles an MPSGraph; `null` where that was not read."
+    )
+    graphs: int = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
     composed_by: dict[str, int] = Field(
         default={},
         description="Composite operators and derivatives not known to be composed so in the release → their calls.",
@@ -263,6 +228,7 @@ class CoverageReport(Exportable):
     memory: MemoryPrediction | None = Field(
         default=None, description="What the step needs; `null` in reports of earlier versions, and of programs."
     )
+    growth: GraphGrowth | None = Field(default=None, description="What --vary asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = Field(
         default=None, description="Set if the run ended with an exception; the report ends there."

@@ -19,6 +19,8 @@ class Environment(Record):
         torch_build: the local part of its version (``cpu``, ``cu128``), which wheels for macOS do not have.
         transformers: its version.
         torchvision: its version.
+        tensorflow: the release that traced, where it did.
+        keras: its version, likewise.
     """
 
     mpsprobe: str
@@ -28,3 +30,5 @@ class Environment(Record):
     torch_build: str | None = None
     transformers: str | None = None
     torchvision: str | None = None
+    tensorflow: str | None = None
+    keras: str | None = None

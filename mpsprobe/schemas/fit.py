@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import DataDependence, Target
+from mpsprobe.schemas.coverage import DataDependence
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFit
 from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.target import Target
 from mpsprobe.schemas.workload import WorkloadInfo
 
 Varied = Literal["batch-size", "seq-len", "size"]

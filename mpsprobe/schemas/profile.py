@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import RunFailure, TableProvenance
+from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.target import TableProvenance
 from mpsprobe.schemas.trace import Trace
 from mpsprobe.schemas.workload import WorkloadInfo
 

@@ -50,6 +50,17 @@ def test_an_action_is_one_commit_everywhere() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=shown)
+def test_nothing_that_somebody_types_is_part_of_a_command(path: Path) -> None:
+    for job in _read(path)["jobs"].values():
+        for command in _runs(job) if "steps" in job else ():
+            found = set(re.findall(r"\$\{\{\s*([\w.]+)", command))
+            fixed = {
+                f"matrix.{name}" for name, of in job.get("strategy", {}).get("matrix", {}).items() if type(of) is list
+            }
+            assert found <= fixed, f"{found - fixed} should be variables of the step"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=shown)
 def test_a_workflow_may_only_read(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     workflow = _read(path)

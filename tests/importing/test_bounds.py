@@ -57,3 +57,10 @@ def test_a_place_is_free_again_when_an_event_ends(tmp_path: Path) -> None:
     pairs = [{"ph": phase, "ts": n} for n in range(5) for phase in "BE"]
     report = _read(tmp_path, *pairs)
     assert not any("have not ended" in one for one in report.cells[0].notes)
+
+
+def test_a_thread_whose_name_is_no_text(tmp_path: Path) -> None:
+    report = _read(tmp_path, {"tid": "\ud800"})
+    trace = report.cells[0].trace
+    assert trace is not None and trace.tracks[1].name == "thread \N{REPLACEMENT CHARACTER}"
+    assert report.model_dump_json()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,18 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         assert "name = target" in str(error)
     else:
         assert all("=" not in name and "\n" not in target for name, target in points)
+
+
+def test_metadata_that_is_no_file(plugin_folder: Path) -> None:
+    """A pipe is not waited for: nobody writes into it."""
+    kinds: list[Callable[[Path], object]] = [Path.mkdir, *([os.mkfifo] if hasattr(os, "mkfifo") else [])]
+    for number, make in enumerate(kinds):
+        folder = plugin_folder / f"odd{number}-1.0.dist-info"
+        folder.mkdir()
+        for name in ("entry_points.txt", "METADATA"):
+            make(folder / name)
+        other = plugin_folder / f"other{number}-1.0.dist-info"
+        other.mkdir()
+        (other / "entry_points.txt").write_text("[mpsprobe]\nother = other\n", encoding="utf-8")
+        make(other / "METADATA")
+    assert {(one.name, one.version) for one in find_plugins() if one.distribution == "?"} == {("other", "?")}

@@ -23,6 +23,15 @@ def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
     return coverage(torch, [*operators, finding("aten::add.Tensor")])
 
 
+def test_the_short_answer_says_what_ends_the_process() -> None:
+    def made(count: int) -> Any:
+        operators = [finding(f"aten::op{index}", "unsupported", ends_process=True) for index in range(count)]
+        return coverage("2.12.0", [*operators, finding("aten::add.Tensor")])
+
+    assert short_answer(made(1)).endswith("; a call of aten::op0 ends the process, which no try catches")
+    assert short_answer(made(2)).endswith("; calls of 2 operators end the process, which no try catches")
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [

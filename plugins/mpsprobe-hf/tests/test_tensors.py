@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from mpsprobe_hf.auto_models.arguments import ARGUMENTS
+from mpsprobe_hf.auto_models.inputs.arguments import ARGUMENTS
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.catalog.fields import image, padding_mask, token_labels, tokens

@@ -20,7 +20,7 @@ PLUGIN = """
 
     @hookimpl
     def mpsprobe_kernel_tables():
-        return [KernelTablesDeclaration({name!r}, "made_backend:current", "Of a test.")]
+        return [KernelTablesDeclaration({name!r}, "made_backend:current", "Of a test.", framework={framework!r})]
 """
 
 
@@ -44,12 +44,12 @@ def bring(tmp_path: Path) -> Iterator[Any]:
         sys.modules.pop("mpsprobe_made_plugin", None)
         use_registry(None)
 
-    def bring(tables: Any, name: str = "made") -> None:
+    def bring(tables: Any, name: str = "made", framework: str = "torch") -> None:
         forget()
         made_backend.current = tables
         folder = tmp_path / f"plugin-{next(numbers)}"
         folder.mkdir()
-        install_plugin(folder, "mpsprobe-made", PLUGIN.format(name=name))
+        install_plugin(folder, "mpsprobe-made", PLUGIN.format(name=name, framework=framework))
         sys.path.insert(0, str(folder))
 
     yield bring

@@ -175,3 +175,20 @@ def test_the_environment_variable_is_an_option_too(folder: Path) -> None:
     result = run_cli("coverage", "models.py:clean", cwd=folder, variables=variables, process=False)
     assert result.code == 2 and "1.11.0" in result.stderr
     assert os.environ.get("MPSPROBE_COVERAGE_TORCH") is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--vary", "seqlen=1..4"), "did you mean 'seq-len'"),
+        (("--vary", "seq-len=4..1"), "'4..1' is no range of whole numbers from 1 on"),
+        (("--vary", "seq-len=1..99999999999"), "is no range"),
+        (("--vary", "seq-len=1..4", "--torch", "2.12.0,2.13.0"), "--vary is about one workload on one torch release"),
+        (("--vary", "new-tokens=1..4"), "--vary new-tokens does not go with --phase inference"),
+        (("--chip", "m2-por"), "did you mean 'm2-pro'"),
+        (("--chip", "m1-24gb"), "there is no Apple M1 with 24gb"),
+    ],
+)
+def test_sizes_and_chips_that_are_not_there(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = run_cli("coverage", "models.py:clean", *arguments, cwd=folder, process=False)
+    assert result.code == 2 and said in result.stderr, result.stderr

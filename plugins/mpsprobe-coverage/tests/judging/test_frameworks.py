@@ -139,7 +139,13 @@ def test_without_a_kernel_no_release_is_advised_that_fails() -> None:
 def test_advice_names_the_release() -> None:
     judgement = _judged("2.7.0", lambda x: x.cumsum(0), _FIVE)
     advice = advise("aten::cumsum", judgement, load_table("2.7.0"), None, 0)
-    assert advice == "Accepted from torch 2.13.0 on: upgrade. The environment variable does not help."
+    assert advice == (
+        "It ends the process: neither try nor the environment variable prevents that. "
+        "Accepted from torch 2.13.0 on: upgrade, or change the call."
+    )
+    raised = _judged("2.8.0", lambda x: x.topk(1, 0), _FIVE)
+    advice = advise("aten::topk", raised, load_table("2.8.0"), None, 0)
+    assert not raised.ends_process and str(advice).endswith("The environment variable does not help.")
 
 
 def test_every_entry_is_of_releases_with_a_table_and_has_its_source() -> None:

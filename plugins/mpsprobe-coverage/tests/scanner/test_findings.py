@@ -135,6 +135,11 @@ def test_sites_are_paths_below_the_folder_of_the_import() -> None:
         (refused("a view operator cannot fall back"), ["It raises whatever the environment says", "model.py:3"]),
         (refused("a dtype", accepted_since="2.9.0"), ["Accepted from torch 2.9.0 on"]),
         (refused("bfloat16", needs_macos="14.0"), ["macOS 14.0", "model.py:3"]),
+        (
+            refused("ends the process: it asserts"),
+            ["It ends the process", "Change the call", "CPU by hand at model.py:3"],
+        ),
+        (refused("ends the process: it asserts", needs_macos="15.0"), ["It ends the process", "upgrade macOS"]),
         (Judgement("unknown"), ["Not covered", "a Mac"]),
     ],
 )

@@ -28,7 +28,9 @@ COLUMNS = (
 
 def title(report: AnyReport) -> str:
     """The heading: of a single release it names the release."""
-    return "Known wrong results" + (f" on torch {one_line(report.target.torch)}" if report.kind == "coverage" else "")
+    if report.kind != "coverage":
+        return "Known wrong results"
+    return f"Known wrong results on {report.target.software} {one_line(report.target.version)}"
 
 
 def table(report: AnyReport) -> Table:
@@ -58,7 +60,7 @@ def _row(report: AnyReport, one: AdvisoryMatch) -> Row:
 
 def ranges(report: MatrixReport, having: Sequence[bool]) -> str:
     """The releases of which ``having`` says so, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
-    names = [cell.target.torch for cell in report.releases]
+    names = [cell.target.version for cell in report.releases]
     found = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
     return ", ".join(found) or "-"
 

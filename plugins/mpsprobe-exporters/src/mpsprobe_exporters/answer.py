@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
 from mpsprobe_exporters import backends, fitting, program_answer
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
-from mpsprobe_exporters.units import number, quantity
+from mpsprobe_exporters.units import byte_size, number, quantity
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         OperatorFinding,
         RefusedTensor,
         RunFailure,
+        Transfers,
         Unjudged,
         WorkloadInfo,
     )
@@ -46,6 +48,7 @@ COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators t
 DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 
 
+@lru_cache(maxsize=256)
 def release_key(release: str) -> tuple[int, ...]:
     """Sorts releases by number: 2.9.0 before 2.10.0. A local part (``+cpu``) does not count."""
     return tuple(int(part[:9]) for part in re.findall("[0-9]+", release.partition("+")[0]))
@@ -82,7 +85,7 @@ def natives(report: AnyReport) -> list[OperatorFinding]:
 def judged_release(report: AnyReport) -> str:
     """The torch release that ``report.operators`` is about: of a matrix, the newest."""
     judged = backends.target(report)
-    return judged.torch if judged is not None else ""
+    return judged.version if judged is not None else ""
 
 
 def headline(report: AnyReport) -> str:
@@ -134,15 +137,34 @@ def sentence(text: str) -> str:
 
 
 def _coverage_answer(report: CoverageReport) -> list[str]:
-    release = backends.on_release(report.target, report.target.torch)
+    release = backends.on_release(report.target, report.target.version)
     answer, *parts = _verdicts(report.summary, release, backends.label(report.target), judged=bool(report.not_judged))
     if report.failure:
         answer = f"the run stopped; up to there, {answer}"
-    if remedy := _remedy(findings(report), report.target.torch):
+    if remedy := _remedy(findings(report), report.target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
+    if ending := [one.operator for one in findings(report) if one.ends_process]:
+        parts = [*parts, f"{ends(ending)} the process, which no try catches"]
+    if copied := copies(report.summary.transfers):
+        parts = [*parts, f"copied in each step: {copied}"]
     unproven = report.summary.calls_registered_only
     of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
     return [answer, *parts, *([of_dtypes] if unproven else [])]
+
+
+def ends(operators: list[str]) -> str:
+    """``a call of aten::sort ends``, ``calls of 2 operators end``."""
+    if len(operators) == 1:
+        return f"a call of {one_line(operators[0])} ends"
+    return f"calls of {number(len(operators))} operators end"
+
+
+def copies(found: Transfers | None) -> str | None:
+    """``3 tensors (1.2 MB) to the GPU, 1 tensor (4 kB) to the CPU``; ``None`` where none is copied."""
+    if found is None or not (found.to_gpu or found.to_cpu):
+        return None
+    sides = ((found.to_gpu, found.to_gpu_bytes, "GPU"), (found.to_cpu, found.to_cpu_bytes, "CPU"))
+    return ", ".join(f"{plural(n, 'tensor')} ({byte_size(size)}) to the {where}" for n, size, where in sides if n)
 
 
 def _matrix_answer(report: MatrixReport) -> list[str]:
@@ -151,11 +173,11 @@ def _matrix_answer(report: MatrixReport) -> list[str]:
     oldest, newest = report.releases[0], report.releases[-1]
     if report.native_since is None:
         answer = "no release has every operator native yet"
-    elif report.native_since == oldest.target.torch:
+    elif report.native_since == oldest.target.version:
         answer = f"every operator native in every release, {one_line(report.native_since)} on"
     else:
         answer = f"every operator native from {one_line(report.native_since)} on"
-    release = f"the newest, {backends.on_release(newest.target, newest.target.torch)}"
+    release = f"the newest, {backends.on_release(newest.target, newest.target.version)}"
     parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=bool(report.not_judged))
     remaining = sum(cell.failure is not None for cell in report.releases)
     if remaining:
@@ -219,8 +241,9 @@ def failures(report: AnyReport) -> list[str]:
     stopped: dict[str, list[str]] = {}
     for cell in report.releases:
         if cell.failure:
-            stopped.setdefault(failure_sentence(cell.failure), []).append(one_line(cell.target.torch))
-    return [f"On torch {listed(releases)}: {text}" for text, releases in stopped.items()]
+            stopped.setdefault(failure_sentence(cell.failure), []).append(one_line(cell.target.version))
+    software = backends.software(backends.target(report))
+    return [f"On {software} {listed(releases)}: {text}" for text, releases in stopped.items()]
 
 
 def first_refused(report: AnyReport) -> str | None:
@@ -246,7 +269,8 @@ def macos_notes(report: AnyReport) -> list[str]:
     if report.kind != "coverage":
         return []
     own = report.target.macos_minimum
-    while_torch = f", while torch {one_line(report.target.torch)} itself runs from {one_line(own)} on" if own else ""
+    judged = f"{report.target.software} {one_line(report.target.version)}"
+    while_torch = f", while {judged} itself runs from {one_line(own)} on" if own else ""
     return [
         f"{one_line(one.what)} ({', '.join(shortened(list(map(one_line, one.operators)), 3))}): "
         f"macOS {one_line(one.macos)} or newer{while_torch}"
@@ -332,6 +356,8 @@ def made_with(environment: Environment) -> str:
 
 
 def _torch(environment: Environment) -> str:
+    if environment.tensorflow:
+        return f"tensorflow {one_line(environment.tensorflow)}"
     build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
     return f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
 

@@ -35,9 +35,14 @@ def label(judged: Target | None) -> str:
 
 
 def on_release(judged: Target | None, release: str) -> str:
-    """``torch 2.13.0``, and for another backend than MPS ``XPU with torch 2.13.0``."""
-    prefix = f"{other(judged)} with " if other(judged) else ""
-    return f"{prefix}torch {one_line(release)}"
+    """``torch 2.13.0``, for another backend than MPS ``XPU with torch 2.13.0``; ``tensorflow-metal 1.2.0``."""
+    prefix = f"{other(judged)} with " if other(judged) and software(judged) == "torch" else ""
+    return f"{prefix}{software(judged)} {one_line(release)}"
+
+
+def software(judged: Target | None) -> str:
+    """What a release is one of: ``torch``, or the plugin of another framework."""
+    return one_line(judged.software, LONGEST) if judged is not None else "torch"
 
 
 def notes(report: AnyReport) -> list[str]:

@@ -92,4 +92,6 @@ def _attribute(text: str) -> str:
 
 def _legal(text: str) -> str:
     """Without what XML 1.0 cannot hold, not even as a reference, and what would draw on a terminal."""
+    if text.replace("\n", "").isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\n" else REPLACEMENT for c in text)

@@ -106,7 +106,7 @@ def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
 def _coverage(report: CoverageReport) -> Suite:
     """One case for each operator; of several verdicts each is one."""
     group = _group(report, report.target)
-    on = backends.on_release(report.target, report.target.torch)
+    on = backends.on_release(report.target, report.target.version)
     cases = []
     judged = (*answer.findings(report), *answer.natives(report))
     table = Table(coverage.COLUMNS, coverage.operators(report, judged))
@@ -125,7 +125,7 @@ def _coverage(report: CoverageReport) -> Suite:
         lines = _facts(known_wrong, row)
         cases.append(_judged(f"{group}.advisories", known.id, "advisory", message, lines))
     cases += [_whole(group, report.failure)] if report.failure is not None else []
-    properties = [("judged torch", report.target.torch), ("method", report.method)]
+    properties = [(f"judged {report.target.software}", report.target.version), ("method", report.method)]
     properties += versions(report.environment).items()
     properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
@@ -161,8 +161,8 @@ def _matrix(report: MatrixReport) -> list[Suite]:
     made = []
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
-        release = one_line(cell.target.torch)
-        group = f"{_group(report, cell.target)}.torch {_part(release)}"
+        release = one_line(cell.target.version)
+        group = f"{_group(report, cell.target)}.{cell.target.software} {_part(release)}"
         on = backends.on_release(cell.target, release)
         cases = []
         for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import groupby
 
 ROOT = "(model)"
@@ -20,6 +21,11 @@ def fold_names(names: Iterable[str]) -> list[str]:
     for all four combinations). A name that has a brace in it is left as it is. The empty name,
     which PyTorch gives the model itself, becomes ``(model)``.
     """
+    return list(_folded(tuple(names)))
+
+
+@lru_cache(maxsize=1024)  # the columns of a row, and the operators of a model, have many in common
+def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
     families: dict[tuple[str, ...], list[tuple[tuple[int, ...], int]]] = {}
     for position, name in enumerate(dict.fromkeys(names)):
         parts = [name] if "{" in name or "}" in name else NUMBER.split(name)
@@ -34,7 +40,7 @@ def fold_names(names: Iterable[str]) -> list[str]:
             for slot, text in zip(slots, texts[1:], strict=True):
                 pieces += [_slot(slot), text]
             folded.append((position, "".join(pieces) or ROOT))
-    return [pattern for _, pattern in sorted(folded)]
+    return tuple(pattern for _, pattern in sorted(folded))
 
 
 def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[list[frozenset[int]], int]]:

@@ -22,7 +22,10 @@ def one_line(text: str, longest: int | None = LONGEST) -> str:
         text: anything.
         longest: most characters of the result; ``None`` for all of them.
     """
-    joined = re.sub(r"[\s\x1c-\x1f\x85]+", " ", text).strip()
+    if text.isprintable() and "  " not in text:  # a space is the one that is printable
+        joined = text.strip()
+    else:
+        joined = re.sub(r"[\s\x1c-\x1f\x85]+", " ", text).strip()
     clean = joined if joined.isprintable() else "".join(c if c.isprintable() else REPLACEMENT for c in joined)
     if longest is None or len(clean) <= longest:
         return clean

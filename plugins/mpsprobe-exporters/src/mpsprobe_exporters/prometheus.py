@@ -252,7 +252,7 @@ def _several(metrics: Metrics, report: SeveralReport) -> None:
 
 def _judged(report: CoverageReport | MatrixReport, target: Target) -> dict[str, str]:
     """Labels; another backend than MPS is named, or its series would be those of MPS."""
-    made = {"workload": report.workload.name, "phase": report.workload.phase, "torch": target.torch}
+    made = {"workload": report.workload.name, "phase": report.workload.phase, "torch": target.version}
     return {**made, "backend": backends.other(target)}
 
 

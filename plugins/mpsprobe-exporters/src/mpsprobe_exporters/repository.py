@@ -29,6 +29,7 @@ class Repository:
     def __init__(self) -> None:
         self._here = Path.cwd()
         self.root = next((one for one in (self._here, *self._here.parents) if (one / ".git").exists()), self._here)
+        self._files: dict[tuple[str, str], str | None] = {}
 
     def workload(self, name: str) -> Line | None:
         """Where ``path/to/file.py:function`` begins, or a script; ``None`` for a workload that is no file here."""
@@ -47,11 +48,16 @@ class Repository:
         path, _, number = site.rpartition(":")
         if not (path and number.isascii() and number.isdecimal() and int(number[:9]) > 0):
             return None
+        if (path, workload) not in self._files:
+            self._files[path, workload] = self._file(path, workload)
+        found = self._files[path, workload]
+        return Line(found, int(number[:9])) if found else None
+
+    def _file(self, path: str, workload: str) -> str | None:
         file = self.workload(workload)
         folders = [(self.root / file.path).parent] if file else []
         folders += [self._here, self.root, *(self._here / entry for entry in sys.path if entry)]
-        found = next(filter(None, (self._own(folder / path) for folder in folders)), None)
-        return Line(found, int(number[:9])) if found else None
+        return next(filter(None, (self._own(folder / path) for folder in folders)), None)
 
     def _own(self, path: Path) -> str | None:
         if not os.path.isfile(path):  # noqa: PTH113 - Path raises for a name that is too long

@@ -104,7 +104,7 @@ def _at_lines(one: Result, sites: Iterable[str], repository: Repository, *, seve
 
 
 def _of_release(report: CoverageReport) -> Iterator[tuple[Result, Sequence[str]]]:
-    on = backends.on_release(report.target, report.target.torch)
+    on = backends.on_release(report.target, report.target.version)
     for one in answer.findings(report):
         text = [_said(one.operator, one.verdict, report, on), *filter(None, (one.reason, one.advice))]
         rule = f"{one.verdict}/{one.source}" if one.source else one.verdict

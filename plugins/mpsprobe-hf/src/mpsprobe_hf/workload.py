@@ -9,7 +9,7 @@ from typing import Any
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
+from mpsprobe_hf.auto_models.configs.small import FEW_LAYERS, make_small
 from mpsprobe_hf.catalog import entries, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt

@@ -10,10 +10,10 @@ import torch
 
 import mpsprobe
 from mpsprobe_hf.auto_models.correcting.corrections import corrected
-from mpsprobe_hf.auto_models.guess import Guess
-from mpsprobe_hf.auto_models.heads import head_of
-from mpsprobe_hf.auto_models.measures import Measures
-from mpsprobe_hf.auto_models.signature import Signature
+from mpsprobe_hf.auto_models.inputs.guess import Guess
+from mpsprobe_hf.auto_models.inputs.heads import head_of
+from mpsprobe_hf.auto_models.inputs.measures import Measures
+from mpsprobe_hf.auto_models.inputs.signature import Signature
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.tensors import make
 
@@ -26,6 +26,7 @@ KINDS = {
     "wav2vec2/Wav2Vec2ForAudioFrameClassification": "labels",
     "patchtst/PatchTSTForRegression": "target_values",
     "patchtst/PatchTSTForPrediction": "future_values",
+    "splinter/SplinterForPreTraining": "question_positions",
 }
 
 
@@ -41,6 +42,11 @@ def test_a_head_trains_with_its_own_loss(name: str) -> None:
 def test_a_text_head_is_put_around_any_text_model() -> None:
     report = mpsprobe.coverage("hf:qwen2/JevForDecision", size="small", torch="2.13.0")
     assert report.failure is None
+
+
+def test_a_head_that_writes_decodes() -> None:
+    report = mpsprobe.coverage("hf:reformer/ReformerModelWithLMHead", size="small", torch="2.13.0")
+    assert report.failure is None, "it refuses a configuration that does not say so"
 
 
 @pytest.mark.parametrize(

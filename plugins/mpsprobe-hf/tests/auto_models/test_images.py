@@ -8,12 +8,13 @@ import pytest
 import torch
 
 import mpsprobe
-from mpsprobe_hf.auto_models import backbones
-from mpsprobe_hf.auto_models.images import left_out, with_one_width
+from mpsprobe_hf.auto_models.configs import backbones
+from mpsprobe_hf.auto_models.configs.images import left_out, with_one_width
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.tensors import make
 
 READS = {
+    "hf:colmodernvbert": "pixel_values",
     "hf:detr": "pixel_values",
     "hf:idefics3": "pixel_values",
     "hf:kimi_k25_vision": "grid_thw",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from meta_forward import binds, build_on_meta, run_on_meta
@@ -11,9 +11,9 @@ from meta_forward import binds, build_on_meta, run_on_meta
 from mpsprobe.errors import MissingPackage, WorkloadError
 from mpsprobe_hf.auto_models import model_types
 from mpsprobe_hf.auto_models.classes import holder_of, part_types
-from mpsprobe_hf.auto_models.families import FAMILIES
+from mpsprobe_hf.auto_models.configs.repairs import declared, part_for, repair
+from mpsprobe_hf.auto_models.inputs.families import FAMILIES
 from mpsprobe_hf.auto_models.model_types import load
-from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 
 
 def test_what_follows_is_filled_in() -> None:
@@ -87,3 +87,17 @@ def test_a_missing_package_leaves_the_parts(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(type(workload), "_sized", needs_timm)
     with pytest.raises(MissingPackage, match="hf:gemma3n_text, hf:gemma3n_audio"):
         build_on_meta(workload)
+
+
+class Around:
+    """A configuration whose class does not say of which type its part is, as in older releases of transformers."""
+
+    model_type = "around"
+    sub_configs: ClassVar[dict[str, type]] = {"text_config": object}
+
+    def __init__(self) -> None:
+        self.text_config = SimpleNamespace(model_type="glm4v_text")
+
+
+def test_a_part_is_known_by_the_default() -> None:
+    assert declared(Around)["text_config"]["rope_parameters"]["mrope_section"] == [8, 12, 12]

@@ -12,8 +12,8 @@ import torch
 from meta_forward import build_on_meta
 
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
+from mpsprobe_hf.auto_models.configs.small import small
 from mpsprobe_hf.auto_models.model_types import load
-from mpsprobe_hf.auto_models.small import small
 from mpsprobe_hf.workload import named
 
 ALTERNATING = ["linear", "linear", "linear", "full"]
@@ -100,7 +100,7 @@ def test_a_model_that_needs_its_layers_is_made_with_them(monkeypatch: pytest.Mon
     def refuse(values: Any) -> Any:
         raise ValueError("12 layers or none")
 
-    monkeypatch.setattr("mpsprobe_hf.auto_models.small.small", refuse)
+    monkeypatch.setattr("mpsprobe_hf.auto_models.configs.small.small", refuse)
     run = build_on_meta(load("hf:bert"), size="small")
     assert run.model.config.num_hidden_layers == 12
     assert any("at its real size" in note and "12 layers or none" in note for note in run.notes)

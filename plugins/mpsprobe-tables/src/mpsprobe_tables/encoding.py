@@ -101,7 +101,11 @@ def _folded(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]
     for known, names in changed(now, before).items():
         left = dict.fromkeys(names.split(" "), "")
         for mark, variants in kernel_facts.FOLDED.items():
-            for name in [name for name in left if all(f"{name}{variant}" in left for variant in variants)]:
+            for name in [
+                name
+                for name, sign in left.items()
+                if not sign and all(f"{name}{variant}" in left for variant in variants)
+            ]:
                 left = {
                     other: sign for other, sign in left.items() if other not in {f"{name}{v}" for v in variants[1:]}
                 }

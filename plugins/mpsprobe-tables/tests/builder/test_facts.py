@@ -23,7 +23,7 @@ from made_wheel import make_wheel
 
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels.kernel_facts import FactsFile, KernelFacts, decode_facts
+from mpsprobe_coverage.kernels.kernel_facts import MAY, FactsFile, KernelFacts, decode_facts
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.rebuild import from_files, rebuild
@@ -110,6 +110,22 @@ def test_a_kernel_says_nothing_beside_another_way(tmp_path: Path, besides: Seque
     }
     assert _known(tmp_path, unary("exp"), functions) == {"unary:exp"}
     assert _known(tmp_path, [*unary("exp"), *besides], functions) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("steps", "known"),
+    [
+        ([Call(GRAPH)], {MAY}),
+        ([Call(native("f"))], {MAY}),
+        ([*CALL_EXP_STUB, Call(native("f"))], {MAY}),
+        (CALL_EXP_STUB, None),
+    ],
+    ids=["itself", "in what it calls", "besides a Metal kernel", "never"],
+)
+def test_an_operator_that_can_reach_a_graph(tmp_path: Path, steps: Sequence[Step], known: set[str] | None) -> None:
+    functions = {**FUNCTIONS, native("f"): [Call(GRAPH)]}
+    library = kernel_library({"op": steps}, functions, STUBS, NAMES)
+    assert _facts(tmp_path, library).graphs.get("aten::op") == known
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from mpsprobe import hookimpl
-from mpsprobe.declarations import KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
-from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE
+from mpsprobe.declarations import DoctorFinding, KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
+from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE, is_saved_model
 
 
 @hookimpl
@@ -35,14 +38,38 @@ def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
 
 @hookimpl
 def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
-    """``keras:NAME``, whether there is such a model or not: only Keras knows."""
-    space, colon, _ = name.partition(":")
-    if not colon or space != SPACE or not name.isprintable():
+    """``keras:NAME``, whether there is such a model or not, which only Keras knows; a SavedModel's folder."""
+    if not name.isprintable():
         return None
-    return _keras(name)
+    if name.startswith(f"{SPACE}:"):
+        return _keras(name)
+    if is_saved_model(name):
+        target = "mpsprobe_tensorflow.saved_model:SavedModelWorkload"
+        return WorkloadDeclaration(name, target, "a SavedModel", "file", FRAMEWORK, phases=("inference",))
+    return None
+
+
+@hookimpl
+def mpsprobe_workload_space(space: str) -> list[WorkloadDeclaration] | None:
+    """Every model of ``keras.applications``."""
+    if space != SPACE:
+        return None
+    from mpsprobe_tensorflow.applications import known
+
+    return [_keras(f"{SPACE}:{name}") for name in known(f"'{SPACE}:'")]
 
 
 def _keras(name: str) -> WorkloadDeclaration:
     return WorkloadDeclaration(
         name, "mpsprobe_tensorflow.applications:KerasWorkload", "a model of Keras", "vision", FRAMEWORK
     )
+
+
+@hookimpl
+def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[DoctorFinding]:
+    """Whether Apple's plugin goes with the installed TensorFlow."""
+    import os
+
+    from mpsprobe_tensorflow.doctor import findings
+
+    return findings(environment, os.environ)

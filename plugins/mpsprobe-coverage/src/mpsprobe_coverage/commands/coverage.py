@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -32,14 +33,19 @@ from mpsprobe_coverage.commands.options import (
     MEMORY_OPTION,
     MacosVersion,
     NotNegative,
+    VaryRange,
     VerdictList,
     releases,
     torch_option,
 )
 
+if TYPE_CHECKING:
+    from mpsprobe_coverage.scanner.vary import Vary
+
 STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
 GENERATE = "generate"
+TORCH = several.TORCH
 MOST_NAMED = 3  # workloads in an error
 DECODINGS = ("greedy", "sampling", "beams")
 CACHES = ("dynamic", "static")
@@ -57,7 +63,7 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option(
     "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
 )
-@torch_option("installed", "The torch release to judge; several with commas, or every one that is known.")
+@torch_option("installed", "The release to judge; several with commas, or every one that is known.")
 @BACKEND_OPTION
 @click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
 @click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
@@ -86,6 +92,12 @@ OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
 @CHIP_OPTION
 @MEMORY_OPTION
+@click.option(
+    "--vary",
+    type=VaryRange(),
+    metavar="WHAT=A..B",
+    help="Count the MPSGraphs that many lengths compile: seq-len=1..512.",
+)
 @click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
@@ -116,12 +128,13 @@ def coverage(
     exports: tuple[str, ...],
     fail_on: tuple[str, ...] | None,
     allow: tuple[str, ...] | None,
+    vary: Vary | None,
     **run_options: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
 
     WORKLOAD is a name ('mpsprobe workloads list'), hf:TYPE for any transformers model type, a checkpoint
-    folder, a Hub id, or path/to/file.py:function returning a model and its inputs. Nothing is downloaded
+    folder, a Hub id, keras:NAME, or path/to/file.py:function returning a model and its inputs. Nothing is downloaded
     for a name, and no Mac is needed. Several of them, or a pattern such as 'bert-*', give one table.
 
     \b
@@ -138,10 +151,13 @@ def coverage(
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     registry = get_registry()
-    options, targets = asked(torch_release, method, explain, run_options)
-    check_memory(options, fail_on or ())
     many = bool(files) or len(names) > 1 or several.is_pattern(names[0])
     wanted = several.names(names, files, registry) if many else [*names]
+    framework = several.framework(wanted, registry)
+    options, targets = asked(torch_release, method, explain, run_options, framework)
+    check_memory(options, fail_on or ())
+    if vary is not None and (many or len(targets) > 1):
+        raise UsageError("--vary is about one workload on one torch release", "Name one of each.")
     kind = "coverage-several" if many else "coverage" if len(targets) == 1 else "coverage-matrix"
     name = exporting.choose(registry, format_name, output, kind)
     stem = PurePath(files[0]).stem if files else PurePath(names[0]).name
@@ -149,11 +165,14 @@ def coverage(
     with make_progress() as progress:
         report: Report
         if many:
-            check_version("torch", "mpsprobe-coverage", "coverage")
+            if framework == TORCH:
+                check_version("torch", "mpsprobe-coverage", "coverage")
             report = several.judge(wanted, options, targets, explain, jobs or several.usual_jobs(), timeout, progress)
         else:
             progress.start_loading(STEPS)
             report = judged(names[0], options, targets, explain, progress)
+            if vary is not None:
+                report = grown(report, names[0], options, vary, progress)
     report = with_allowed(report, allow or ())
     try:
         for other, path in others:
@@ -165,12 +184,13 @@ def coverage(
 
 
 def asked(
-    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any]
+    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any], framework: str = TORCH
 ) -> tuple[RunOptions, list[str]]:
     """What the flags ask for, and the releases to judge.
 
     Args:
         run_options: by the parameters' names; what is not in it is as usual.
+        framework: of the workloads.
 
     Raises:
         UsageError: flags that do not go together, or there is no such release.
@@ -188,9 +208,22 @@ def asked(
         if getattr(options, field) != getattr(RunOptions(), field):
             raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
+    if framework != TORCH:
+        scanner = get_registry().scanner_for(framework)
+        if hasattr(scanner, "releases"):
+            return _asked_of(scanner, options, torch_release)
+
     from mpsprobe_coverage.kernels.backends import family_named
 
     return options, releases(torch_release, family_named(options.backend, get_registry()))
+
+
+def _asked_of(scanner: Any, options: RunOptions, release: str) -> tuple[RunOptions, list[str]]:
+    """The same of a scanner that knows the kernels of one backend itself."""
+    backend = scanner.backend
+    if options.backend not in (backend, RunOptions().backend):
+        raise UsageError(f"--backend {printable(options.backend)} runs no such workload", f"Leave it out: {backend}.")
+    return replace(options, backend=backend), scanner.releases(release)
 
 
 def check_memory(options: RunOptions, fail_on: Collection[str]) -> None:
@@ -212,8 +245,9 @@ def judged(
         MpsprobeError: the workload cannot be built, or a table cannot be read.
     """
     registry = get_registry()
-    check_version("torch", "mpsprobe-coverage", "coverage")
     chosen = registry.workload(workload) if isinstance(workload, str) else workload
+    if chosen.framework == TORCH:
+        check_version("torch", "mpsprobe-coverage", "coverage")
     registry.announce("mpsprobe_before_run", workload=chosen.name, phase=options.phase)
     report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
     if registry.listens("mpsprobe_after_run"):
@@ -222,6 +256,22 @@ def judged(
     if explain and isinstance(report, CoverageReport):
         report = report.model_copy(update={"explained": True})
     return report
+
+
+def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progress: Progress) -> Report:
+    """``report`` with the graphs that many lengths compile.
+
+    Raises:
+        MpsprobeError: the workload cannot be run with them, or nothing is known about graphs.
+    """
+    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.scanner.growth import growth
+
+    assert isinstance(report, CoverageReport)
+    registry = get_registry()
+    table = family_named(options.backend, registry).target(report.target.torch)
+    found = growth(registry.workload(workload), options, table, vary, progress)
+    return report.model_copy(update={"growth": found})
 
 
 def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, shown: bool) -> int:
@@ -295,7 +345,7 @@ def with_allowed(report: Report, allow: Collection[str]) -> Report:
 
 
 def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
-    release = f"torch {cell.target.torch}"
+    release = f"{cell.target.software} {cell.target.version}"
     if isinstance(cell, MatrixCell):
         for operator, verdict in cell.findings.items():
             if verdict in fail_on and not is_allowed(operator, allow):

@@ -123,7 +123,8 @@ def print_diff(difference: dict[str, Any]) -> None:
 
 def _counted(entries: Sequence[Entry]) -> str:
     operators = len({one["operator"] for one in entries})
-    return f"{len(entries)} registrations of {operators} operators" if entries else "nothing"
+    counts = ((len(entries), "registration"), (operators, "operator"))
+    return " of ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts) if entries else "nothing"
 
 
 def _besides(document: dict[str, Any]) -> str:

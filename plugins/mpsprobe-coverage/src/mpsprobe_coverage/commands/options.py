@@ -15,9 +15,12 @@ from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.table import KernelFamily
+    from mpsprobe_coverage.scanner.vary import Vary
 
 ADVISORY, MEMORY = "advisory", "memory"
 ALL = "all"
+VARIED = ("seq-len", "batch-size", "new-tokens")
+VARY_EXAMPLE = "--vary seq-len=1..512"
 KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
 """Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
 FAILING = ("missing", "fallback", "unsupported", "unknown", MEMORY, ADVISORY)
@@ -77,6 +80,30 @@ class MemorySize(click.ParamType):
         from mpsprobe_coverage.chips.store import memory_size
 
         return value if isinstance(value, int) else memory_size(str(value))
+
+
+class VaryRange(click.ParamType):
+    """What has many values, and which: ``seq-len=1..512``."""
+
+    name = "range"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Vary:
+        from mpsprobe_coverage.scanner.vary import Vary
+
+        if isinstance(value, Vary):
+            return value
+        name, _, numbers = str(value).partition("=")
+        if name not in VARIED:
+            raise UnknownName(
+                "kind of size", name, VARIED, f"There are {', '.join(VARIED)}; for example {VARY_EXAMPLE}."
+            )
+        found = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", numbers, re.ASCII)
+        first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+        if not 0 < first <= last:
+            raise UsageError(
+                f"'{printable(numbers)[:40]}' is no range of whole numbers from 1 on", f"For example {VARY_EXAMPLE}."
+            )
+        return Vary(name, first, last)
 
 
 class NotNegative(click.ParamType):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -16,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mpsprobe.environment import collect_environment
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import SilentProgress
@@ -24,6 +25,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload, SeveralReport
 from mpsprobe.suggestions import printable
 
+TORCH = "torch"
 MOST_JOBS = 4
 """Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
 EACH = 25
@@ -41,7 +43,8 @@ def usual_jobs() -> int:
 
 def is_pattern(name: str) -> bool:
     """Whether a name stands for all that fit it (``bert-*``); a file whose name has such signs is itself."""
-    return bool(WILD.intersection(name)) and not Path(name.rpartition(":")[0] or name).exists()
+    path = name.rpartition(":")[0] or name
+    return bool(WILD.intersection(name)) and not os.path.exists(path)  # noqa: PTH110 - of any length
 
 
 def names(typed: Sequence[str], files: Sequence[str], registry: Registry) -> list[str]:
@@ -56,6 +59,22 @@ def names(typed: Sequence[str], files: Sequence[str], registry: Registry) -> lis
     """
     asked = [*typed, *(line for path in files for line in _lines(path))]
     return list(dict.fromkeys(one for name in asked for one in _fitting(name, registry)))
+
+
+def framework(asked: Sequence[str], registry: Registry) -> str:
+    """What the workloads are written in; a name that is wrong is said later.
+
+    Raises:
+        UsageError: they are not all written in the same framework: a release is one of one of them.
+    """
+    found: dict[str, str] = {}
+    for name in asked:
+        with contextlib.suppress(MpsprobeError):
+            found.setdefault(registry.workload_and_owner(name)[0].framework, name)
+    if len(found) > 1:
+        some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
+        raise UsageError(f"the workloads are of several frameworks: {some}", "Judge those of each by themselves.")
+    return next(iter(found), TORCH)
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -32,7 +32,8 @@ def main() -> int:
     os.dup2(2, 1)  # what models print is no answer
     asked = json.loads(sys.stdin.readline())
     options = RunOptions(**asked["options"])
-    importlib.import_module("torch")  # most of what a start takes
+    if options.backend == RunOptions().backend:
+        importlib.import_module("torch")  # most of what a start takes
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         one = json.loads(line)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 EVERYWHERE = f"raised by PyTorch on every device (seen in torch {torch.__version__.partition('+')[0]})"
 
+ENDS = "ends the process: "
+"""What the reason of a call begins with that ends the process instead of raising: a failed assertion of a framework."""
+
 
 class Judgement(NamedTuple):
     """What becomes of a call, and how that is known. Compared by value: equal ones are one record.
@@ -37,6 +40,11 @@ class Judgement(NamedTuple):
     needs_macos: str | None = None
     made_at: tuple[str, int] | None = None
     asked: tuple[str, ...] = ()
+
+    @property
+    def ends_process(self) -> bool:
+        """Whether the call ends the process, which no ``try`` catches."""
+        return self.reason is not None and self.reason.startswith(ENDS)
 
 
 def refused(

@@ -11,8 +11,9 @@ Next to each kernel table of torch is a file ``torch-VERSION.kernels``. Its firs
 
 The groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
 operator how its kernel computes, the dtypes with which the code of its kernel can only raise, by argument and message,
-parted by `` | ``, and whether it always runs an MPSGraph. ``""`` is for what is no longer known. ``aten::`` is left
-out, ``exp+`` stands for ``exp exp.out``, and ``exp*`` for these and ``exp_``. Readers ignore what they do not know.
+parted by `` | ``, and whether it runs an MPSGraph, always or in some calls. ``""`` is for what is no longer known.
+``aten::`` is left out, ``exp+`` stands for ``exp exp.out``, ``exp*`` for these and ``exp_``, and ``glu_backward^`` for
+``glu_backward glu_backward.grad_input``. Readers ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ METAL_TYPES: Mapping[str, str] = {
 STUB, NAMED = "stub", "named"
 EVERY, SAME, CAST = "*", "**", "cast"
 PARTED = " | "
-GRAPH, EMPTY, EMPTY_INPUTS = "graph", "empty", "empty-inputs"
+GRAPH, MAY, EMPTY, EMPTY_INPUTS = "graph", "may", "empty", "empty-inputs"
 ATEN = "aten::"
-FOLDED: Mapping[str, tuple[str, ...]] = {"*": ("", ".out", "_"), "+": ("", ".out")}
+FOLDED: Mapping[str, tuple[str, ...]] = {"*": ("", ".out", "_"), "+": ("", ".out"), "^": ("", ".grad_input")}
 """What stands behind a name in a data file → what the operators have there that it names; the longest first."""
 _COMPLEX, _INTEGRAL = ("complex32", "complex64"), ("uint8", "int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint16", "uint32", "uint64")
@@ -124,7 +125,8 @@ class KernelFacts:
             them, where there are several), or ``stub:put_stub`` when it needs a stub that has no kernel for MPS.
         refusals: operator → what the code of its kernel refuses.
         graphs: operator → ``graph`` where every call whose tensors have elements makes an operand of an MPSGraph;
-            ``empty`` where every one does whose inputs have none, ``empty-inputs`` if its results have some.
+            ``may`` where some call can run one and another need not; of others no call does. ``empty`` where every one
+            makes an operand whose inputs have no elements, ``empty-inputs`` if its results have some.
     """
 
     release: str
@@ -179,7 +181,7 @@ def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:
     for short, known in by_name(groups).items():
         name = short if "::" in short else f"{ATEN}{short}"
         for variant in FOLDED.get(name[-1], ("",)):
-            operators[f"{name.rstrip('*+')}{variant}"] = known
+            operators[f"{name.rstrip('*+^')}{variant}"] = known
     return operators
 
 

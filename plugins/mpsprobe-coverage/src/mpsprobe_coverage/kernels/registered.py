@@ -44,8 +44,8 @@ class RegisteredKernels(Protocol):
     def table(self, release: str) -> Mapping[str, Any]:
         """What one of ``releases`` registers, as ``kernels list --format json`` has it.
 
-        ``registrations`` is a list of ``{"operator": …, "device": …, "types": {…}, "host": […]}``; ``conditional`` one of
-        ``{"macos": …, "registrations": […]}``: what some macOS have besides. Anything else is the backend's own.
+        ``registrations`` is a list of ``{"operator": …, "device": …, "types": {…}, "host": […]}``; ``conditional`` one
+        of ``{"macos": …, "registrations": […]}``: what some macOS have besides. Anything else is the backend's own.
         """
         ...
 

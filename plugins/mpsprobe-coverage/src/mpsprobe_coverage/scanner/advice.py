@@ -41,6 +41,8 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | 
 
 
 def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
+    if judgement.ends_process:
+        return _ends_process(judgement, where)
     if judgement.needs_macos is not None:
         return f"macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
     if judgement.accepted_since is not None:
@@ -53,6 +55,16 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
         narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
         return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."
     return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."
+
+
+def _ends_process(judgement: Judgement, where: str) -> str:
+    """No exception is raised and no fallback is asked for: the framework itself ends the process."""
+    does = "It ends the process: neither try nor the environment variable prevents that."
+    if judgement.needs_macos is not None:
+        return f"{does} macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
+    if judgement.accepted_since is not None:
+        return f"{does} Accepted from torch {judgement.accepted_since} on: upgrade, or change the call{where}."
+    return f"{does} Change the call, or move this part to the CPU by hand{where}."
 
 
 def _size(count: int) -> str:

@@ -12,7 +12,15 @@ from pathlib import PurePath
 from typing import Any
 
 from mpsprobe.protocols import Backend
-from mpsprobe.schemas import SEVERITY, CoverageSummary, DataDependence, OperatorFinding, RefusedTensor, Unjudged
+from mpsprobe.schemas import (
+    SEVERITY,
+    CoverageSummary,
+    DataDependence,
+    GraphCount,
+    OperatorFinding,
+    RefusedTensor,
+    Unjudged,
+)
 from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.device.recorder import Advised, CallRecord, Note, Recorder
@@ -20,6 +28,7 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
 from mpsprobe_coverage.kernels.table import COMPOSITE, KernelTable
 from mpsprobe_coverage.scanner.advice import advise
+from mpsprobe_coverage.scanner.graphs import Key, compiles, graph_key
 
 SHAPES_SHOWN = 8
 NO_DERIVATIVE = "no gradient passes {operator}{where}: torch {release} has a kernel for it, and no derivative"
@@ -62,6 +71,7 @@ class _Group:
     dtypes: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     composed_by: Counter[str] = field(default_factory=Counter)
+    graphs: set[Key] = field(default_factory=set)
     input_bytes: int = 0
     output_bytes: int = 0
 
@@ -71,6 +81,7 @@ class _Group:
         for dtype in dict.fromkeys(spec.dtype for spec in (record.inputs or record.outputs)):
             self.dtypes[str(dtype).removeprefix("torch.")] += count
         self.shapes[_shapes(record.inputs)] += count
+        self.graphs.add(graph_key(record))
         if record.composed_by is not None:
             self.composed_by[record.composed_by] += count
         self.input_bytes += count * sum(spec.nbytes for spec in record.inputs)
@@ -93,7 +104,11 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
 
 
 def summarise(
-    operators: list[OperatorFinding], parameters_bytes: int | None = None, since: str | None = None, advisories: int = 0
+    operators: list[OperatorFinding],
+    parameters_bytes: int | None = None,
+    since: str | None = None,
+    advisories: int = 0,
+    graphs: GraphCount | None = None,
 ) -> CoverageSummary:
     """Counts by verdict. An operator with several verdicts counts once, under the worst."""
     worst: dict[str, str] = {}
@@ -110,6 +125,7 @@ def summarise(
             "native_since": since,
             "parameters_bytes": parameters_bytes,
             "advisories": advisories,
+            "graphs": graphs,
             "calls_registered_only": sum(f.calls for f in operators if f.evidence == REGISTERED_ONLY),
         }
     )
@@ -180,6 +196,7 @@ def _finding(
     reason = judgement.reason
     if judgement.made_at is not None:
         reason = f"{reason}: made at {site(*judgement.made_at)}"
+    graph = compiles(operator, table) if judgement.verdict == "native" else None
     first_site = next(iter(origins["call_sites"]), None)
     moved = group.input_bytes + group.output_bytes
     return OperatorFinding(
@@ -195,7 +212,10 @@ def _finding(
         evidence=judgement.evidence,
         judges=list(judgement.asked),
         needs_macos=judgement.needs_macos,
+        ends_process=judgement.ends_process,
         advice=advise(operator, judgement, table, first_site, moved),
+        graph=graph,
+        graphs=0 if graph in (None, "never") else len(group.graphs),
         composed_by=dict(group.composed_by),
         **origins,
     )

@@ -1,124 +1,105 @@
-"""How the storages of a run grow with one of its sizes: interpolated between a few runs, which is checked by another.
-
-A run with another batch or length makes the same storages in the same order, each of a size that is a polynomial of
-it: of the batch a line, of a length at most a parabola (the scores of attention). So from two or three runs follow the
-storages of every other one, and the allocator takes these as it takes real ones. Where two runs differ in more than
-sizes, each one that is asked for is run.
-"""
+"""How many MPSGraphs a workload compiles over many lengths: a prediction, see ``docs/explanation/growth.md``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 
-from mpsprobe_coverage.memory.allocator import replay
-from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of
-from mpsprobe_coverage.memory.timeline import Change, Storage
-from mpsprobe_coverage.scanner.fitting import Needs
+from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
+from mpsprobe.schemas import GraphCount, GraphGrowth
+from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.scanner.graphs import Key, Keys, compiles, keys_of
+from mpsprobe_coverage.scanner.scan import settled
+from mpsprobe_coverage.scanner.vary import Vary
+
+FEW_LENGTHS = 8  # that padding should leave
+SHORT = 8  # tokens of the shorter of two generations that are compared
 
 
-class Growth:
-    """What a workload needs at each size.
+def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Vary, progress: Progress) -> GraphGrowth:
+    """How many graphs ``workload`` compiles over all lengths of ``vary``, from a few that are run.
 
-    Args:
-        run: runs it with a size.
-        sizes: those to interpolate between.
-
-    ``runs`` counts how often ``run`` was called, ``exact`` is False once it disagreed with what was interpolated.
+    Raises:
+        UsageError: the release, or the phase, does not fit.
+        WorkloadError: it cannot be built, or raises with one of the lengths.
     """
+    if compiles("", table) is None:
+        raise UsageError(f"which kernels compile graphs was not read from torch {table.release}", "Leave --vary out.")
+    if (vary.what == "new-tokens") != (options.phase == "generate"):
+        raise UsageError(
+            f"--vary {vary.what} does not go with --phase {options.phase}",
+            "A generation varies in new-tokens, every other phase in seq-len or batch-size.",
+        )
 
-    def __init__(self, run: Callable[[int], Needs], sizes: Sequence[int]) -> None:
-        self._run, self.runs, self.exact = run, 0, True
-        self._measured: dict[int, Needs] = {}
-        self._estimated: dict[int, Needs] = {}
-        self.points = [(size, self.measured(size)) for size in sizes]
-        orders = [_order(one.steady) for _, one in self.points]
-        self.exact = all(order == orders[0] for order in orders)
+    def run(value: int) -> Keys:
+        progress.advance(f"running it with {vary.what} {value}")
+        varied = vary.with_value(options, value)
+        device = VirtualDevice(table, keep_weights=options.weights)
+        with device.construction():
+            built = workload.build(varied)
+        if not isinstance(built, TorchRun):
+            raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(built).__name__}")
+        _, found = settled(built, varied, table, {}, device)
+        if found.failure is not None:
+            raise WorkloadError(f"with {vary.what} {value}: {found.failure.error}: {found.failure.message}")
+        return keys_of(found.recorder.calls(), table)
 
-    def measured(self, size: int) -> Needs:
-        """By running it."""
-        if size not in self._measured:
-            self.runs += 1
-            self._measured[size] = self._run(size)
-        return self._measured[size]
-
-    def at(self, size: int) -> Needs:
-        """Run before, or interpolated, or run now."""
-        if size in self._measured or not self.exact:
-            return self.measured(size)
-        if size not in self._estimated:
-            steady = _between(self.points, size)
-            release = self.points[0][1].release
-            largest = max((one.storage.nbytes for one in steady), default=0)
-            self._estimated[size] = Needs(release, steady, replay(steady, allocator_of(release, Limits())), largest)
-        return self._estimated[size]
-
-    def check(self, size: int) -> bool:
-        """Whether a run with ``size`` needs what was interpolated. If not, nothing is interpolated any more."""
-        if self.exact and size not in self._measured:
-            estimated = self.at(size).unlimited
-            self.exact = estimated == self.measured(size).unlimited
-        return self.exact
-
-    def guess(self, limit: int) -> int:
-        """At which size about ``limit`` bytes are handed out, by a line through two of the points."""
-        (first, one), (second, other) = self.points[0], self.points[-1]
-        slope = Fraction(other.unlimited.in_use - one.unlimited.in_use, second - first)
-        return first + int((limit - one.unlimited.in_use) / slope) if slope > 0 else max(first, second)
+    return _of_tokens(vary, run(SHORT), run(2 * SHORT)) if vary.what == "new-tokens" else _of_lengths(vary, run)
 
 
-def largest(fits: Callable[[int], bool], guess: int, most: int) -> int:
-    """The largest size up to ``most`` that fits, where every smaller one does; 0 for none: first near ``guess``."""
-    good, bad = 0, most + 1
-    at, step = min(max(guess, 1), most), 1
-    if fits(at):
-        good = at
-        while good < most and fits(at := min(good + step, most)):
-            good, step = at, step * 2
-        bad = at if at > good else bad
-    else:
-        bad = at
-        while bad > 1 and not fits(at := max(bad - step, 1)):
-            bad, step = at, step * 2
-        good = at if at < bad else 0
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
+def _of_lengths(vary: Vary, run: Callable[[int], Keys]) -> GraphGrowth:
+    tried = sorted({vary.first, (vary.first + vary.last) // 2, vary.last})
+    found = [run(value) for value in tried]
+    certain = _split([one.certain for one in found])
+    possible = _split([one.possible for one in found])
+    fixed = GraphCount(least=certain[0], most=certain[0] + possible[0])
+    each = GraphCount(least=certain[1], most=certain[2] + possible[2])
+    lengths = vary.last - vary.first + 1
+    step = 1
+    while vary.last // step - (vary.first - 1) // step > FEW_LENGTHS:
+        step *= 2
+    rounded = -(-vary.last // step) - -(-vary.first // step) + 1
+    return GraphGrowth(
+        varied=vary.what,
+        first=vary.first,
+        last=vary.last,
+        tried=tried,
+        fixed=fixed,
+        each=each,
+        total=_times(fixed, each, lengths),
+        padded_to=step,
+        padded=_times(fixed, each, rounded),
+    )
 
 
-def _order(steady: Sequence[Change]) -> list[int]:
-    """Which storages begin and end in which order; negative numbers for ends."""
-    numbers: dict[int, int] = {}
-    return [numbers.setdefault(id(one.storage), len(numbers) + 1) * (1 if one.begins else -1) for one in steady]
+def _of_tokens(vary: Vary, shorter: Keys, longer: Keys) -> GraphGrowth:
+    """From two generations, of which the longer one has the steps of the shorter one."""
+    each = GraphCount(
+        least=-(-len(longer.certain - shorter.certain) // SHORT),
+        most=-(-len((longer.certain | longer.possible) - (shorter.certain | shorter.possible)) // SHORT),
+    )
+    whole = shorter.count
+    fixed = GraphCount(least=max(0, whole.least - SHORT * each.least), most=max(0, whole.most - SHORT * each.most))
+    return GraphGrowth(
+        varied=vary.what,
+        first=vary.first,
+        last=vary.last,
+        tried=[SHORT, 2 * SHORT],
+        fixed=fixed,
+        each=each,
+        total=_times(fixed, each, vary.last),
+    )
 
 
-def _between(points: Sequence[tuple[int, Needs]], size: int) -> list[Change]:
-    made: dict[int, Storage] = {}
-    known: dict[tuple[int, ...], int] = {}
-    weights = _weights([at for at, _ in points], size)
-    found = []
-    for same in zip(*(needs.steady for _, needs in points), strict=True):
-        first = same[0].storage
-        storage = made.get(id(first))
-        if storage is None:
-            sizes = tuple(one.storage.nbytes for one in same)
-            if sizes not in known:
-                value = sum(weight * nbytes for weight, nbytes in zip(weights, sizes, strict=True))
-                known[sizes] = max(0, -int(-value // 1))
-            storage = Storage(known[sizes], first.category, first.module, first.phase, first.call)
-            made[id(first)] = storage
-        found.append(Change(storage, same[0].begins))
-    return found
+def _split(found: list[frozenset[Key]]) -> tuple[int, int, int]:
+    """How many keys several lengths share, and the fewest and the most that one has alone."""
+    if len(found) == 1:
+        return len(found[0]), 0, 0
+    shared = frozenset(key for one in found for key in one if sum(key in other for other in found) > 1)
+    alone = [len(one - shared) for one in found]
+    return len(shared), min(alone), max(alone)
 
 
-def _weights(sizes: Sequence[int], size: int) -> list[Fraction]:
-    """Those of Lagrange's polynomials at ``size``."""
-    weights = []
-    for one in sizes:
-        weight = Fraction(1)
-        for other in sizes:
-            if other != one:
-                weight *= Fraction(size - other, one - other)
-        weights.append(weight)
-    return weights
+def _times(fixed: GraphCount, each: GraphCount, lengths: int) -> GraphCount:
+    return GraphCount(least=fixed.least + lengths * each.least, most=fixed.most + lengths * each.most)

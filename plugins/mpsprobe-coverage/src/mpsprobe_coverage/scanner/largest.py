@@ -27,7 +27,7 @@ from mpsprobe_coverage.scanner import images
 from mpsprobe_coverage.scanner.findings import data_dependence
 from mpsprobe_coverage.scanner.fitting import Needs, answer_with, ends_of, fit_on
 from mpsprobe_coverage.scanner.garbage import collecting_only_new
-from mpsprobe_coverage.scanner.growth import Growth, largest
+from mpsprobe_coverage.scanner.interpolating import Growth, largest
 from mpsprobe_coverage.scanner.memory import figures
 from mpsprobe_coverage.scanner.scan import Trace, settled
 from mpsprobe_coverage.scanner.step import make_adamw

@@ -49,6 +49,7 @@ from mpsprobe_coverage.scanner.findings import (
     summarise,
 )
 from mpsprobe_coverage.scanner.garbage import collecting_only_new
+from mpsprobe_coverage.scanner.graphs import run_graphs
 from mpsprobe_coverage.scanner.macos import check_macos, conditions
 from mpsprobe_coverage.scanner.memory import label_model, prediction
 from mpsprobe_coverage.scanner.opened import OpenDevice
@@ -294,7 +295,7 @@ def single(info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | N
         workload=_noted(_with_gradients(info, [trace]), [(table, operators)]),
         target=table.family.report_target(table, options.macos),
         environment=collect_environment(),
-        summary=summarise(operators, trace.parameters_bytes, since, len(advised)),
+        summary=summarise(operators, trace.parameters_bytes, since, len(advised), run_graphs(recorder, table)),
         operators=operators,
         not_judged=not_judged(recorder),
         data_dependence=data_dependence(recorder),

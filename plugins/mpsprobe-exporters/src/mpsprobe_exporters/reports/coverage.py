@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import advisories, answer, backends, fitting, program_answer, sources
+from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, sources
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
@@ -53,6 +53,8 @@ FIELDS: Fields[AnyReport, OperatorFinding] = (
     (Column("input bytes", "number", "input_bytes", where="record"), lambda _, one: one.input_bytes),
     (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
     (Column("data", where="more"), lambda _, one: _moved(one)),
+    (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
+    (Column("MPSGraph", where="more"), lambda _, one: graphs.of_operator(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), answer.since),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
@@ -80,7 +82,7 @@ def document(report: CoverageReport) -> Document:
     """The coverage of one release."""
     alerts = [*program_answer.stayed_on_cpu(report), *answer.failures(report)]
     alerts += [*filter(None, [answer.first_refused(report)]), *fitting.alerts(report)]
-    sections = [*middle(report), *explained(report)]
+    sections = [*middle(report), *explained(report), *graphs.growth(report)]
     notes = [*backends.notes(report), *answer.allowed(report)]
     memory_lines = [*memory.line(report), *fitting.lines(report)]
     clean = (
@@ -120,7 +122,8 @@ def figures(summary: CoverageSummary) -> Iterator[Block]:
     native = f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
     size = summary.parameters_bytes
     parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
-    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *parameters])
+    compiled = [Tile("Compiled MPSGraphs", graphs.counted(summary.graphs))] if summary.graphs else []
+    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *parameters, *compiled])
     calls = summary.calls_by_verdict
     known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=lambda one: SEVERITY[one]) if calls[verdict]]
     if len(known) > 1:
@@ -217,7 +220,8 @@ def _advice(report: AnyReport, one: OperatorFinding) -> str | None:
     if not SEVERITY[one.verdict]:
         return None
     cure = answer.since(report, one) if one.verdict != "unknown" else None
-    return one.advice or (f"Native from torch {cure} on: upgrade." if cure else None)
+    software = backends.software(backends.target(report))
+    return one.advice or (f"Native from {software} {cure} on: upgrade." if cure else None)
 
 
 def _moved(one: OperatorFinding) -> str | None:

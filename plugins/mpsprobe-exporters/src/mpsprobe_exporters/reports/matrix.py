@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 NOT_REACHED = "?"
 LEGENDS = {NOTHING: f"{NOTHING} native, or not called there", NOT_REACHED: "? not met before the run stopped"}
 COUNTS = "counts differ where a release makes an operator of others"
-TO_DO = "Use torch {} or newer: from there on every operator is native."
+TO_DO = "Use {} {} or newer: from there on every operator is native."
 
 
 def document(report: MatrixReport) -> Document:
     """The coverage of many releases."""
     newest = report.releases[-1] if report.releases else None
     clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
-    first = report.native_since
-    late = clean and first is not None and first != report.releases[0].target.torch
+    first, software = report.native_since, backends.software(backends.target(report))
+    late = clean and first is not None and first != report.releases[0].target.version
     return Document(
         title=one_line(report.workload.name, 60),
         headline=answer.headline(report),
@@ -37,7 +37,7 @@ def document(report: MatrixReport) -> Document:
         lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
         notes=[*backends.notes(report), *answer.allowed(report)],
         sections=[
-            Section(answer.TO_DO, [Paragraph(TO_DO.format(first))] if late else []),
+            Section(answer.TO_DO, [Paragraph(TO_DO.format(software, first))] if late else []),
             *middle(report),
             Section("Findings by release", list(_bars(report))),
             Section("Operators by release", list(_grid(report)), view="Releases"),
@@ -49,7 +49,7 @@ def document(report: MatrixReport) -> Document:
 def _bars(report: MatrixReport) -> Iterator[Block]:
     """The findings of each release by verdict, the newest first, successive equal ones as one."""
     cells = report.releases[::-1]
-    names = [cell.target.torch for cell in cells]
+    names = [cell.target.version for cell in cells]
     most = max((len(cell.findings) for cell in cells), default=0) or 1
     rows = []
     for run in runs(range(len(cells)), lambda index: (_said(cells[index]), sorted(cells[index].findings.values()))):
@@ -78,7 +78,7 @@ def _grid(report: MatrixReport) -> Iterator[Block]:
     ]
     signs = {word for _, words in rows for word in words}
     if cells:
-        releases = [cell.target.torch for cell in cells]
+        releases = [cell.target.version for cell in cells]
         legend = [said for sign, said in LEGENDS.items() if sign in signs]
         several = len({cell.summary.operators for cell in cells}) > 1
         yield Grid(releases, heads, rows, [*legend, *([COUNTS] if several else [])])
@@ -96,7 +96,7 @@ def operators(report: MatrixReport) -> list[str]:
 def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:
     """The rows of a CSV file: about the whole workload, in parentheses, then the operators; empty where all is well."""
     cells = report.releases
-    yield ("operator", *(cell.target.torch for cell in cells))
+    yield ("operator", *(cell.target.version for cell in cells))
     yield ("(operators)", *(cell.summary.operators for cell in cells))
     yield ("(native)", *(cell.summary.operators_by_verdict.get("native", 0) for cell in cells))
     yield ("(failure)", *(answer.failure_sentence(cell.failure) if cell.failure else "" for cell in cells))

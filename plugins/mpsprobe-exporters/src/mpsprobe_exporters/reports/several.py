@@ -93,7 +93,7 @@ def why(one: JudgedWorkload) -> str | None:
         return NO_REPORT.lower()
     if one.report.kind == "coverage":
         return STOPPED if one.report.failure else None
-    stopped = [cell.target.torch for cell in one.report.releases if cell.failure]
+    stopped = [cell.target.version for cell in one.report.releases if cell.failure]
     return f"{STOPPED} on {number(len(stopped))}" if stopped else None
 
 
@@ -145,10 +145,12 @@ def _findings(
         return
     if report.kind == "coverage":
         for one in answer.findings(report):
-            yield one.operator, one.verdict, one_line(report.target.torch), one.calls, one.reason, one.advice
+            yield one.operator, one.verdict, one_line(report.target.version), one.calls, one.reason, one.advice
         return
     for operator in matrix.operators(report):
-        verdicts = {cell.target.torch: cell.findings[operator] for cell in report.releases if operator in cell.findings}
+        verdicts = {
+            cell.target.version: cell.findings[operator] for cell in report.releases if operator in cell.findings
+        }
         worst = max(verdicts.values(), key=lambda one: SEVERITY[one])
         yield (
             operator,
@@ -168,24 +170,24 @@ def rows(report: SeveralReport) -> Iterator[tuple[Cell, ...]]:
         if one.report is None:
             yield (one.name, None, *({"verdict": "failure", "reason": one.error or ""}.get(key) for key in keys))
         elif one.report.kind == "coverage":
-            torch = one.report.target.torch
+            torch = one.report.target.version
             yield from ((one.name, torch, *map(record.get, keys)) for record in coverage.records(one.report))
         else:
             for cell in one.report.releases:
                 found = [{"operator": name, "verdict": verdict} for name, verdict in cell.findings.items()]
                 found += [{"verdict": "advisory", "reason": known} for known in cell.advisories]
                 found += [{"verdict": "failure", "reason": cell.failure.message}] if cell.failure else []
-                yield from ((one.name, cell.target.torch, *map(record.get, keys)) for record in found)
+                yield from ((one.name, cell.target.version, *map(record.get, keys)) for record in found)
 
 
 def _release(report: CoverageReport | MatrixReport | None) -> str | None:
     judged = backends.target(report) if report is not None else None
     if report is None or judged is None:
         return None
-    newest = one_line(judged.torch)
+    newest = one_line(judged.version)
     if report.kind == "coverage" or len(report.releases) == 1:
         return newest
-    return f"{one_line(report.releases[0].target.torch)}-{newest}"
+    return f"{one_line(report.releases[0].target.version)}-{newest}"
 
 
 def _newest(one: JudgedWorkload) -> CoverageSummary | None:

@@ -23,9 +23,9 @@ from mpsprobe_hf.auto_models.checkpoint_files import (
     read_config,
 )
 from mpsprobe_hf.auto_models.classes import base_class_name, model_class_of, model_types
+from mpsprobe_hf.auto_models.configs.small import FEW_LAYERS, make_small
 from mpsprobe_hf.auto_models.names import as_folder
 from mpsprobe_hf.auto_models.run import check_config, make_run
-from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.checkpoint.quantization import quantization_of
 from mpsprobe_hf.generation import generating_class_name
 

@@ -66,7 +66,7 @@ def part_types(model_type: str) -> list[str]:
 
 def with_forward(model_class: type[Any], config: Any) -> type[Any]:
     """``model_class``, or that of its first part that has a forward pass, where it has none (``BarkModel``)."""
-    from mpsprobe_hf.auto_models.repairs import parts
+    from mpsprobe_hf.auto_models.configs.repairs import parts
 
     if _has_forward(model_class):
         return model_class

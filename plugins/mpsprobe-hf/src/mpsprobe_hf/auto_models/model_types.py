@@ -12,7 +12,6 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.auto_models.backbones import without_timm
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.classes import (
     base_class_name,
@@ -24,12 +23,13 @@ from mpsprobe_hf.auto_models.classes import (
     part_types,
     with_forward,
 )
-from mpsprobe_hf.auto_models.heads import complete
-from mpsprobe_hf.auto_models.images import left_out, with_image_tokens, with_one_width
+from mpsprobe_hf.auto_models.configs.backbones import without_timm
+from mpsprobe_hf.auto_models.configs.images import left_out, with_image_tokens, with_one_width
+from mpsprobe_hf.auto_models.configs.repairs import declared, part_for, repair
+from mpsprobe_hf.auto_models.configs.small import FEW_LAYERS, make_small
+from mpsprobe_hf.auto_models.inputs.heads import complete
 from mpsprobe_hf.auto_models.names import PREFIX
-from mpsprobe_hf.auto_models.repairs import declared, part_for, repair
 from mpsprobe_hf.auto_models.run import make_run
-from mpsprobe_hf.auto_models.small import FEW_LAYERS, make_small
 from mpsprobe_hf.generation import generating_class_name
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ class ModelTypeWorkload:
             model_class = self._class(config, options.phase)
             if options.phase != "generate":
                 model_class = with_forward(model_class, config)
-            config = part_for(model_class, config)
+            try:
+                config = part_for(model_class, config)
+            except Exception as error:
+                raise WorkloadError(f"{model_class.__name__} takes no part of {self.model_type}") from error
             complete(config, model_class.__name__)
             return make_run(
                 self.name,

@@ -37,6 +37,8 @@ def declare(name: str) -> WorkloadDeclaration | None:
             return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
         return WorkloadDeclaration(name, f"{_ROOM}.model_types:load", "a transformers model type", "text")
     folder = as_folder(name)
+    if folder is not None and (folder / "saved_model.pb").exists() and not (folder / "config.json").exists():
+        return None  # mpsprobe-tensorflow reads it
     if folder is not None:
         return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a checkpoint folder", "checkpoint")
     if PATH_LIKE.match(name):

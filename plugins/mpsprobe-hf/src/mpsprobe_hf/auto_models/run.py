@@ -14,8 +14,8 @@ from mpsprobe.suggestions import in_short, printable
 from mpsprobe_hf.auto_models.checkpoint_files import check_sizes
 
 if TYPE_CHECKING:
-    from mpsprobe_hf.auto_models.derive import Derived
-    from mpsprobe_hf.auto_models.guess import Guess
+    from mpsprobe_hf.auto_models.inputs.derive import Derived
+    from mpsprobe_hf.auto_models.inputs.guess import Guess
     from mpsprobe_hf.catalog.entry import Field
 
 
@@ -42,12 +42,12 @@ def make_run(
         UsageError: a size that the model cannot take.
     """
     from mpsprobe_hf.auto_models.classes import runs_without_gradients
-    from mpsprobe_hf.auto_models.derive import OWN_FUNCTION
-    from mpsprobe_hf.auto_models.families import FAMILIES, NOTHING
-    from mpsprobe_hf.auto_models.guess import Guess
-    from mpsprobe_hf.auto_models.heads import head_of
-    from mpsprobe_hf.auto_models.measures import Measures
-    from mpsprobe_hf.auto_models.signature import Signature
+    from mpsprobe_hf.auto_models.inputs.derive import OWN_FUNCTION
+    from mpsprobe_hf.auto_models.inputs.families import FAMILIES, NOTHING
+    from mpsprobe_hf.auto_models.inputs.guess import Guess
+    from mpsprobe_hf.auto_models.inputs.heads import head_of
+    from mpsprobe_hf.auto_models.inputs.measures import Measures
+    from mpsprobe_hf.auto_models.inputs.signature import Signature
     from mpsprobe_hf.generation import check_generates
     from mpsprobe_hf.lora import with_adapters
 
@@ -112,7 +112,7 @@ class Derivation:
 
     def sizes(self, guess: Guess) -> tuple[Derived, dict[str, int]]:
         """The inputs of ``guess``, and the batch size and sequence length that they get."""
-        from mpsprobe_hf.auto_models.derive import derive
+        from mpsprobe_hf.auto_models.inputs.derive import derive
         from mpsprobe_hf.sizes import choose_sizes
 
         derived = derive(self.name, guess, self.options.phase, self.hint)

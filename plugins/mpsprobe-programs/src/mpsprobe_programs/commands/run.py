@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
@@ -158,7 +159,8 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
         raise UsageError("what should be run?", "Name a script, or a module after -m: mpsprobe run train.py --epochs 1")
     name = program[0]
     shown, path = printable(name), Path(name)
-    if as_module or path.is_file() or path.joinpath("__main__.py").is_file():
+    # Of any length: a Path raises where a name is too long.
+    if as_module or os.path.isfile(path) or os.path.isfile(path / "__main__.py"):  # noqa: PTH113
         return
     file, colon, _ = name.rpartition(":")
     if colon and file.endswith(".py"):
@@ -166,7 +168,7 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
             f"'{shown}' names a function, and a program is run whole",
             f"For the model that it returns: mpsprobe coverage {shown}. For the script: mpsprobe run {printable(file)}",
         )
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112
         raise UsageError(f"'{shown}' is a folder without a __main__.py", "Name a script in it.")
     module = (
         f" To run a module: mpsprobe run -m {shown}"

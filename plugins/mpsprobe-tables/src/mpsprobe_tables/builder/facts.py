@@ -1,5 +1,5 @@
 """Library → kernel facts: the Metal kernels that operators use, the stubs that they lack, the dtypes that they refuse,
-which of them always run a graph.
+which of them always run a graph, and which may.
 
 Of Metal kernels and stubs nothing is said where an operator may also compute in another way: with an MPSGraph, with
 Metal kernels whose names are put together otherwise, or through other operators.
@@ -15,7 +15,7 @@ from mpsprobe_coverage.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.following import follower_of, kernels_of
-from mpsprobe_tables.builder.graphs import read_graphs
+from mpsprobe_tables.builder.graphs import read_graphs, with_reached
 from mpsprobe_tables.builder.lacking import Lacking, with_refusal
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
@@ -46,8 +46,9 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
         if kind != STUB:
             kernels[name] = patterns.types(name) if kind == NAMED else types[name]
     follower = follower_of(library, stubs, patterns)
+    reached = [operator for operator, reach in reaches.items() if reach.graph]
     if follower is None:
-        return KernelFacts(release, sha256, kernels, operators)
+        return KernelFacts(release, sha256, kernels, operators, graphs=with_reached({}, reached))
     followed = list(kernels_of(library, registered))
     refusals = read_refusals(follower, followed)
     lacking = Lacking(reaches, types, patterns, stubs)
@@ -55,7 +56,8 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
         refusal = None if known[kernel.operator] else lacking.refusal(kernel)
         if refusal is not None:
             refusals[kernel.operator] = with_refusal(refusals.get(kernel.operator, frozenset()), refusal)
-    return KernelFacts(release, sha256, kernels, operators, refusals, read_graphs(follower, followed))
+    graphs = with_reached(read_graphs(follower, followed), reached)
+    return KernelFacts(release, sha256, kernels, operators, refusals, graphs)
 
 
 def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:

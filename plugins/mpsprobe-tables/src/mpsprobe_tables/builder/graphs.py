@@ -1,17 +1,17 @@
-"""Which kernels always compute with an MPSGraph, also where there are no elements: see ``flow``.
+"""Which kernels always compute with an MPSGraph, also where there are no elements (see ``flow``), and which may.
 
 A kernel hands tensors to a graph as ``Placeholder`` (OperationUtils.h). Where no way through its code leads past making
 one, every call does. ``Placeholder`` raises for a tensor whose buffer is empty, so a kernel that does not return early
-for tensors without elements cannot take them.
+for tensors without elements cannot take them. Which kernels can reach a graph at all, ``callgraph`` knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, GRAPH
+from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, GRAPH, MAY
 from mpsprobe_tables.builder.arguments import Parameter
 from mpsprobe_tables.builder.flow import Follower
 from mpsprobe_tables.builder.flow_memory import Assumed
@@ -33,6 +33,12 @@ def read_graphs(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, froz
         if labels:
             found[kernel.operator] = frozenset(labels)
     return found
+
+
+def with_reached(graphs: Mapping[str, frozenset[str]], reached: Iterable[str]) -> dict[str, frozenset[str]]:
+    """``graphs`` and the operators of ``reached``, whose code can reach a graph: those that need not go there may."""
+    may = {one: graphs.get(one, frozenset()) | {MAY} for one in reached if GRAPH not in graphs.get(one, ())}
+    return {**graphs, **may}
 
 
 def _makes(follower: Follower, kernel: Kernel, followed: Sequence[Parameter], assumed: Assumed) -> bool:

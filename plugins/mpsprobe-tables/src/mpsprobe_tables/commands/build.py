@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from mpsprobe_tables.builder.rebuild import Rebuilt
 
 DIFFERENT = 1
+METAL = "tensorflow-metal"
 
 
 @click.command(short_help="Read the tables again from the macOS wheels.")
 @click.argument("versions", nargs=-1, metavar="[VERSION]…")
 @click.option(
-    "--library", type=Named("library", ("torch", "torchvision")), default="torch", show_default=True, help="Of which."
+    "--library",
+    type=Named("library", ("torch", "torchvision", METAL)),
+    default="torch",
+    show_default=True,
+    help="Of which.",
 )
 @click.option("--wheel", "wheels", metavar="FILE", multiple=True, help="Read this wheel and download nothing.")
 @click.option("-o", "--output", metavar="FOLDER", help="Write each release's data file here.")
@@ -43,12 +48,21 @@ def build(
     mpsprobe kernels build 2.12.1 2.13.0 -o tables/
     mpsprobe kernels build --wheel torch-2.13.0-cp311-cp311-macosx_14_0_arm64.whl
     mpsprobe kernels build 0.28.0 --library torchvision --check
+    mpsprobe kernels build 1.2.0 --library tensorflow-metal --check
     """
     if bool(versions) == bool(wheels):
         raise UsageError(
             "say which releases to build, or which wheels to read",
             "For example: mpsprobe kernels build 2.13.0, or mpsprobe kernels build --wheel FILE",
         )
+    if library == METAL:
+        from mpsprobe_tables.commands import build_metal
+
+        folder = None if output is None else _folder(output)
+        same = build_metal.run(versions, [Path(wheel) for wheel in wheels], folder, format_name)
+        if check and not same:
+            click.get_current_context().exit(DIFFERENT)
+        return
     from mpsprobe_tables.builder import rebuild
 
     folder = None if output is None else _folder(output)

@@ -50,6 +50,8 @@ class Image:
     def __init__(self, path: Path, architecture: str) -> None:
         self.name = path.name
         self.architecture = architecture
+        if path.stat().st_size > LARGEST_IMAGE:
+            raise TableError(f"{path.name} is larger than any plugin: {path.stat().st_size} bytes")
         lief.logging.disable()
         self._data = path.read_bytes()
         parsed = parsed_library(path, ARCHITECTURES[architecture])

@@ -109,7 +109,8 @@ def _document(release: str, wheels: Iterable[Path]) -> dict[str, Any]:
         with Wheel(path) as wheel, tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
             library = Path(folder) / "libmetal_plugin.dylib"
             wheel.extract_library(library)
-            digest = hashlib.sha256(library.read_bytes()).hexdigest()
+            with library.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
             if digest not in builds:
                 image = Image(library, wheel.architecture)
                 kernels = encode(read(image))

@@ -26,7 +26,7 @@ DTYPES = {
 }  # fmt: skip
 """``TF_DataType`` (``tensorflow/c/tf_datatype.h``) → its name, as NumPy writes it where NumPy has one."""
 MOST_REGISTRATIONS = 20_000  # TensorFlow's own GPU build has 4,000
-MOST_QUESTIONS = 32
+MOST_QUESTIONS = 16
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
 from mpsprobe_hf.auto_models.correcting import shapes, wanted
 from mpsprobe_hf.auto_models.correcting import sizes as of_sizes
 from mpsprobe_hf.auto_models.correcting.places import Sizes, line_of, passed_through
-from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.inputs.arguments import PLACEHOLDERS
+from mpsprobe_hf.auto_models.inputs.guess import Guess
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import FrameType
 
-from mpsprobe_hf.auto_models.forms import Argument, Size
-from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.inputs.forms import Argument, Size
+from mpsprobe_hf.auto_models.inputs.guess import Guess
 
 Sizes = Mapping[str, int]
 """``batch`` and ``seq`` of the inputs that were given."""

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mpsprobe_hf.auto_models.arguments import ARGUMENTS
 from mpsprobe_hf.auto_models.correcting.places import Place, Sizes, line_of, main_input, shaped
-from mpsprobe_hf.auto_models.forms import BY_PATCH, Size
-from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.inputs.arguments import ARGUMENTS
+from mpsprobe_hf.auto_models.inputs.forms import BY_PATCH, Size
+from mpsprobe_hf.auto_models.inputs.guess import Guess
 
 FORM = re.compile(r"shape \(([\w, ]+)\)")
 CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")

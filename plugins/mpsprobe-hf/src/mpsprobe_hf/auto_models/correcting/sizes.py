@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 
 from mpsprobe_hf.auto_models.correcting.places import Place, Sizes, elements, knowing, shaped
-from mpsprobe_hf.auto_models.guess import Guess
-from mpsprobe_hf.auto_models.heads import label_forms
+from mpsprobe_hf.auto_models.inputs.guess import Guess
+from mpsprobe_hf.auto_models.inputs.heads import label_forms
 
 MULTIPLE = re.compile(
     r"(?P<got>\d+)\D{1,40}(?:multiple of|divisible by) *(?P<of>\d+)"

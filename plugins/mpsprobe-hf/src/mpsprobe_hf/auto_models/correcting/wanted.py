@@ -5,44 +5,45 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from mpsprobe_hf.auto_models.arguments import PLACEHOLDERS
 from mpsprobe_hf.auto_models.correcting.places import Place, Sizes, knowing, line_of
-from mpsprobe_hf.auto_models.forms import Argument
-from mpsprobe_hf.auto_models.guess import Guess
+from mpsprobe_hf.auto_models.inputs.arguments import PLACEHOLDERS
+from mpsprobe_hf.auto_models.inputs.forms import Argument
+from mpsprobe_hf.auto_models.inputs.guess import Guess
 
 FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
 BY_TOKEN = re.compile(r"Got (\d+) feature vectors for (\d+) placeholder tokens \(id (\d+)\)")
+"""The features, the tokens, and the id of those."""
 BOTH = re.compile(r"cannot specify both \W*input_ids\W+and")
-"""What reads features of images or sound can need no text besides."""
+"""The other is what the model makes of images or sound."""
 LENGTH = re.compile(r"sequence length to (\d+)")
 """As in "padding your sequence length to 4096"."""
+MOST_TOKENS = 2**17
+"""A text with more is not made because a message wants it."""
 MODIFIED = "has been modified by an inplace operation"
 CACHES = "transformers.cache_utils"
 
 
 def features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """Another number of tokens that stand for an image, a video or a sound."""
-    found = FEATURES.search(str(error))
-    by_token = BY_TOKEN.search(str(error))
-    if by_token is not None:
-        kinds = {token: measure for token, _, measure in guess.placeholders()}
-        modality, features = kinds.get(int(by_token[3]), "").partition("_")[0], int(by_token[1])
+    found, by_token = FEATURES.search(str(error)), BY_TOKEN.search(str(error))
+    measures = {token: measure for token, _, measure in guess.placeholders()}
+    if by_token is not None and int(by_token[3]) in measures:
+        measure, features = measures[int(by_token[3])], int(by_token[1])
     elif found is not None:
-        modality, features = found[1].lower(), int(found[3])
+        measure, features = f"{found[1].lower()}_tokens", int(found[3])
     else:
         return None
-    if found is not None and modality == "multimodal":  # that of which there are so many tokens
-        counts = {one: _now(guess, f"{one}_tokens") * sizes["batch"] for one in ("image", "video", "audio")}
-        modality = next((one for one, count in counts.items() if count == int(found[2])), "image")
-    measure = f"{modality}_tokens"
+    if found is not None and measure == "multimodal_tokens":  # that of which there are so many
+        counts = {one: _now(guess, one) * sizes["batch"] for one in ("image_tokens", "video_tokens", "audio_tokens")}
+        measure = next((one for one, count in counts.items() if count == int(found[2])), "image_tokens")
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]
     if hidden and features % hidden == 0 and features // hidden >= now // 64 and features > 8 * max(now, 1):
         wanted = features // hidden // sizes["batch"]  # the numbers in the features were counted
     if wanted == now or not wanted:
         return None
-    return knowing(guess, f"{wanted} tokens for each {modality}", **{measure: wanted})
+    return knowing(guess, f"{wanted} tokens for each {measure.partition('_')[0]}", **{measure: wanted})
 
 
 def _now(guess: Guess, measure: str) -> int:
@@ -73,7 +74,7 @@ def missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -
 def length(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """As many tokens as the message wants."""
     found = LENGTH.search(str(error))
-    if found is None or "seq" not in sizes:
+    if found is None or "seq" not in sizes or int(found[1]) > MOST_TOKENS:
         return None
     return replace(guess, length=int(found[1]), learned=(*guess.learned, f"{found[1]} tokens"))
 

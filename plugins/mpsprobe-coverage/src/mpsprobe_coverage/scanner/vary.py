@@ -1,0 +1,22 @@
+"""What ``--vary`` asks for. Imports no torch: the command line reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mpsprobe.protocols import RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Vary:
+    """Every whole number from ``first`` to ``last``; ``what`` is ``seq-len``, ``batch-size`` or ``new-tokens``."""
+
+    what: Any
+    first: int
+    last: int
+
+    def with_value(self, options: RunOptions, value: int) -> RunOptions:
+        """``options`` with one of the numbers."""
+        changed: dict[str, Any] = {self.what.replace("-", "_"): value}
+        return replace(options, **changed)

@@ -1,0 +1,1 @@
+"""Default configurations made whole, and small ones."""

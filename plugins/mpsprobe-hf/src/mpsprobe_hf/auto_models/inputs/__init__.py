@@ -1,0 +1,1 @@
+"""What the inputs of a model are, from its class and its configuration."""

@@ -1,0 +1,1 @@
+"""Where TensorFlow puts each operation of a graph: ``nodes <- kernels <- placer <- crossing``."""

@@ -1,0 +1,281 @@
+"""From a ``GraphDef`` with its functions to one list of nodes: bodies stand where they are called.
+
+TensorFlow does the same before it places anything (``lower_functional_ops`` and the inlining of calls); a branch and a
+loop get operations around their bodies, which have kernels for every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe_tensorflow.placing.kernels import dtype_name
+from mpsprobe_tensorflow.placing.nodes import BRANCHES, CALLS, FOLLOWED, LOOPS, Graph, Node, Result, Value
+from mpsprobe_tensorflow.placing.operators import definition
+
+MOST_NODES = 300_000
+"""Calls within calls make a graph of any size out of a small file; the training of NASNetLarge has 60,000."""
+MOST_RESULTS = 10_000
+"""Of one node: a file may say any number."""
+RESOURCES = ("resource", "variant")
+CONDITION = "cond"
+"""Of a loop: what it returns stays in host memory, where the loop reads it."""
+
+
+@dataclass
+class _Body:
+    """What is being flattened: a graph or a function.
+
+    Attributes:
+        scope: the calls that lead to it.
+        nodes: the number of each node, by its name.
+        made: what a name in it stands for → its results, by the name of the output argument for functions.
+        jitted: it is to be compiled.
+        within: the functions that it is in.
+    """
+
+    scope: str = ""
+    nodes: dict[str, int] = field(default_factory=dict)
+    made: dict[str, list[Value]] = field(default_factory=dict)
+    jitted: bool = False
+    within: frozenset[str] = frozenset()
+
+
+def flatten(
+    graph: Any,
+    held: Mapping[str, str] | None = None,
+    resident: Collection[str] = (),
+    returned: Sequence[str] = (),
+    first: int | None = None,
+    times: Mapping[str, int] | None = None,
+) -> Graph:
+    """All nodes of a ``GraphDef``.
+
+    Args:
+        graph: with ``_output_shapes``, as ``Graph.as_graph_def(add_shapes=True)`` gives them.
+        held: arguments that are variables → dtype of what they hold.
+        resident: arguments that are tensors which were made before.
+        returned: the tensors that the graph returns.
+        first: what to take for a first dimension that is not known.
+        times: name of a node → how often the step has it, where that is more than once.
+    """
+    found = _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
+    for node in found.nodes if times else ():
+        if not node.scope:
+            node.times = times.get(node.name, 1) if times else 1
+    return found
+
+
+class _Flattening:
+    def __init__(self, library: Any, held: Mapping[str, str], first: int | None) -> None:
+        self._first = first
+        self._left_out = 0
+        self._functions = {one.signature.name: one for one in library.function}
+        self._held = held
+        self._graph = Graph([])
+
+    def of(self, graph: Any, resident: Collection[str], returned: Sequence[str]) -> Graph:
+        body = _Body()
+        self._nodes(graph.node, returned, body)
+        if self._left_out:
+            said = (
+                f"{self._left_out} calls were not followed: of functions that are not there, that call themselves, or"
+            )
+            self._graph.notes.append(f"{said} in a graph of more than {MOST_NODES:,} operations")
+        names_of = {node.name: index for index, node in enumerate(self._graph.nodes) if not node.scope}
+        self._graph.held = {names_of[name]: dtype for name, dtype in self._held.items() if name in names_of}
+        self._graph.resident = {names_of[name] for name in resident if name in names_of}
+        return self._graph
+
+    def _nodes(self, protos: Sequence[Any], returned: Iterable[str], body: _Body) -> None:
+        late: list[tuple[int, Any]] = []
+        for proto in protos:
+            index = self._add(proto, body)
+            node = self._graph.nodes[index]
+            node.inputs = [value for text in _read(proto) if (value := self._value(text, body)) is not None]
+            if len(node.inputs) < len(_read(proto)):  # it reads what comes later: the order of a function is free
+                late.append((index, proto))
+            if node.is_call:
+                self._follow(index, proto, body)
+        for index, proto in late:
+            found = [self._value(text, body) for text in _read(proto)]
+            self._graph.nodes[index].inputs = [value for value in found if value is not None]
+        for proto in protos:
+            self._count(body.nodes[proto.name], proto, body)
+        for text in returned:
+            self._read_once(self._value(text, body), body)
+
+    def _count(self, index: int, proto: Any, body: _Body) -> None:
+        """Count what a node reads and waits for."""
+        node = self._graph.nodes[index]
+        for value in node.inputs:
+            self._read_once(value, body)
+        named = (text[1:] for text in proto.input if text.startswith("^"))
+        node.after = [body.nodes[name] for name in dict.fromkeys(named) if name in body.nodes]
+        for other in node.after:
+            self._graph.nodes[other].edges += 1
+
+    def _read_once(self, value: Value | None, body: _Body) -> None:
+        if value is not None and self._graph.nodes[value.node].scope == body.scope:
+            self._graph.nodes[value.node].edges += 1
+
+    def _add(self, proto: Any, body: _Body) -> int:
+        index = len(self._graph.nodes)
+        function = self._functions.get(proto.op)
+        known = definition(proto.op) if function is None else function.signature
+        outputs = _outputs(proto, known, self._first)
+        node = Node(
+            name=proto.name,
+            operator=proto.op,
+            types=_types(proto, known),
+            label=proto.attr["_kernel"].s.decode(errors="replace") if "_kernel" in proto.attr else "",
+            results=[result for _, result in outputs],
+            device=proto.device,
+            colocated_with=_colocated_with(proto) if "_class" in proto.attr else (),
+            scope=body.scope,
+            jitted=body.jitted or _must_compile(proto),
+            is_call=proto.op in FOLLOWED or function is not None,
+        )
+        self._graph.nodes.append(node)
+        values = [Value(index, number) for number in range(len(outputs))]
+        body.nodes[proto.name] = index
+        body.made[proto.name] = values
+        for number, (name, _) in enumerate(outputs):
+            body.made.setdefault(f"{proto.name}:{name}", []).append(values[number])
+        return index
+
+    def _value(self, text: str, body: _Body) -> Value | None:
+        """``node``, ``node:1`` (of a graph) or ``node:output:1`` (of a function)."""
+        name, _, number = text.rpartition(":")
+        if not name:
+            name, number = text, "0"
+        values = body.made.get(name)
+        if values is None or not number.isdigit():
+            return None
+        return values[int(number)] if int(number) < len(values) else Value(values[0].node, 0) if values else None
+
+    def _follow(self, index: int, proto: Any, body: _Body) -> None:
+        """Put the bodies of what ``proto`` calls after it."""
+        node = self._graph.nodes[index]
+        calls = _called(proto, self._functions)
+        skipped = 1 if proto.op in BRANCHES else 0  # the first input chooses the branch
+        for part, name in calls:
+            function = self._functions.get(name)
+            if function is None or name in body.within or len(self._graph.nodes) > MOST_NODES:
+                self._left_out += 1
+                continue
+            scope = f"{node.full_name}/{part}" if part else node.full_name
+            jitted = body.jitted or _must_compile(proto) or _must_compile(function)
+            inner = _Body(scope, jitted=jitted, within=body.within | {name})
+            for number, argument in enumerate(function.signature.input_arg):
+                given = node.inputs[number + skipped] if number + skipped < len(node.inputs) else None
+                inner.made[argument.name] = [self._given(argument, given, proto.op, inner)]
+            self._nodes(function.node_def, function.ret.values(), inner)
+            if proto.op in CALLS or proto.op not in FOLLOWED:  # a branch or a loop has a result of its own
+                returned = [self._value(function.ret[one.name], inner) for one in function.signature.output_arg]
+                known = [value or Value(index, number) for number, value in enumerate(returned)]
+                body.made[proto.name] = known
+                body.made[f"{proto.name}:output"] = known
+            elif part != CONDITION:
+                for one in function.signature.output_arg:
+                    self._pass_on(one.name, self._value(function.ret[one.name], inner), inner)
+
+    def _given(self, argument: Any, value: Value | None, operator: str, inner: _Body) -> Value:
+        """What an argument of a body is: of a call the tensor itself, of a branch or loop what passes it on."""
+        dtype = dtype_name(argument.type) if argument.type else "unknown"
+        if value is not None and (operator not in BRANCHES | LOOPS or dtype in RESOURCES):
+            return value
+        return self._pass_on(argument.name, value, inner) or self._argument(argument.name, dtype, inner)
+
+    def _pass_on(self, name: str, value: Value | None, inner: _Body) -> Value | None:
+        """What TensorFlow puts between a body and what is around it: ``Switch``, ``Merge`` and the like."""
+        made = self._graph.nodes[value.node].results if value is not None else ()
+        if value is None or value.output >= len(made) or made[value.output].dtype in RESOURCES:
+            return None
+        return self._insert(name, "Identity", made[value.output], [value], inner)
+
+    def _argument(self, name: str, dtype: str, inner: _Body) -> Value:
+        return self._insert(name, "Placeholder", Result(dtype, None), [], inner)
+
+    def _insert(self, name: str, operator: str, result: Result, inputs: list[Value], inner: _Body) -> Value:
+        types = {"T": (result.dtype,)}
+        node = Node(name, operator, types, inputs=inputs, results=[result], scope=inner.scope, inserted=True)
+        node.jitted = inner.jitted
+        self._graph.nodes.append(node)
+        return Value(len(self._graph.nodes) - 1, 0)
+
+
+def _read(proto: Any) -> list[str]:
+    return [text for text in proto.input if not text.startswith("^")]
+
+
+def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The functions that a node runs, with what they are to it."""
+    if proto.op in functions:
+        return [("", proto.op)]
+    attributes = proto.attr
+    parts = {"f": "", "then_branch": "then", "else_branch": "else", "cond": CONDITION, "body": "body"}
+    found = [(part, attributes[name].func.name) for name, part in parts.items() if name in attributes]
+    if "branches" in attributes:
+        found += [(f"branch{number}", one.name) for number, one in enumerate(attributes["branches"].list.func)]
+    return found
+
+
+def _outputs(proto: Any, known: Any, first: int | None) -> list[tuple[str, Result]]:
+    """Each result of a node, with the name of the output argument."""
+    shapes = proto.attr["_output_shapes"].list.shape if "_output_shapes" in proto.attr else ()
+    if known is None:  # a custom operator: only what the node says
+        unknown = [("output", Result("unknown", _shape(one, first))) for one in shapes]
+        return unknown or [("output", Result("unknown", None))]
+    found: list[tuple[str, str]] = []
+    for argument in known.output_arg:
+        if argument.type_list_attr:
+            listed = _attribute(proto, known, argument.type_list_attr).list.type
+            found += [(argument.name, dtype_name(one)) for one in listed]
+            continue
+        number = argument.type or _attribute(proto, known, argument.type_attr).type
+        count = _attribute(proto, known, argument.number_attr).i if argument.number_attr else 1
+        found += [(argument.name, dtype_name(number))] * min(max(count, 0), MOST_RESULTS)
+    return [
+        (name, Result(dtype, _shape(shapes[number], first) if number < len(shapes) else None))
+        for number, (name, dtype) in enumerate(found)
+    ]
+
+
+def _types(proto: Any, known: Any) -> dict[str, tuple[str, ...]]:
+    """The attributes that are dtypes."""
+    if known is None:
+        return {}
+    found: dict[str, tuple[str, ...]] = {}
+    for one in known.attr:
+        if one.type == "type":
+            found[one.name] = (dtype_name(_attribute(proto, known, one.name).type),)
+        elif one.type == "list(type)":
+            found[one.name] = tuple(map(dtype_name, _attribute(proto, known, one.name).list.type))
+    return found
+
+
+def _attribute(proto: Any, known: Any, name: str) -> Any:
+    """The value of an attribute, or its default: what is saved has no defaults."""
+    if name in proto.attr:
+        return proto.attr[name]
+    return next(one.default_value for one in known.attr if one.name == name)
+
+
+def _shape(shape: Any, first: int | None) -> tuple[int | None, ...] | None:
+    if shape.unknown_rank:
+        return None
+    sizes = [one.size if one.size >= 0 else None for one in shape.dim]
+    if sizes and sizes[0] is None:
+        sizes[0] = first
+    return tuple(sizes)
+
+
+def _colocated_with(proto: Any) -> list[str]:
+    texts = [one.decode(errors="replace") for one in proto.attr["_class"].list.s]
+    return [text.removeprefix("loc:@") for text in texts if text.startswith("loc:@")]
+
+
+def _must_compile(proto: Any) -> bool:
+    return "_XlaMustCompile" in proto.attr and proto.attr["_XlaMustCompile"].b

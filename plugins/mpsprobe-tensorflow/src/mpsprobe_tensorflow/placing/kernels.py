@@ -1,0 +1,112 @@
+"""Which kernels an operation has: those of TensorFlow itself, from its registry, and those of the plugin's table.
+
+``FindKernelRegistration`` of TensorFlow's ``core/framework/op_kernel.cc`` looks for a kernel of the device's own type
+first, and for one of the type ``DEFAULT`` where no own one has these dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from mpsprobe_tensorflow.placing.nodes import Node
+from mpsprobe_tensorflow.tables.table import Registration
+
+GPU, CPU, DEFAULT = "GPU", "CPU", "DEFAULT"
+DEVICES = (GPU, CPU)
+"""The types of devices, the preferred one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One registration.
+
+    Attributes:
+        device: ``GPU``, ``CPU`` or ``DEFAULT``.
+        types: attribute → the dtypes that it may have; one that is not named may have any.
+        host: names of arguments and results that are in host memory.
+        of_plugin: it comes from the plugin, not from TensorFlow.
+        priority: the higher one wins, before the preference of devices.
+        label: ``_kernel`` that a node has to ask for.
+    """
+
+    device: str
+    types: Mapping[str, frozenset[str]]
+    host: frozenset[str] = frozenset()
+    of_plugin: bool = False
+    priority: int = 0
+    label: str = ""
+
+    def serves(self, node: Node) -> bool:
+        """Whether the dtypes of ``node`` are among those of the kernel."""
+        if self.label != node.label:
+            return False
+        return all(name in node.types and allowed.issuperset(node.types[name]) for name, allowed in self.types.items())
+
+
+class Kernels:
+    """All kernels there are for one release of the plugin.
+
+    Args:
+        registrations: of the plugin, from its table.
+    """
+
+    def __init__(self, registrations: Iterable[Registration]) -> None:
+        self._plugin: dict[str, list[Kernel]] = {}
+        for one in registrations:
+            types = {name: frozenset((dtype,)) for name, dtype in one.types.items()}
+            kernel = Kernel(one.device, types, frozenset(one.host), of_plugin=True)
+            self._plugin.setdefault(one.operator, []).append(kernel)
+        self._found: dict[Any, dict[str, Kernel]] = {}
+
+    def of(self, node: Node) -> dict[str, Kernel]:
+        """The kernel that ``node`` would get on each type of device that has one."""
+        key = (node.operator, node.label, tuple(sorted(node.types.items())))
+        if key not in self._found:
+            self._found[key] = self._find(node)
+        return self._found[key]
+
+    def anywhere(self, operator: str) -> bool:
+        """Whether there is any kernel of ``operator``, with whatever dtypes."""
+        return bool(self._plugin.get(operator) or of_tensorflow(operator))
+
+    def of_plugin(self, operator: str) -> Sequence[Kernel]:
+        """The registrations of the plugin for ``operator``."""
+        return self._plugin.get(operator, ())
+
+    def _find(self, node: Node) -> dict[str, Kernel]:
+        everyone = (*self._plugin.get(node.operator, ()), *of_tensorflow(node.operator))
+        able = [one for one in everyone if one.serves(node)]
+        found: dict[str, Kernel] = {}
+        for device in DEVICES:
+            own = [one for one in able if one.device == device] or [one for one in able if one.device == DEFAULT]
+            if own:
+                found[device] = max(own, key=lambda one: one.priority)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def of_tensorflow(operator: str) -> tuple[Kernel, ...]:
+    """The kernels that the installed TensorFlow itself has for ``operator``, but for those of other hardware."""
+    from tensorflow.python.framework import kernels
+
+    found = []
+    for one in kernels.get_registered_kernels_for_op(operator).kernel:
+        if one.device_type in (GPU, CPU, DEFAULT):
+            types = {each.name: frozenset(map(dtype_name, each.allowed_values.list.type)) for each in one.constraint}
+            host = frozenset(one.host_memory_arg)
+            found.append(Kernel(one.device_type, types, host, priority=one.priority, label=one.label))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def dtype_name(number: int) -> str:
+    """A dtype of ``types.proto`` as numpy writes it; that of a reference as what it refers to."""
+    from tensorflow.python.framework import dtypes
+
+    try:
+        return str(dtypes.as_dtype(number).name).removesuffix("_ref")
+    except TypeError:  # a number that is none
+        return "unknown"

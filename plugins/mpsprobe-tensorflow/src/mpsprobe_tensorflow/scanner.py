@@ -1,0 +1,171 @@
+"""Coverage of TensorFlow's workloads: traced once, placed with the kernels of each release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpsprobe.environment import collect_environment
+from mpsprobe.protocols import Progress, RunOptions, Workload
+from mpsprobe.schemas import (
+    CoverageReport,
+    Environment,
+    FrameworkTarget,
+    MatrixCell,
+    MatrixReport,
+    OperatorFinding,
+    Report,
+    Unjudged,
+    WorkloadInfo,
+)
+from mpsprobe_tensorflow import models, releases
+from mpsprobe_tensorflow.findings import findings, summarise
+from mpsprobe_tensorflow.libraries import import_tensorflow
+from mpsprobe_tensorflow.names import BACKEND
+from mpsprobe_tensorflow.placing.crossing import Border, border
+from mpsprobe_tensorflow.placing.flattening import flatten
+from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph
+from mpsprobe_tensorflow.placing.placer import place
+from mpsprobe_tensorflow.since import kernels_of, native_since
+from mpsprobe_tensorflow.tables import table
+from mpsprobe_tensorflow.tracing import Step, without_collecting
+
+BEFORE_GRAPPLER = "These are the operations that TensorFlow places; its optimizer folds and fuses some afterwards"
+
+
+@dataclass
+class Placement:
+    """What one release does with a step."""
+
+    target: FrameworkTarget
+    operators: list[OperatorFinding]
+    not_judged: list[Unjudged]
+    border: Border
+
+
+class TensorflowScanner:
+    """Predicts where TensorFlow places what; see ``docs/explanation/tensorflow.md`` for how."""
+
+    backend = BACKEND
+
+    def releases(self, text: str) -> list[str]:
+        """``--release`` as exact releases of the plugin, oldest first.
+
+        Raises:
+            UsageError: there is no such release.
+        """
+        return releases.chosen(text)
+
+    def scan(
+        self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
+    ) -> Report:
+        """Judge ``workload`` for each of ``torch_releases``, which are releases of the plugin here.
+
+        Raises:
+            MpsprobeError: TensorFlow is missing, or the workload cannot be built or traced.
+        """
+        progress.start(2, "loading TensorFlow")
+        try:
+            tensorflow = import_tensorflow(f"the workload '{workload.name}'")
+            with without_collecting():
+                return _report(workload, options, torch_releases, progress, tensorflow)
+        finally:
+            progress.stop()
+
+
+def _report(
+    workload: Workload, options: RunOptions, names: Sequence[str], progress: Progress, tensorflow: Any
+) -> Report:
+    progress.advance(f"tracing {workload.name}")
+    made = workload.build(options)
+    step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
+    progress.advance("placing its operations")
+    graph = flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
+    soft = bool(tensorflow.config.get_soft_device_placement())
+    found = [_placed(step, graph, release, options, soft) for release in names]
+    unknown = sum(one.nbytes is None for one in found[-1].border.crossings)
+    if unknown:
+        step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
+    info = _info(workload.name, step, graph, options)
+    environment = _environment(tensorflow.__version__)
+    if len(found) > 1:
+        return _matrix(info, step, found, environment)
+    [one] = found
+    operations = (node for node in graph.nodes if node.operator not in ARGUMENTS)
+    since = None if one.not_judged else native_since(operations, options.macos)
+    return CoverageReport(
+        method="predicted",
+        workload=info,
+        target=one.target,
+        environment=environment,
+        summary=summarise(one.operators, step, one.border, since),
+        operators=one.operators,
+        not_judged=one.not_judged,
+    )
+
+
+def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool) -> Placement:
+    build = table.load(release)
+    kernels = kernels_of(release, options.macos)
+    placed = place(graph, kernels, soft=soft)
+    crossings = border(graph, placed)
+    operators, unknown = findings(step, graph, placed, crossings, kernels, options.macos)
+    wheel, sha256 = list(build.wheels.items())[-1]
+    target = FrameworkTarget(
+        backend=BACKEND,
+        label=BACKEND,
+        release=build.release,
+        source=wheel,
+        sha256=sha256,
+        macos=options.macos,
+        macos_minimum=build.macos_minimum,
+        notes=releases.notes(build.release),
+    )
+    return Placement(target, operators, unknown, crossings)
+
+
+def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement], environment: Environment) -> MatrixReport:
+    cells = [
+        MatrixCell(
+            target=one.target,
+            summary=summarise(one.operators, step, one.border, None),
+            findings={each.operator: each.verdict for each in reversed(one.operators) if each.verdict != "native"},
+        )
+        for one in found
+    ]
+    since = None
+    for cell in reversed(cells):
+        if cell.findings:
+            break
+        since = cell.target.version
+    return MatrixReport(
+        method="predicted",
+        workload=info,
+        environment=environment,
+        native_since=since,
+        releases=cells,
+        operators=found[-1].operators,
+        not_judged=found[-1].not_judged,
+    )
+
+
+def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadInfo:
+    return WorkloadInfo(
+        name=name,
+        architecture=step.architecture,
+        phase="training" if options.phase == "training" else "inference",
+        dtype=options.dtype,
+        parameters=step.parameters,
+        batch_size=step.batch_size,
+        autocast=options.autocast,
+        optimizer=step.optimizer,
+        notes=list(dict.fromkeys([*step.notes, *graph.notes, BEFORE_GRAPPLER])),
+    )
+
+
+def _environment(version: str) -> Environment:
+    import keras
+
+    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))  # they took no part
+    return collect_environment().model_copy(update={**others, "tensorflow": version, "keras": keras.__version__})

@@ -1,0 +1,103 @@
+"""Which release of tensorflow-metal goes with which TensorFlow, Python, processor and macOS."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+
+from packaging.utils import parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from mpsprobe_tensorflow.tables import table
+
+DOCUMENTED, SEEN, FAILS, UNKNOWN = "documented", "seen", "fails", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What is known of some releases of the plugin.
+
+    Attributes:
+        documented: the minor releases of TensorFlow that Apple names for them.
+        seen: others that they were reported to load with.
+        fails: those that they were reported not to load with.
+        error: what is said then.
+        sources: of ``seen``, ``fails`` and ``error``: threads.
+    """
+
+    releases: tuple[str, ...]
+    documented: tuple[str, ...]
+    seen: tuple[str, ...]
+    fails: tuple[str, ...]
+    error: str
+    sources: tuple[str, ...]
+
+    def with_tensorflow(self, version: str) -> str:
+        """``documented``, ``seen``, ``fails`` or ``unknown``, for a version of TensorFlow."""
+        wanted = minor(version)
+        for kind, known in ((DOCUMENTED, self.documented), (FAILS, self.fails), (SEEN, self.seen)):
+            if wanted in known:
+                return kind
+        return UNKNOWN
+
+
+@functools.cache
+def all_fits() -> tuple[Fit, ...]:
+    """What is known, oldest releases first."""
+    text = (table.data_folder() / "fits.toml").read_text(encoding="utf-8")
+    return tuple(
+        Fit(
+            releases=tuple(one["releases"]),
+            documented=tuple(one["documented"]),
+            seen=tuple(one.get("seen", ())),
+            fails=tuple(one.get("fails", ())),
+            error=one.get("error", ""),
+            sources=tuple(one.get("sources", ())),
+        )
+        for one in tomllib.loads(text)["plugin"]
+    )
+
+
+def fit_of(release: str) -> Fit | None:
+    """What is known of one release of the plugin."""
+    return next((fit for fit in all_fits() if release in fit.releases), None)
+
+
+def releases_for(tensorflow: str) -> list[str]:
+    """The plugin's releases that load with a version of TensorFlow, best last: documented ones before those seen."""
+    by_kind: dict[str, list[str]] = {SEEN: [], DOCUMENTED: []}
+    for fit in all_fits():
+        by_kind.setdefault(fit.with_tensorflow(tensorflow), []).extend(fit.releases)
+    return by_kind[SEEN] + by_kind[DOCUMENTED]
+
+
+def wheel_for(release: str, architecture: str, python: str) -> table.Table | None:
+    """The build of a release that pip installs for a processor and a Python (``3.11``); None without a wheel."""
+    interpreter = f"cp{''.join(python.split('.')[:2])}"
+    for build in table.all_builds(release):
+        tags = (tag for wheel in build.wheels for tag in parse_wheel_filename(wheel)[3])
+        if build.architecture == architecture and any(tag.interpreter == interpreter for tag in tags):
+            return build
+    return None
+
+
+def pythons(release: str, architecture: str) -> list[str]:
+    """The Pythons that a release has wheels for (``3.12``), oldest first."""
+    found = {
+        tag.interpreter.removeprefix("cp3")
+        for build in table.all_builds(release)
+        if build.architecture == architecture
+        for wheel in build.wheels
+        for tag in parse_wheel_filename(wheel)[3]
+    }
+    return [f"3.{number}" for number in sorted(found, key=int)]
+
+
+def minor(version: str) -> str:
+    """``2.18`` of ``2.18.1``; the text itself if it is no version."""
+    try:
+        release = Version(version).release
+    except InvalidVersion:
+        return version
+    return ".".join(str(part) for part in (*release, 0)[:2])

@@ -1,0 +1,192 @@
+"""One step of a model as the graph that TensorFlow makes of it: traced, never run."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe.errors import WorkloadError
+from mpsprobe.suggestions import in_short
+
+BATCH = {"inference": 1, "training": 8}
+"""Samples in a step where nobody says how many."""
+FEW = 8
+"""Numbers of a variable that gets its value."""
+BACKWARD = "gradient_tape"
+"""The name scope in which ``tf.GradientTape`` makes what it adds."""
+
+
+@dataclass
+class Step:
+    """A step of a workload, traced.
+
+    Attributes:
+        graph: a ``GraphDef`` with the shapes of every result.
+        held: arguments that are variables → dtype of what they hold.
+        resident: arguments that are tensors which were made before.
+        returned: the tensors that the step returns.
+        architecture: the class of the model.
+        parameters: how many numbers its variables are.
+        parameters_bytes: what they take.
+        batch_size: samples in the step.
+        times: name of a node → how often the step has it, where that is more than once.
+        open_dimension: what to take for first dimensions that nothing says; ``None`` leaves them unknown.
+        optimizer: its class, in training.
+        optimizer_scope: that name scope.
+        site: name of a node → where in the source it is made; ``None`` where that is not known.
+        notes: what a reader of the report should know.
+    """
+
+    graph: Any
+    held: Mapping[str, str] = field(default_factory=dict)
+    resident: Sequence[str] = ()
+    returned: Sequence[str] = ()
+    architecture: str = ""
+    parameters: int = 0
+    parameters_bytes: int = 0
+    batch_size: int | None = None
+    times: Mapping[str, int] = field(default_factory=dict)
+    open_dimension: int | None = None
+    optimizer: str | None = None
+    optimizer_scope: str | None = None
+    site: Callable[[str], str | None] = lambda _: None
+    notes: list[str] = field(default_factory=list)
+
+    def phase(self, name: str) -> str:
+        """Of the step: ``forward``, ``backward`` or ``optimizer``, by the name scope of a node."""
+        parts = name.split("/")
+        if BACKWARD in parts:
+            return "backward"
+        return "optimizer" if self.optimizer_scope is not None and parts[0] == self.optimizer_scope else "forward"
+
+
+def traced(function: Callable[..., Any], specs: Sequence[Any], workload: str) -> tuple[Any, dict[str, str], list[str]]:
+    """The graph of ``function``, the variables that it reads, and the other tensors that it takes from outside.
+
+    Args:
+        specs: a ``tf.TensorSpec`` for each argument, or structures of them.
+
+    Raises:
+        WorkloadError: the function raised.
+    """
+    import tensorflow as tf
+
+    made = function if hasattr(function, "get_concrete_function") else tf.function(function, autograph=False)
+    try:
+        concrete = made.get_concrete_function(*specs)
+    except Exception as error:  # whatever a model raises
+        raise WorkloadError(f"'{workload}' cannot be traced: {in_short(error)}", _own_lines(error)) from error
+    return concrete, *captures(concrete.graph)
+
+
+def captures(graph: Any) -> tuple[dict[str, str], list[str]]:
+    """What a traced function takes from outside: variables with the dtype that they hold, and tensors, by name."""
+    held: dict[str, str] = {}
+    resident = []
+    for _, inside in graph.captures:
+        if inside.dtype.name != "resource":
+            resident.append(inside.op.name)
+            continue
+        found = variable_of(inside)
+        held[inside.op.name] = found[0] if found is not None else ""
+    return held, resident
+
+
+def variable_of(handle: Any) -> tuple[str, list[int | None]] | None:
+    """Dtype and shape of what a handle in a graph stands for; ``None`` where that is no variable."""
+    from tensorflow.python.framework import dtypes, tensor_shape
+    from tensorflow.python.ops import handle_data_util
+
+    data = handle_data_util.get_resource_handle_data(handle)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    [one] = data.shape_and_type
+    shape = tensor_shape.TensorShape(one.shape)
+    return str(dtypes.as_dtype(one.dtype).name), shape.as_list() if shape.rank is not None else []
+
+
+def site_of(graph: Any) -> Callable[[str], str | None]:
+    """Where in the source a node of a traced function was made: in the user's files before those of libraries."""
+
+    def site(name: str) -> str | None:
+        try:
+            frames = graph.get_operation_by_name(name).traceback
+        except (KeyError, ValueError, AttributeError):
+            return None
+        paths = [(frame, frame.filename.replace("\\", "/")) for frame in frames]
+        begun = max((index for index, (_, path) in enumerate(paths) if "/mpsprobe_tensorflow/" in path), default=-1)
+        paths = paths[begun + 1 :]  # what called mpsprobe made nothing of the model
+        outside = [frame for frame, path in paths if "site-packages" not in path]
+        keras = [frame for frame, path in paths if "/keras/src/" in path]
+        layers = [frame for frame in keras if re.search(r"[/\\](layers|optimizers)[/\\](?!layer\.py)", frame.filename)]
+        found = outside or layers or keras
+        return f"{_short(found[-1].filename)}:{found[-1].lineno}" if found else None
+
+    return site
+
+
+@contextlib.contextmanager
+def variables_without_values() -> Iterator[None]:
+    """Variables of Keras that are made here get no value, and take no memory; only those of few numbers are real.
+
+    Layers read some of these while they are built: mean and variance of ``Normalization``.
+
+    TensorFlow's own ``UninitializedVariable``, which it makes for a SavedModel before its values are read.
+    """
+    import keras
+    import tensorflow as tf
+    from tensorflow.python.ops import resource_variable_ops
+
+    def make(next_creator: Callable[..., Any], **arguments: Any) -> Any:
+        value = arguments.get("initial_value")
+        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        owner = next((one for one in cells if isinstance(one, keras.Variable)), None)
+        if not callable(value) or owner is None or math.prod(owner.shape) <= FEW:
+            return next_creator(**arguments)
+        return resource_variable_ops.UninitializedVariable(
+            trainable=arguments.get("trainable"),
+            name=arguments.get("name"),
+            shape=owner.shape,
+            dtype=owner.dtype,
+            synchronization=arguments.get("synchronization"),
+            aggregation=arguments.get("aggregation"),
+        )
+
+    with tf.variable_creator_scope(make):
+        yield
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """A graph is kept anyway; looking through it for garbage, again and again, takes a fifth of the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _own_lines(error: BaseException) -> str | None:
+    import traceback
+
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if "site-packages" not in one.filename]
+    own = [one for one in frames if "mpsprobe_tensorflow" not in one.filename]
+    return "\n".join(f"{_short(one.filename)}:{one.lineno} in {one.name}: {one.line}" for one in own[-3:]) or None
+
+
+def _short(path: str) -> str:
+    """Of a library's file what comes after its folder of packages, of another one its name."""
+    from pathlib import PurePath
+
+    parts = PurePath(path).parts
+    if "site-packages" in parts:
+        return "/".join(parts[parts.index("site-packages") + 1 :])
+    return PurePath(path).name

@@ -1,0 +1,149 @@
+"""What the oracle is asked, and what it answers, next to what mpsprobe says: for tests, and as a program for sweeps.
+
+``python asked.py WORKLOAD PHASE…`` compares one workload after the other and prints the operations that differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oracle import ERROR, MARK
+
+FOLDER = Path(__file__).parent
+LINE = re.compile(r"placer\.cc:\d+\] (\S+): \((\w+)\): \S*/device:(\w+):\d+$", re.MULTILINE)
+
+
+@dataclass
+class Compared:
+    """Both answers.
+
+    Attributes:
+        both: operations that both name.
+        gpu: those of them that TensorFlow places on the GPU.
+        wrong: those that they place elsewhere.
+        ours_alone, theirs_alone: operations that one of them does not name.
+        failed: what TensorFlow raised.
+    """
+
+    both: int
+    gpu: int
+    wrong: list[str] = field(default_factory=list)
+    ours_alone: list[str] = field(default_factory=list)
+    theirs_alone: list[str] = field(default_factory=list)
+    failed: str = ""
+
+
+def build_stub(folder: Path) -> Path:
+    """Compile the plugin with the headers that TensorFlow's wheel has."""
+    import tensorflow as tf
+
+    stub = folder / "stub.so"
+    flags = [*tf.sysconfig.get_compile_flags(), "-O0", "-shared", "-fPIC"]
+    command = ["c++", *flags, str(FOLDER / "stub.cc"), "-o", str(stub), *tf.sysconfig.get_link_flags()]
+    subprocess.run(command, check=True, capture_output=True)
+    return stub
+
+
+def compare(stub: Path, concrete: Any, registrations: Iterable[Any], *, soft: bool = True) -> Compared:
+    """Where both place the operations of a traced function, with the kernels of ``registrations`` on the GPU."""
+    import tensorflow as tf
+
+    from mpsprobe_tensorflow import tracing
+    from mpsprobe_tensorflow.placing.flattening import flatten
+    from mpsprobe_tensorflow.placing.kernels import Kernels
+    from mpsprobe_tensorflow.placing.placer import place
+
+    listed = list(registrations)
+    held, resident = tracing.captures(concrete.graph)
+    returned = [one.name for one in concrete.outputs]
+    graph = flatten(concrete.graph.as_graph_def(add_shapes=True), held, resident, returned)
+    placed = place(graph, Kernels(listed), soft=soft)
+    arguments = []
+    for inside in concrete.graph.inputs:
+        variable = inside.op.name in held
+        data = tracing.variable_of(inside)
+        dtype, shape = data if variable and data is not None else (inside.dtype.name, inside.shape.as_list())
+        arguments.append({"variable": variable, "dtype": dtype, "shape": shape})
+    whole = concrete.graph.as_graph_def()
+    whole.library.function.append(concrete.function_def)
+    asked = {
+        "function": concrete.function_def.signature.name,
+        "outputs": len(concrete.outputs),
+        "library": whole.SerializeToString().hex(),
+        "arguments": arguments,
+        "soft": soft,
+    }
+    lines = []
+    for one in listed:
+        types = ",".join(f"{name}={tf.as_dtype(dtype).as_datatype_enum}" for name, dtype in one.types.items())
+        lines.append(f"{one.operator}\t{types}\t{','.join(one.host)}\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "table.tsv").write_text("".join(lines), encoding="utf-8")
+        (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+        environment = {**os.environ, "STUB_TABLE": str(folder / "table.tsv")}
+        command = [sys.executable, str(FOLDER / "oracle.py"), str(stub), "asked.json"]
+        ended = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True)
+    before, mark, answer = ended.stderr.partition(MARK)
+    if not mark:
+        raise RuntimeError(before[-2000:])
+    theirs = {re.sub(r"/_\d+(?=/|$)", "", name): (operator, device) for name, operator, device in LINE.findall(answer)}
+    ours = {
+        node.full_name: (node.operator, one.device)
+        for node, one in zip(graph.nodes, placed, strict=True)
+        if one is not None and not node.inserted and not node.is_call
+    }
+    both = ours.keys() & theirs.keys()
+    return Compared(
+        both=len(both),
+        gpu=sum(theirs[name][1] == "GPU" for name in both),
+        wrong=sorted(f"{name}: {theirs[name]}, not {ours[name]}" for name in both if theirs[name] != ours[name]),
+        ours_alone=sorted(f"{name} {ours[name]}" for name in ours.keys() - both),
+        theirs_alone=sorted(f"{name} {theirs[name]}" for name in theirs.keys() - both),
+        failed=answer.partition(ERROR)[2].strip(),
+    )
+
+
+def main() -> None:
+    """Compare what is named on the command line."""
+    from mpsprobe.plugins.registry import get_registry
+    from mpsprobe.protocols import RunOptions
+    from mpsprobe_tensorflow import models, tracing
+    from mpsprobe_tensorflow.tables.table import load, releases
+
+    seen: list[Any] = []
+    original = tracing.traced
+
+    def keep(*arguments: Any) -> Any:
+        found = original(*arguments)
+        seen.append(found[0])
+        return found
+
+    tracing.traced = keep
+    with tempfile.TemporaryDirectory() as folder:
+        stub = build_stub(Path(folder))
+        for name in sys.argv[1:]:
+            workload, _, phase = name.rpartition("/")
+            options = RunOptions(phase=phase)
+            models.step_of(get_registry().workload(workload).build(options), options, workload)
+            found = compare(stub, seen.pop(), load(releases()[-1]).on())
+            shown = [*found.wrong[:20], *(f"ours alone: {one}" for one in found.ours_alone[:20])]
+            sys.stdout.write(f"{name}: {found.both} ({found.gpu} GPU), {len(found.wrong)} wrong\n")
+            sys.stdout.write("".join(f"  {line}\n" for line in shown))
+            others = [one for one in found.theirs_alone if not re.search(r"_Arg|_Retval", one)]
+            sys.stdout.write("".join(f"  theirs alone: {one}\n" for one in others[:20]))
+            sys.stdout.write(f"  {found.failed[:300]}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

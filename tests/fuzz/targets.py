@@ -1,0 +1,294 @@
+"""What is attacked: each target makes the case of a number, and lets the product read it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import json
+import pickletools
+import struct
+import sys
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from mpsprobe.errors import MpsprobeError
+from tests.fuzz.changing import TEXTS, bytes_changed, document_changed
+
+ROOT = Path(__file__).resolve().parents[2]
+Attack = Callable[[Random], None]
+"""One case. Raises what the product must not raise."""
+
+
+def reports(folder: Path) -> Attack:
+    """Reports of every kind: read; one in fifty of those that can be is written in every format and compared too."""
+    from mpsprobe.cli.functions import compare
+    from mpsprobe.plugins.registry import get_registry
+    from mpsprobe.schemas.report import parse_report
+    from mpsprobe_devkit.testing import sample_reports
+
+    samples = [json.loads(one.model_dump_json()) for one in sample_reports().values()]
+    texts = [json.dumps(one).encode() for one in samples]
+    registry = get_registry()
+    path = folder / "report.json"
+
+    def attack(random: Random) -> None:
+        if random.random() < 0.2:
+            text: str | bytes = bytes_changed(random.choice(texts), random)
+        else:
+            text = json.dumps(document_changed(random.choice(samples), random))
+        with suppress(MpsprobeError):
+            report = parse_report(text)
+            if random.random() < 0.02:
+                for name in registry.exporters():
+                    with suppress(MpsprobeError):
+                        _written(registry.exporter(name), report)
+                path.write_bytes(text.encode() if isinstance(text, str) else text)
+                with suppress(MpsprobeError):
+                    compare(str(path), str(path))
+
+    return attack
+
+
+def _written(exporter: Any, report: Any) -> None:
+    if hasattr(exporter, "files"):
+        for _, pieces in exporter.files(report):
+            list(pieces)
+    else:
+        exporter.render(report)
+
+
+def traces(folder: Path) -> Attack:
+    """Traces as torch.profiler writes them, plain and packed: imported."""
+    from mpsprobe.engine import statistics
+    from mpsprobe.importing.report import import_trace
+    from mpsprobe.plugins.registry import get_registry
+    from mpsprobe_devkit.testing import sample_profile_report
+
+    exporter: Any = get_registry().exporter("chrome")
+    recorded = json.loads(gzip.decompress((ROOT / "tests/importing/data/cuda.pt.trace.json.gz").read_bytes()))
+    events = recorded["traceEvents"]
+    shorter = {**recorded, "traceEvents": events[:: max(1, len(events) // 150)]}
+    documents = [json.loads(exporter.render(sample_profile_report())), shorter]
+    path = folder / "trace.json"
+
+    def attack(random: Random) -> None:
+        data = json.dumps(document_changed(random.choice(documents), random)).encode()
+        if random.random() < 0.3:
+            data = bytes_changed(data, random)
+        if random.random() < 0.2:
+            data = gzip.compress(data, 1)
+            data = bytes_changed(data, random) if random.random() < 0.5 else data
+        path.write_bytes(data)
+        # Intervals of medians take most of the time, and do not depend on what a file looks like.
+        with patch.object(statistics, "RESAMPLES", 20), suppress(MpsprobeError):
+            import_trace(path).model_dump_json()
+
+    return attack
+
+
+def tables(folder: Path) -> Attack:
+    """Kernel tables, their digests made anew for most of them: read and asked."""
+    from mpsprobe_coverage.kernels.format import MAGIC, apply, decode, to_table
+    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
+
+    document = json.loads((data_folder() / f"torch-{torch_releases()[0]}.kernels").read_bytes().partition(b"\n")[2])
+    document["operators"] = {
+        label: {space: " ".join(names.split(" ")[:4]) for space, names in spaces.items()}
+        for label, spaces in list(document["operators"].items())[:12]
+    }
+
+    def attack(random: Random) -> None:
+        body = json.dumps(document_changed(document, random)).encode()
+        if random.random() < 0.2:
+            body = bytes_changed(body, random)
+        data = f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+        if random.random() < 0.1:
+            data = bytes_changed(data, random)
+        with suppress(MpsprobeError):
+            file = decode(data, "made")
+            labels: dict[str, str] = {}
+            apply(file.changes, labels)
+            table = to_table(MPS_FAMILY, file.header, labels)
+            for operator in ("aten::add.Tensor", "", *list(labels)[:3]):
+                table.verdict(operator)
+
+    del folder
+    return attack
+
+
+def machos(folder: Path) -> Attack:
+    """Libraries of macOS: what tables and facts are made of is read of them."""
+    from mpsprobe_tables.builder.facts import read_facts
+    from mpsprobe_tables.builder.macho import MachO
+    from mpsprobe_tables.builder.registrations import read_registrations
+
+    made_by = _module(ROOT / "plugins/mpsprobe-tables/tests/builder/made_library.py")
+    load, call, register = made_by.Load, made_by.Call, "__ZNR5torch7Library5_implEPKcONS_11CppFunctionE"
+    steps = [step for name in ("add.Tensor", "mul", "sin") for step in (load(name), call("__Z3fun"), call(register))]
+    functions = {made_by.initialiser("aten", "MPS"): steps, "__Z3fun": [], "__ZN2at3sinEv": [load("sin_out_mps")]}
+    strings, kernels = ("one two", "add_dense_float_float"), ("exp_dense_half",)
+    data = made_by.MadeLibrary(functions, strings=strings, kernels=kernels).build()
+    filled = [place for place, byte in enumerate(data) if byte]  # most of the file is a hole between sections
+    path = folder / "library.dylib"
+
+    def attack(random: Random) -> None:
+        changed = bytearray(data)
+        for _ in range(random.randint(1, 4)):
+            place = random.choice(filled) + random.randint(-4, 4)
+            changed[place % len(changed)] = random.choice((0, 1, 0x7F, 0xFF, random.randrange(256)))
+        path.write_bytes(bytes(changed) if random.random() < 0.7 else bytes_changed(bytes(changed), random))
+        with suppress(MpsprobeError):
+            library = MachO(path)
+            list(library.strings_containing("a"))
+            for read in (lambda: read_facts(library, "2.13.0", "0" * 64), lambda: read_registrations(library)):
+                with suppress(MpsprobeError):
+                    read()
+
+    return attack
+
+
+def checkpoints(folder: Path) -> Attack:
+    """Safetensors, GGUF and pickles, bare, in an archive, and of opcodes at random: what they hold is read."""
+    import torch
+
+    from mpsprobe_hf.checkpoint.build import read_checkpoint
+
+    made = _module(ROOT / "plugins/mpsprobe-hf/tests/checkpoint/made_checkpoints.py")
+    torch.save({"a": torch.zeros(3), "b": torch.zeros(2, dtype=torch.float16)}, folder / "0.pt")
+    torch.save({"a": torch.zeros(3)}, folder / "1.pt", _use_new_zipfile_serialization=False)
+    pairs = [made.pair("general.name", 8, made.text("x")), made.pair("k", 9, struct.pack("<IQ", 8, 1) + made.text("a"))]
+    made.gguf(folder / "2.gguf", [("q", [256], 12, 0), ("n", [4], 0, 160)], pairs, size=192)
+    header, size = made.header_of({"a": ("F32", [3]), "b": ("BF16", [2, 2])})
+    made.with_header(folder / "3.safetensors", header, size)
+    kinds = [(path.read_bytes(), path.suffix) for path in sorted(folder.iterdir())]
+    opcodes = [op.code.encode("latin-1") for op in pickletools.opcodes]
+
+    def attack(random: Random) -> None:
+        data, suffix = random.choice(kinds)
+        match random.randrange(4):
+            case 0:  # the header alone, so that its numbers are reached more often
+                suffix, text = ".safetensors", json.dumps(document_changed(header, random)).encode()
+                data = struct.pack("<Q", len(text)) + text + bytes(size)
+            case 1:
+                suffix, count = ".bin", random.randint(1, 60)
+                parts = (
+                    random.choice(opcodes) + random.randbytes(random.choice((0, 0, 1, 2, 4, 9))) for _ in range(count)
+                )
+                data = b"\x80\x02" + b"".join(parts) + b"."
+            case _:
+                data = bytes_changed(data, random)
+        path = folder / f"changed{suffix}"
+        path.write_bytes(data)
+        with suppress(MpsprobeError):
+            read_checkpoint("changed", path, "2.13.0")
+
+    return attack
+
+
+def expectations(folder: Path) -> Attack:
+    """Lists of what PyTorch's own tests expect, their digests made anew: read and asked."""
+    from mpsprobe_tables.encoding import seal
+    from mpsprobe_tables.expectations import DATA, MAGIC, decode, expectation_releases
+
+    data = (DATA / f"torch-{expectation_releases()[0]}.expectations").read_bytes()
+    document = json.loads(data.partition(b"\n")[2])
+    document["sections"] = {
+        name: {value: " ".join(names.split(" ")[:5]) for value, names in groups.items()}
+        for name, groups in document["sections"].items()
+    }
+
+    def attack(random: Random) -> None:
+        with suppress(MpsprobeError):
+            read = decode(seal(MAGIC, document_changed(document, random)), "made", None)
+            for listed in (*read.lists.values(), *read.gradient_lists.values()):
+                for entry in listed:
+                    read.expected(entry, "float32")
+                    read.expected(entry, "complex64", gradient=True)
+
+    del folder
+    return attack
+
+
+def settings(folder: Path) -> Attack:
+    """``pyproject.toml``: read, and each value given to the flag that it is for."""
+    from mpsprobe.settings import read_settings
+
+    text = (
+        '[tool.mpsprobe]\nstrict-plugins = true\ndisable-plugins = ["a", "b"]\n[tool.mpsprobe.coverage]\n'
+        'torch = "2.13.0"\nphase = "training"\nbatch-size = 4\nfail-on = ["missing"]\n[tool.mpsprobe.profile]\n'
+        'steps = 3\nprobe = "memory"\nx = {a = {b = [1, 2.5, true]}}\n'
+    )
+    tokens = [
+        *TEXTS,
+        "[",
+        "]",
+        "{",
+        "}",
+        "=",
+        '"',
+        "\n",
+        ".",
+        "[[tool.mpsprobe]]",
+        "1979-05-27",
+        "nan",
+        "0x",
+        "tool.mpsprobe",
+    ]
+    path = folder / "pyproject.toml"
+
+    def attack(random: Random) -> None:
+        data = bytes_changed(text.encode(), random)
+        if random.random() < 0.5:
+            place = random.randrange(len(data) + 1)
+            data = data[:place] + random.choice(tokens).encode("utf-8", "surrogatepass") + data[place:]
+        path.write_bytes(data)
+        with suppress(MpsprobeError):
+            read_settings(folder)
+
+    assert tomllib.loads(text)
+    return attack
+
+
+def workloads(folder: Path) -> Attack:
+    """``--workloads FILE``: names and patterns, each looked up among the workloads."""
+    from mpsprobe.plugins.registry import get_registry
+    from mpsprobe_coverage.commands.several import names
+
+    registry = get_registry()
+    text = "bert-base\nresnet* # some\n# none\nhf:bert\ntimm:resnet18\n./folder\nfile.py:function\n"
+    tokens = ("*", "?", "[", "]", "[!", ":", "#", " #", "\n", "\r", "\0", "../", "hf:*", "*:*", "[a-", "**", *TEXTS)
+    path = folder / "names.txt"
+
+    def attack(random: Random) -> None:
+        data = bytes_changed(text.encode(), random)
+        for _ in range(random.randrange(3)):
+            place = random.randrange(len(data) + 1)
+            data = data[:place] + random.choice(tokens).encode("utf-8", "surrogatepass") + data[place:]
+        path.write_bytes(data)
+        with suppress(MpsprobeError):
+            for name in names([], [str(path)], registry)[:20]:
+                with suppress(MpsprobeError):
+                    registry.workload(name)
+
+    return attack
+
+
+def _module(path: Path) -> Any:
+    """A file of another suite's, whose folder is not on the path of this one."""
+    spec = importlib.util.spec_from_file_location(f"fuzz_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TARGETS: dict[str, Callable[[Path], Attack]] = {
+    one.__name__: one for one in (reports, traces, tables, machos, checkpoints, expectations, settings, workloads)
+}
