@@ -1,4 +1,4 @@
-"""Predicted memory: what the reports say of a Mac on which it fits or not, and the curve of a page."""
+"""Predicted memory: whether it fits on a Mac, in words, and the curve of a page."""
 
 from __future__ import annotations
 
