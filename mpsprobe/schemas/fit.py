@@ -14,6 +14,7 @@ from mpsprobe.schemas.target import Target
 from mpsprobe.schemas.workload import WorkloadInfo
 
 Varied = Literal["batch-size", "seq-len", "size"]
+"""What ``fit`` makes larger; ``size``: images."""
 
 
 class SizeRange(Record):

@@ -34,6 +34,7 @@ class UnknownReport(Exportable):
 
 
 JudgedReport = CoverageReport | MatrixReport | SeveralReport
+"""What ``coverage`` writes."""
 KnownReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport
 """A report whose kind this version has a schema for."""
 Report = KnownReport | UnknownReport

@@ -90,7 +90,7 @@ def _end(limits: Limits, needs: Needs) -> MemoryEnd:
         found, first_step = (first, True) if first.raised else (found, False)
     answer: Answer = "raises" if found.raised else "pressure" if found.reserved > limits.recommended else "fits"
     refused = found.refused
-    call = refused.call if refused else None
+    call = refused.call if refused and refused.phase else None  # what is moved is made by no call of the step
     return MemoryEnd(
         answer=answer,
         recommended_bytes=limits.recommended,

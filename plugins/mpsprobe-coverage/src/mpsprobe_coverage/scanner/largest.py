@@ -37,7 +37,7 @@ BATCH, LENGTH, SIZE = "batch-size", "seq-len", "size"
 FIELDS = {BATCH: "batch_size", LENGTH: "seq_len"}
 COARSE = 32
 """Networks for images halve them some five times: a side that is no multiple of it has other remainders."""
-MOST_INPUTS = 2**26
+MOST_INPUTS = 2**29
 """Bytes of inputs that are made on this machine to try a size; there are no more of anything else."""
 WHAT = {BATCH: "batch size", LENGTH: "sequence length", SIZE: "image"}
 
@@ -191,7 +191,7 @@ class Search:
             if reached > most - 1 and bound is None:
                 bound = f"it hardly grows with the {WHAT[self.vary]}"
             if inputs > MOST_INPUTS and self.vary != SIZE:
-                bound = bound or "interpolated and not run: its inputs would fill this machine"
+                bound = bound or "interpolated and not run: its inputs would take much of this machine's memory"
                 break
             if reached > first and bound is None:
                 able, said = self._ability(way, first, reached)

@@ -87,7 +87,7 @@ def _lines(report: FitReport) -> Iterator[str]:
 def _notes(report: FitReport) -> Iterator[Bullet]:
     said: dict[str, list[str]] = {}
     for one in report.rows:
-        for text in (f"no larger: {one.bound}" if one.bound else "", one.note):
+        for text in (f"no larger figure: {one.bound}" if one.bound else "", one.note):
             if text:
                 said.setdefault(one_line(text, 400), []).append(one_line(one.what, 60))
     for text, names in said.items():
