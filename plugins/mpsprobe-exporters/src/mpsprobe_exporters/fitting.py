@@ -82,8 +82,8 @@ def lines(report: AnyReport) -> list[str]:
     return said
 
 
-def limits(found: MemoryFit) -> list[str]:
-    """The same without what a certain run makes of it."""
+def limits(found: MemoryFit, *, margin: bool = True) -> list[str]:
+    """What the limits of the Mac are; ``margin``: and what a run leaves of them."""
     recommended = _range([found.low.recommended_bytes, found.high.recommended_bytes])
     by = "of Macs with the next sizes of memory" if found.basis == "neighbours" else "published"
     parts = [f"Metal recommends {recommended} to a process ({by})"]
@@ -91,7 +91,7 @@ def limits(found: MemoryFit) -> list[str]:
     if collects:
         parts.append(f"from {_range(collects)} on PyTorch releases what it caches")
     if found.low.allowed_bytes is not None:
-        parts.append(f"at {_allowed(found)} it raises ({_margin(found)})")
+        parts.append(f"at {_allowed(found)} it raises" + (f" ({_margin(found)})" if margin else ""))
     else:
         parts.append("PyTorch has no limit")
     parts.append(f"a buffer stays below {_buffer(found)}")

@@ -31,6 +31,7 @@ from mpsprobe_devkit.testing.fakes import (
     FakeSteps,
     FakeWorkload,
 )
+from mpsprobe_devkit.testing.fits import sample_fit_report
 from mpsprobe_devkit.testing.packages import install_plugin
 from mpsprobe_devkit.testing.profiles import sample_cell, sample_profile_report, sample_trace
 from mpsprobe_devkit.testing.reports import (
@@ -72,6 +73,7 @@ __all__ = [
     "sample_comparison_report",
     "sample_coverage_comparison",
     "sample_coverage_report",
+    "sample_fit_report",
     "sample_matrix_report",
     "sample_profile_report",
     "sample_reports",

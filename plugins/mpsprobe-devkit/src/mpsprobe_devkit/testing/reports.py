@@ -16,6 +16,8 @@ from mpsprobe.schemas import (
     MacosCondition,
     MatrixCell,
     MatrixReport,
+    MemoryEnd,
+    MemoryFit,
     MemoryHolder,
     MemoryPoint,
     MemoryPrediction,
@@ -133,6 +135,41 @@ ADVISORY = AdvisoryMatch(
     modules=["attention"],
     call_sites=["model.py:12"],
 )
+END = MemoryEnd(
+    answer="raises",
+    recommended_bytes=1_145_324_961,
+    largest_buffer_bytes=858_993_721,
+    collects_bytes=1_603_454_946,
+    allowed_bytes=1_947_052_434,
+    margin_bytes=-311_241_582,
+    reserved_bytes=1_941_962_752,
+    message="MPS backend out of memory (MPS allocated: 1.81 GiB, other allocations: 0 bytes, max allowed: 1.81 GiB).",
+    refused="activations",
+    refused_bytes=93_952_409,
+    phase="forward",
+    first_step=True,
+    operator="aten::linear",
+    module="attention",
+    call_site="model.py:12",
+)
+FIT = MemoryFit(
+    machine="a Mac with 1.6 GB",
+    memory_bytes=1_717_986_918,
+    answer="unclear",
+    low=END,
+    high=MemoryEnd(
+        answer="pressure",
+        recommended_bytes=1_500_000_000,
+        largest_buffer_bytes=958_993_721,
+        collects_bytes=2_100_000_000,
+        allowed_bytes=2_550_000_000,
+        margin_bytes=291_705_984,
+        reserved_bytes=2_466_250_752,
+        first_step=True,
+    ),
+    basis="published",
+    sources=["haoheliu/AudioLDM2#20"],
+)
 MEMORY = MemoryPrediction(
     peak_bytes=2_250_669_860,
     phase="backward",
@@ -156,6 +193,7 @@ MEMORY = MemoryPrediction(
     reserved_bytes=2_466_250_752,
     kernels_bytes=1_048_576,
     not_counted=[NotCounted(what="graphs that MPSGraph compiles"), NotCounted(what="copies", bytes=4096)],
+    fit=FIT,
 )
 FAILURE = RunFailure(
     phase="backward", error="RuntimeError", message="shapes differ", module="head", call_site="model.py:31"
@@ -220,7 +258,7 @@ def sample_matrix_report() -> MatrixReport:
         environment=ENVIRONMENT,
         native_since="2.14.0",
         releases=[
-            MatrixCell(target=_target("1.12.0"), summary=SUMMARY, findings=findings, failure=FAILURE),
+            MatrixCell(target=_target("1.12.0"), summary=SUMMARY, fit=FIT, findings=findings, failure=FAILURE),
             MatrixCell(target=_target("2.13.0"), summary=SUMMARY, findings=findings, advisories=[ADVISORY.id]),
             MatrixCell(target=_target("2.14.0"), summary=clean),
         ],

@@ -21,6 +21,7 @@ from mpsprobe_devkit.testing.strategies import (
     coverage_reports,
     declarations,
     exporter_declarations,
+    fit_reports,
     hostile_texts,
     matrix_reports,
     operator_names,
@@ -46,6 +47,7 @@ MAKERS = {
     "profile": profile_reports,
     "comparison": comparison_reports,
     "checkpoint": checkpoint_reports,
+    "fit": fit_reports,
 }
 
 

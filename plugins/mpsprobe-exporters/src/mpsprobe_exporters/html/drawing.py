@@ -26,7 +26,7 @@ MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand
 LONGEST = 60  # of a name in a cell
 
 
-Further = Mapping[str, Sequence[tuple[int, Markup]]]
+Further = Mapping[str, Sequence[tuple[int | None, Markup]]]
 
 
 def views(document: Document, further: Further) -> Iterator[View]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.html.drawing import Further, chooser, views
 from mpsprobe_exporters.html.notebook import fragment
 from mpsprobe_exporters.html.page import page
-from mpsprobe_exporters.html.views import memory, modules, steps, trace
+from mpsprobe_exporters.html.views import memory, modules, predicted, steps, trace
 from mpsprobe_exporters.reports import document_of
+from mpsprobe_exporters.reports.memory import TITLE as MEMORY
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ProfileCell, ProfileReport
+    from mpsprobe.schemas import CoverageReport, ProfileCell, ProfileReport
     from mpsprobe.schemas.report import Report
     from mpsprobe_exporters.html.markup import Markup
 
@@ -35,7 +36,7 @@ class HtmlExporter:
         """
         read = supported_report(report, "html")
         found = document_of(read)
-        own = _further(read) if read.kind == "profile" else {}
+        own = _further(read) if read.kind == "profile" else _predicted(read) if read.kind == "coverage" else {}
         lines = [f"{line}." for line in found.lines]
         return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found), found.tone)
 
@@ -59,6 +60,11 @@ def _further(report: ProfileReport) -> Further:
         "Fallbacks": [],
         "Trace": list(_traces(report)),
     }
+
+
+def _predicted(report: CoverageReport) -> Further:
+    made = predicted.predicted(report)
+    return {MEMORY: [(None, made)]} if made else {}
 
 
 def _each(

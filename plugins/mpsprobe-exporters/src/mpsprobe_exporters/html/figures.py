@@ -93,7 +93,7 @@ def plot(
     *,
     tips: Sequence[Tip] = (),
     band: tuple[float, float] | None = None,
-    level: tuple[float, str] | None = None,
+    levels: Sequence[tuple[float, str]] = (),
     divided: Sequence[float] = (),
 ) -> Markup:
     """Curves and dots over two axes, with labels outside of them: no line strikes one out.
@@ -101,7 +101,7 @@ def plot(
     Args:
         tips: what the script shows under the pointer.
         band: a range of the y axis, 0 to 1, that is shaded.
-        level: a place on the y axis with a dashed line, and its name.
+        levels: places on the y axis with a dashed line each, and its name; empty for none.
         divided: places on the x axis with a line each.
     """
     drawn = [_rule(y, tick) for tick, _ in y.ticks]
@@ -110,10 +110,10 @@ def plot(
         low, high = band
         drawn.append(element("rect", y=percent(1 - high), height=percent(high - low), width="100%", class_="band"))
     named = [(1 - one.places[-1][1], one.label, f"t{one.color}") for one in lines if one.places and one.label]
-    if level is not None:
-        at = percent(1 - level[0])
+    for height, name in levels:
+        at = percent(1 - height)
         drawn.append(element("line", x1="0", x2="100%", y1=at, y2=at, class_="level"))
-        named += [(1 - level[0], level[1], "")]
+        named += [(1 - height, name, "")] if name else []
     paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
     stretch = {
         "viewBox": f"0 0 {FINE} {FINE}",

@@ -85,7 +85,12 @@ def document(report: CoverageReport) -> Document:
     sections = [*middle(report), *explained(report), *graphs.growth(report)]
     notes = [*backends.notes(report), *answer.allowed(report)]
     memory_lines = [*memory.line(report), *fitting.lines(report)]
-    clean = bool(report.operators) and not alerts and not any(section.blocks for section in sections)
+    clean = (
+        bool(report.operators)
+        and not alerts
+        and fitting.is_clean(report)
+        and not any(section.blocks for section in sections)
+    )
     return Document(
         title=one_line(report.workload.name, 60),
         headline=answer.headline(report),

@@ -48,7 +48,7 @@ def document(report: FitReport) -> Document:
         notes=[*map(one_line, report.workload.notes)],
         sections=[
             Section(f"How large it may be on {_mac(report)}", table(FIELDS, report, report.rows, "Ways to run it")),
-            Section("Notes", bullets(_notes(report))),
+            Section("What to know of them", bullets(_notes(report))),
         ],
     )
 
@@ -80,7 +80,7 @@ def _lines(report: FitReport) -> Iterator[str]:
     size += [f"sequence {number(info.seq_len)}"] if info.seq_len and report.vary != "seq-len" else []
     size += [f"{number(report.new_tokens)} new tokens"] if report.new_tokens else []
     yield ", ".join(answer.setting(run, size))
-    yield from fitting.limits(report.fit)
+    yield from fitting.limits(report.fit, margin=False)
     yield f"Each was run on the virtual device with {answer.made_with(report.environment)}"
 
 

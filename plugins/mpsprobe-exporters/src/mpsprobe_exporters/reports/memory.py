@@ -50,7 +50,9 @@ def sections(report: CoverageReport) -> Iterator[Section]:
     left = bullets(
         f"not counted: {one_line(what, 400)}" + (f" (up to {byte_size(size)})" if size else "") for what, size in sizes
     )
-    yield Section(f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], depth="all")
+    yield Section(
+        f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], view=TITLE, depth="all"
+    )
 
 
 def _site(one: MemoryHolder) -> list[str]:

@@ -11,6 +11,7 @@ from mpsprobe.schemas import (
     ComparisonReport,
     Counter,
     CoverageReport,
+    FitReport,
     MatrixReport,
     ProfileReport,
     Report,
@@ -56,6 +57,11 @@ def comparison_reports() -> st.SearchStrategy[ComparisonReport]:
 def checkpoint_reports() -> st.SearchStrategy[CheckpointReport]:
     """Any valid report on a checkpoint."""
     return records(CheckpointReport)
+
+
+def fit_reports() -> st.SearchStrategy[FitReport]:
+    """Any valid report of what fits on a Mac."""
+    return records(FitReport)
 
 
 def unknown_reports(kinds: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[UnknownReport]:

@@ -64,8 +64,8 @@ def _plot(
     for index in scales.thinned(len(times), MOST_POINTS):
         parts = [f"{name} {byte_size(found[index])}" for name, found in known.items() if index < len(found)]
         tips.append(Tip(x.place(times[index]), f"{duration(times[index])}: {', '.join(parts)}"))
-    level = (y.place(limit), "the device") if limit else None
-    return figures.plot(title, x, y, lines, tips=tips, level=level)
+    levels = [(y.place(limit), "the device")] if limit else []
+    return figures.plot(title, x, y, lines, tips=tips, levels=levels)
 
 
 def _places(times: Sequence[float], values: Sequence[float], x: Axis, y: Axis) -> list[tuple[float, float]]:

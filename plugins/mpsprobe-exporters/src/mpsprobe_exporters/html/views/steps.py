@@ -49,7 +49,14 @@ def _dots(cell: ProfileCell) -> Markup | None:
     title += f"; the median is {duration(step.median_ns)}, the band its interval" if step is not None else ""
     title += f" (the first {number(MOST_DOTS)})" if len(cell.steps) > MOST_DOTS else ""
     drawn = figures.plot(
-        title, x, y, lines, tips=tips, band=band, level=level, divided=[x.place(index - 0.5) for index in changes]
+        title,
+        x,
+        y,
+        lines,
+        tips=tips,
+        band=band,
+        levels=[level] if level else [],
+        divided=[x.place(index - 0.5) for index in changes],
     )
     entries = [(1, "step")] + ([(3, "outlier")] if any(one.outlier for one in samples) else [])
     return joined([drawn, figures.legend(entries)]) if len(entries) > 1 else drawn
