@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe import hookimpl
 from mpsprobe.declarations import DoctorFinding, KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
 from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE, is_saved_model
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
 
 
 @hookimpl
@@ -47,6 +50,18 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
         target = "mpsprobe_tensorflow.saved_model:SavedModelWorkload"
         return WorkloadDeclaration(name, target, "a SavedModel", "file", FRAMEWORK, phases=("inference",))
     return None
+
+
+@hookimpl
+def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
+    """Keras models and functions of TensorFlow; whoever has one has imported it."""
+    import sys
+
+    if "tensorflow" not in sys.modules:
+        return None
+    from mpsprobe_tensorflow.given import given
+
+    return given(model, inputs)
 
 
 @hookimpl

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+import mpsprobe
 from mpsprobe.errors import MpsprobeError, UnknownName, UsageError, WorkloadError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
@@ -163,6 +164,14 @@ def test_inputs_come_with_the_model_or_the_function() -> None:
         judged((small(), tf.TensorSpec((2, 5))))
     with pytest.raises(UsageError, match="says itself what it runs"):
         judged(tf.function(tf.sin), phase="training")
+
+
+def test_a_program_hands_over_what_it_has() -> None:
+    report: Any = mpsprobe.coverage(small(), torch="1.2.0")
+    assert report.target.version == "1.2.0" and not report.findings
+    assert verdicts(mpsprobe.coverage(tf.function(tf.math.erfinv), [0.5]))["Erfinv"] == "fallback"
+    with pytest.raises(UsageError, match="would change its optimizer"):
+        mpsprobe.coverage(small(), phase="training")
 
 
 def test_open_dimensions_get_a_size() -> None:

@@ -112,7 +112,7 @@ def coverage(
     release, explain = flags.pop("torch_release"), flags.pop("explain", False)
     workload = get_registry().workload_of(model, inputs)
     own = {"dtype": workload.dtype} if hasattr(workload, "dtype") else {}
-    run_options, targets = asked(release, "predicted", explain, {**own, **flags})
+    run_options, targets = asked(release, "predicted", explain, {**own, **flags}, workload.framework)
     with _put_back(workload):
         report = judged(workload, run_options, targets, explain, SilentProgress())
     assert isinstance(report, (CoverageReport, MatrixReport))

@@ -132,7 +132,8 @@ def judge(
             pool.end()
             progress.stop()
     rows = [pool.rows[index] for index in range(len(asked)) if index in pool.rows]
-    return SeveralReport(environment=collect_environment(), workloads=rows, complete=len(rows) == len(asked))
+    made = next((row.report.environment for row in rows if row.report is not None), None)
+    return SeveralReport(environment=made or collect_environment(), workloads=rows, complete=len(rows) == len(asked))
 
 
 class _Pool:

@@ -54,7 +54,7 @@ OPERATORS: Fields[None, tuple[str, ComparedOperator]] = (
 )
 VERDICTS: Fields[None, ComparedVerdict] = (
     (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("torch", rank=2), lambda _, one: one.release),
+    (Column("release", rank=2), lambda _, one: one.release),
     (Column("old", "verdict", rank=1), lambda _, one: one.old or "-"),
     (Column("new", "verdict"), lambda _, one: one.new or "-"),
     (Column("change", "verdict"), lambda _, one: one.change),

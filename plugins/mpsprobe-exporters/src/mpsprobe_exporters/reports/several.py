@@ -30,7 +30,7 @@ def _count(verdict: str) -> Column:
 # Of one release a column for each verdict; of several releases the first without a finding instead.
 FIELDS: Fields[None, JudgedWorkload] = (
     (Column("workload", "name"), lambda _, one: one.name),
-    (Column("torch", rank=2), lambda _, one: _release(one.report)),
+    (Column("release", rank=2), lambda _, one: _release(one.report)),
     (Column("operators", "number", about=NEWEST, rank=1), lambda _, one: _operators(one)),
     *(
         (_count(verdict), lambda _, one, verdict=verdict: _counted(one, verdict))
@@ -118,7 +118,7 @@ class Wanted:
 OPERATORS: Fields[None, Wanted] = (
     (Column("operator", "name"), lambda _, one: one.operator),
     (Column("verdict", "verdict"), lambda _, one: one.verdict),
-    (Column("torch"), lambda _, one: one.release),
+    (Column("release"), lambda _, one: one.release),
     (Column("workloads", "names"), lambda _, one: tuple(one.workloads)),
     (Column("calls", "number"), lambda _, one: one.calls or None),
     (Column("why"), lambda _, one: one.why),
