@@ -42,8 +42,8 @@ def test_what_changes_is_said_in_words_without_values_and_put_back(tmp_path: Pat
     found = changed(before, process_state(random_numbers=False))
     assert found == [
         "the working folder",
-        "the warnings filter",
         "sys.path",
+        "the warnings filter",
         "sys.argv",
         "the recursion limit",
         "the default time-out of sockets",

@@ -47,7 +47,7 @@ def test_labels_of_curves_that_meet_are_pushed_apart_and_stay_inside() -> None:
 
 
 def test_the_median_has_its_line_and_its_interval() -> None:
-    drawn = plot("t", X, Y, [], level=(0.5, "median 100"), band=(0.4, 0.6))
+    drawn = plot("t", X, Y, [], levels=[(0.5, "median 100")], band=(0.4, 0.6))
     assert 'y1="50%" y2="50%" class="level"' in drawn and "median 100" in drawn
     assert 'y="40%" height="20%"' in drawn
 

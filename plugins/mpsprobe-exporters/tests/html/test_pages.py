@@ -19,6 +19,7 @@ READ = [kind for kind in sample_reports() if kind in ("profile", "coverage", "co
 FIXED = {
     *("kind", "phase", "source", "categories", "method", "verdict", "unit", "quantity", "difference", "presence"),
     *("backend", "clock", "compares", "change", "samples", "old", "new", "old_verdict", "new_verdict"),
+    *("answer", "basis", "varied"),
 }
 STORED = [word for word in HOSTILE if word != "\ud800"]  # which the schemas refuse in what is not a name
 FREE_KEYS = {"phases", "values", "capabilities", "phase_samples_ns"}

@@ -90,7 +90,7 @@ def test_a_missing_package_leaves_the_parts(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Around:
-    """A configuration whose class does not say of which type its part is, as in older releases of transformers."""
+    """A configuration whose class does not name the type of its part, as in older releases of transformers."""
 
     model_type = "around"
     sub_configs: ClassVar[dict[str, type]] = {"text_config": object}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from asked import build_stub, compare
+from ask_placer import build_stub, compare
 
 from mpsprobe.protocols import RunOptions
 from mpsprobe_tensorflow import models, tracing

@@ -261,5 +261,5 @@ def test_what_is_left_changed_is_named_and_put_back(monkeypatch: pytest.MonkeyPa
         os.environ["MADE_BY_A_TEST"] = "2"
         sys.path.append("elsewhere")
         warnings.simplefilter("ignore")
-    assert str(caught.value) == "it changes 'the warnings filter', 'sys.path' and 'the variable MADE_BY_A_TEST'"
+    assert str(caught.value) == "it changes 'sys.path', 'the warnings filter' and 'the variable MADE_BY_A_TEST'"
     assert os.environ["MADE_BY_A_TEST"] == "1" and "elsewhere" not in sys.path and list(warnings.filters) == filters

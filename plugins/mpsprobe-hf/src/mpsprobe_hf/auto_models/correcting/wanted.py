@@ -94,7 +94,7 @@ def no_cache(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) 
 
 
 def one_of_both(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
-    """No text beside what the model makes its embeddings of."""
+    """No text in addition to what the model makes its embeddings from."""
     media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
     if BOTH.search(str(error)) is None or not media or "input_ids" not in guess.given():
         return None

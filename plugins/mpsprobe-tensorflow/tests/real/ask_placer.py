@@ -1,6 +1,6 @@
 """What the oracle is asked, and what it answers, next to what mpsprobe says: for tests, and as a program for sweeps.
 
-``python asked.py WORKLOAD PHASE…`` compares one workload after the other and prints the operations that differ.
+``python ask_placer.py WORKLOAD PHASE…`` compares one workload after the other and prints the operations that differ.
 """
 
 from __future__ import annotations
