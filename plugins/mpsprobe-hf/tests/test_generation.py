@@ -157,7 +157,8 @@ def test_the_class_of_a_type_that_generates(model_type: str, class_name: str) ->
 
 def test_encoders_are_made_decoders() -> None:
     assert build_on_meta(load("hf:bert"), phase="generate", seq_len=4).model.config.is_decoder
-    assert not build_on_meta(load("hf:bert/BertLMHeadModel"), seq_len=4).model.config.is_decoder
+    assert build_on_meta(load("hf:bert/BertLMHeadModel"), seq_len=4).model.config.is_decoder
+    assert not build_on_meta(load("hf:bert/BertForMaskedLM"), seq_len=4).model.config.is_decoder
 
 
 def test_a_checkpoint_brings_its_settings_of_generation(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """TensorFlow's own placer as an oracle: ``python oracle.py STUB GRAPH``.
 
 STUB is the plugin of ``stub.cc``, which registers the kernels of a table (``STUB_TABLE``), and computes nothing. GRAPH
-is a traced step, as ``ask_placer.py`` writes it. TensorFlow is asked to run it, and logs on standard error where it places
-each operation before the first one runs, which may then abort the process: hence a program of its own.
+is a traced step, as ``ask_placer.py`` writes it. TensorFlow is asked to run it, and logs on standard error where it
+places each operation before the first one runs, which may then abort the process: hence a program of its own.
 """
 
 from __future__ import annotations
