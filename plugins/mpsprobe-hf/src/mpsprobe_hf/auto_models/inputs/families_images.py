@@ -83,7 +83,7 @@ PICTURES: Mapping[str, Family] = {
     "ultravbert": Family(config={"vision_config": SMOL}),
     "sapiens2": Family(
         config={"head_config": {"upsample_out_channels": [768] * 4, "conv_out_channels": [768, 768]}}
-    ),  # those of the first release, facebook/sapiens-seg-0.3b
+    ),  # the widths of facebook/sapiens-seg-0.3b, of the first release; those of the second were not found
     "sam3_video": Family(config={"max_num_objects": 2}),  # what is found depends on values: all 200 queries would be
     "seggpt": Family(measures={"height": 448}),  # the prompt stands above the image
     "ovis2": Family(config={"hidden_size": 4096}),  # that of its text model, as in every checkpoint
