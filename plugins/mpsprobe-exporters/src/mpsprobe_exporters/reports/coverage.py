@@ -107,7 +107,7 @@ def document(report: CoverageReport) -> Document:
         brief=[
             answer.in_short(report),
             f"{answer.headline(report)}.",
-            *memory_lines,
+            *(f"{line}." for line in memory_lines),
             *answer.details(report),
             *notes,
             NEXT,

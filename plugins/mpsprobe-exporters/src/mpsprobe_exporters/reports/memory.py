@@ -36,7 +36,7 @@ def line(report: CoverageReport) -> list[str]:
     of = f"{byte_size(parameters)} of parameters, " if parameters else ""
     phase = f" ({one_line(memory.phase, 40)})" if memory.phase else ""
     asked = byte_size(memory.reserved_bytes)
-    return [f"Memory: {of}peak {byte_size(memory.peak_bytes)}{phase}; the allocator asks Metal for {asked}."]
+    return [f"Memory: {of}peak {byte_size(memory.peak_bytes)}{phase}; the allocator asks Metal for {asked}"]
 
 
 def sections(report: CoverageReport) -> Iterator[Section]:
