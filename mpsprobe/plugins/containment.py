@@ -94,9 +94,9 @@ def _together(functions: Sequence[Callable[[], Any]], seconds: float) -> list[Ou
     """The outcomes up to the end, or up to the first function that is late."""
     outcomes: list[Outcome] = []
     thread = _Thread(functions, outcomes)
-    thread.start()
     count, begun = 0, time.monotonic()
     try:
+        thread.start()  # Ctrl-C may come before it returns
         while thread.is_alive():
             thread.join(min(SLICE_S, seconds))
             if len(outcomes) > count:

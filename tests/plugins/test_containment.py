@@ -78,6 +78,27 @@ def test_a_thread_that_was_given_up_changes_nothing_any_more() -> None:
     assert found and (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
 
 
+def test_a_thread_is_given_up_also_where_ctrl_c_comes_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, ended = threading.Event(), threading.Event()
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    def late() -> None:
+        go_on.wait(60)
+        with pytest.raises(Hangs, match="nobody waits"):
+            within_limit(lambda: None, 30)
+        ended.set()
+
+    start = threading.Thread.start
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading.Thread, "start", interrupted)
+        within_limit(late, 30)
+    go_on.set()
+    assert ended.wait(30)
+
+
 @pytest.mark.parametrize("seconds", [0, 30])
 def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
