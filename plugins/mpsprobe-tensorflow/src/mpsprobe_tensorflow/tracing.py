@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import math
 import re
@@ -121,7 +122,7 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
         paths = [(frame, frame.filename.replace("\\", "/")) for frame in frames]
         begun = max((index for index, (_, path) in enumerate(paths) if "/mpsprobe_tensorflow/" in path), default=-1)
         paths = paths[begun + 1 :]  # what called mpsprobe made nothing of the model
-        outside = [frame for frame, path in paths if "site-packages" not in path]
+        outside = [frame for frame, path in paths if _in_library(path) is None]
         keras = [frame for frame, path in paths if "/keras/src/" in path]
         layers = [frame for frame in keras if re.search(r"[/\\](layers|optimizers)[/\\](?!layer\.py)", frame.filename)]
         found = outside or layers or keras
@@ -177,7 +178,7 @@ def without_collecting() -> Iterator[None]:
 def _own_lines(error: BaseException) -> str | None:
     import traceback
 
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if "site-packages" not in one.filename]
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if _in_library(one.filename) is None]
     own = [one for one in frames if "mpsprobe_tensorflow" not in one.filename]
     return "\n".join(f"{_short(one.filename)}:{one.lineno} in {one.name}: {one.line}" for one in own[-3:]) or None
 
@@ -186,7 +187,28 @@ def _short(path: str) -> str:
     """Of a library's file what comes after its folder of packages, of another one its name."""
     from pathlib import PurePath
 
-    parts = PurePath(path).parts
-    if "site-packages" in parts:
-        return "/".join(parts[parts.index("site-packages") + 1 :])
-    return PurePath(path).name
+    return _in_library(path) or PurePath(path).name
+
+
+def _in_library(path: str) -> str | None:
+    """``keras/src/ops.py``, whatever folder packages were installed into; None where ``path`` is in none of them."""
+    plain = path.replace("\\", "/")
+    for folder in _folders():
+        if plain.startswith(folder):
+            return plain.removeprefix(folder)
+    return None
+
+
+@functools.cache
+def _folders() -> tuple[str, ...]:
+    """Where packages are: Python's folders for them, and those from which TensorFlow and Keras were imported."""
+    import site
+    import sysconfig
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()]
+    for name in ("tensorflow", "keras"):
+        spec = find_spec(name)
+        found += [str(Path(one).parent) for one in (spec.submodule_search_locations or () if spec else ())]
+    return tuple(dict.fromkeys(f"{one}/".replace("\\", "/") for one in found))
