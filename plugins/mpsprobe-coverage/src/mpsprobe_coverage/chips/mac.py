@@ -25,7 +25,10 @@ def mac_asked(options: RunOptions) -> Mac | None:
         UsageError: the chip's name and ``--memory`` have different memories, or that chip was never sold with it.
     """
     if options.chip is None:
-        return None if options.memory is None else Mac(f"a Mac with {options.memory / GIB:.4g} GB", options.memory)
+        if options.memory is None:
+            return None
+        size = f"{options.memory / GIB:.4g} GB" if options.memory >= GIB else f"{options.memory / 2**20:.4g} MB"
+        return Mac(f"a Mac with {size}", options.memory)
     named = machine_named(options.chip)
     if options.memory is None:
         one = named.memory_bytes is not None or len(named.chip.memory_gib) == 1
