@@ -16,6 +16,9 @@ pytest_plugins = ["tests.left_as_found"]
 # The tests fill the cores themselves; additional threads of torch would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# What a test sees is worked out in it, by the code under test. Tests of the cache switch it on, in their own folder.
+os.environ["MPSPROBE_NO_CACHE"] = "1"
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell, which makes a whole tree of processes deaf to Ctrl-C: tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

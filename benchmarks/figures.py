@@ -24,6 +24,7 @@ from measure import (
     mpsprobe,
     python,
     ratio,
+    remembering,
     run_process,
     run_rounds,
     seconds,
@@ -141,6 +142,34 @@ def quick(effort: Effort, tell: Tell) -> list[Figure]:
     return [*ratios, Figure("import click", "s", seconds(samples["import click"]))]
 
 
+def cached(effort: Effort, tell: Tell) -> list[Figure]:
+    """An answer that is kept, and one of the atlas, as whole processes; the first of each is worked out before."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = str(Path(folder) / "atlas.sqlite")
+        tell("a sweep of one workload")
+        run_process(mpsprobe("atlas", "sweep", "bert-base", "--torch", "2.6.0", "--phase", "inference", "-o", store))
+        atlas = ("coverage", "bert-base", "--torch", "2.6.0", "--atlas")
+        commands = {
+            "import click": python("import click"),
+            "--help": mpsprobe("--help"),
+            "coverage bert-base, cached": remembering(folder, "coverage", "bert-base"),
+            "coverage bert-base, cached, json": remembering(folder, "coverage", "bert-base", "--format", "json"),
+            "coverage bert-base, atlas": (f"MPSPROBE_ATLAS={store}", *remembering(folder, *atlas)),
+            "coverage bert-base, atlas, not cached": (f"MPSPROBE_ATLAS={store}", *mpsprobe(*atlas)),
+        }
+        samples = run_rounds(commands, effort.quick_commands, max(1, effort.warm_up), tell)
+    reaches = {"coverage bert-base, cached": 0.25, "coverage bert-base, cached, json": 0.25}
+    compared = [Figure(f"{name} ÷ import click", "x", ratio(samples, name, "import click")) for name in commands][1:]
+    compared += [
+        Figure(
+            f"{name} ÷ import click, processor time", "x", cpu_ratio(samples, name, "import click"),
+            3.0 if name.endswith("atlas") else None,
+        )
+        for name in [*commands][1:]
+    ]  # fmt: skip
+    return [*(Figure(name, "s", seconds(samples[name]), reaches.get(name)) for name in commands), *compared]
+
+
 def kernels(effort: Effort, tell: Tell) -> list[Figure]:
     """One operator in every release's table, without torch."""
     name = " ".join(KERNELS_SHOW)
@@ -190,6 +219,7 @@ GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
     "step": step,
     "large": large,
     "quick": quick,
+    "cached": cached,
     "kernels": kernels,
     "checkpoint": checkpoint,
     "plugins": many_plugins,

@@ -55,17 +55,23 @@ def mpsprobe(*arguments: str) -> Command:
     return (str(Path(sysconfig.get_path("scripts")) / name), *arguments)
 
 
+def remembering(folder: str, *arguments: str) -> Command:
+    """``mpsprobe`` with a cache in ``folder``; every other command here works its answer out."""
+    return ("MPSPROBE_NO_CACHE=0", f"XDG_CACHE_HOME={folder}", *mpsprobe(*arguments))
+
+
 def python(code: str) -> Command:
     """``python -c CODE`` of this environment."""
     return (sys.executable, "-c", code)
 
 
 def run_process(command: Command) -> Sample:
-    """Run ``command`` to its end.
+    """Run ``command``, with the variables that stand before it, to its end.
 
     Raises:
         BenchmarkFailed: it ended with another exit code than 0.
     """
+    variables = [one for one in command if one.startswith(("MPSPROBE_", "XDG_"))]
     with tempfile.TemporaryDirectory(prefix="mpsprobe-bench-") as folder:
         errors = Path(folder) / "errors"
         empty = Path(folder) / "empty"
@@ -73,9 +79,9 @@ def run_process(command: Command) -> Sample:
         with errors.open("wb") as stream:
             started = time.perf_counter()
             process = subprocess.Popen(
-                command,
+                command[len(variables) :],
                 cwd=empty,
-                env=_environment(),
+                env=_environment() | dict(one.split("=", 1) for one in variables),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stream,
@@ -152,4 +158,4 @@ def _wait(process: subprocess.Popen[bytes]) -> tuple[float | None, int | None]:
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MPSPROBE_")}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)  # installers compile what they install; here the first run does
-    return {**kept, "NO_COLOR": "1", "COLUMNS": "120"}
+    return {"MPSPROBE_NO_CACHE": "1", **kept, "NO_COLOR": "1", "COLUMNS": "120"}

@@ -44,12 +44,14 @@ class WorkloadDeclaration(Declaration):
         framework: what it is written in; a scanner names those that it can read.
         phases: which of ``inference`` and ``training`` it supports.
         requires: distributions that it needs in addition to the plugin's own dependencies.
+        guess: whether the name could as well be another plugin's, whose answer goes first then.
     """
 
     family: str = "other"
     framework: str = "torch"
     phases: tuple[str, ...] = PHASES
     requires: tuple[str, ...] = ()
+    guess: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +90,33 @@ class ExporterDeclaration(Declaration):
         binary: whether it renders bytes; then it never goes to a terminal.
         kinds: the kinds of report that it reads.
         folder: whether it writes files into a folder (a ``FolderExporter``); then it has no extension.
+        asks: the fields of ``RunOptions`` that a report made for it has switched on.
     """
 
     extension: str
     binary: bool = False
     kinds: tuple[str, ...] = ("coverage", "coverage-matrix")
     folder: bool = False
+    asks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class DeviceDeclaration(Declaration):
     """What runs a workload (``mps``, ``cuda``, ``cpu``). ``target`` resolves to a ``Device``.
 
     ``name`` is what the user types after ``--device``: torch's name of it.
+
+    Args:
+        framework: of the workloads that it runs; each framework has names of its own. The device of another one than
+            torch may have ``environment() -> Mapping[str, str | None]``: versions, as ``schemas.Environment`` has them.
     """
 
-    __slots__ = ()
+    framework: str = "torch"
+
+    @property
+    def key(self) -> str:
+        """What no other device may be called: the name, after that of a framework other than torch."""
+        return self.name if self.framework == "torch" else f"{self.framework}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +168,25 @@ class DoctorFinding:
     level: str
     message: str
     hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """What ``mpsprobe_known_answer`` returns: a report that was worked out before, or why there is none.
+
+    Args:
+        report: of the kind that was asked for, as JSON has it; ``None`` where it is not known.
+        made: when it was worked out, in UTC (``2026-11-22T19:30:00Z``).
+        notes: how it may differ from what a run here would say.
+        files: those that it was read from: an answer is not given again when they have changed.
+        reason: why it is not known, in a sentence, for the error where nothing else can answer.
+    """
+
+    report: dict[str, Any] | None = None
+    made: str = ""
+    notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    reason: str = ""
 
 
 def resolve(target: str) -> Any:

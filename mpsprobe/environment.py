@@ -54,7 +54,8 @@ def check_version(package: str, plugin: str, feature: str) -> None:
         MpsprobeError: it is too old; a version that cannot be read is not.
     """
     stated = map(Requirement, importlib.metadata.requires(plugin) or [])
-    [wanted] = [one for one in stated if one.name == package and one.marker is None]
+    stated_here = next(one for one in stated if one.name == package)  # extras come after what is always needed
+    wanted = Requirement(f"{stated_here.name}{stated_here.specifier}")
     if (found := _version(package)) is None:
         raise MissingPackage(feature, str(wanted))
     release = re.match(r"\d+(\.\d+)*", found)

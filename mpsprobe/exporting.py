@@ -92,15 +92,21 @@ def write(registry: Registry, name: str, report: Report, output: str | None, eve
     _check_kind(registry, name, report.kind)
     if declaration.folder:
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
-    stream, draw = getattr(exporter, "stream", None), getattr(exporter, "render_for_terminal", None)
-    if path is None and draw is not None:
-        whole = {"everything": True} if everything and "everything" in signature(draw).parameters else {}
-        deliver(_whole(registry, name, lambda: draw(report, **whole)), None)
+    stream = getattr(exporter, "stream", None)
+    if path is None and hasattr(exporter, "render_for_terminal"):
+        deliver(on_terminal(registry, name, report, everything), None)
     elif stream is not None:
         deliver(_guarded(registry, name, lambda: map(as_bytes, stream(report))), path)
     else:
         deliver(render(registry, name, report), path)
     return path
+
+
+def on_terminal(registry: Registry, name: str, report: Report, everything: bool = False) -> str | bytes:
+    """What ``write`` writes to standard output by an exporter that draws for a terminal. Raises as ``write``."""
+    draw = registry.exporter(name).render_for_terminal
+    whole = {"everything": True} if everything and "everything" in signature(draw).parameters else {}
+    return _whole(registry, name, lambda: draw(report, **whole))
 
 
 def render(registry: Registry, name: str, report: Report) -> str | bytes:

@@ -50,7 +50,8 @@ def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
 
     Called once for each name that no plugin declared, with the name as the user typed it. Return
     ``None`` for a name that is not yours; raise ``WorkloadError`` for one that is yours and wrong:
-    that error reaches the user. The first answer wins only if it is the only one.
+    that error reaches the user. The first answer wins only if it is the only one; those that are a
+    ``guess`` count where no other is there.
     """
 
 
@@ -115,10 +116,20 @@ def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[declared.DoctorF
 
 
 @hookspec
+def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.KnownAnswer | None:
+    """The answer to a question about a workload, where it was worked out before. Called before torch is imported.
+
+    ``question`` has ``command`` (``coverage``, ``fit``), ``workload``, and ``options``: all flags that the answer
+    depends on. ``wanted`` is ``same`` for an answer that a run here would give as well, and ``any`` where the user asks
+    for one of other versions, or nothing else can answer. Return ``None`` for what you know nothing about.
+    """
+
+
+@hookspec
 def mpsprobe_before_run(workload: str, phase: str) -> None:
-    """Called before a workload is built, with its name and phase. What it returns is ignored."""
+    """Called before a workload is built, with its name and phase; not for a known answer. Its answer is ignored."""
 
 
 @hookspec
 def mpsprobe_after_run(workload: str, phase: str, report: Mapping[str, Any]) -> None:
-    """Called after a run with the finished report as plain data. What it returns is ignored."""
+    """Called after a run with the finished report as plain data; a known answer is none. What it returns is ignored."""

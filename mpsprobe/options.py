@@ -58,7 +58,8 @@ class Positive(click.ParamType):
         except ValueError:
             number = self._lowest - 1
         if not self._lowest <= number <= LARGEST:
-            raise UsageError(f"{_flag(param)} takes a whole number from {self._lowest}, not '{str(value)[:40]}'")
+            most = f" to {LARGEST}" if number > LARGEST else ""
+            raise UsageError(f"{_flag(param)} takes a whole number from {self._lowest}{most}, not '{str(value)[:40]}'")
         return number
 
 

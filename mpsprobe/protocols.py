@@ -19,19 +19,17 @@ class RunOptions:
     Attributes:
         phase: ``inference``, ``training`` or ``generate``.
         dtype: of parameters and floating-point inputs: ``float32``, ``float16`` or ``bfloat16``.
-        batch_size: samples in one step.
-        seq_len: tokens, frames or whatever the workload's sequences are made of.
-        size: ``real``, or ``small``: few layers of the same structure, where the workload's sizes come from a
-            configuration.
-        weights: load real weights instead of making random ones.
-        trust_remote_code: allow a checkpoint to bring its own Python code.
+        batch_size, seq_len: samples in one step; tokens, frames or whatever the workload's sequences are made of.
+        size: ``real``, or ``small``: few layers of the same structure, where a configuration gives the sizes.
+        weights, trust_remote_code: load real weights, not random ones; allow a checkpoint to bring its own Python code.
         autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
-        grad_accum: forward and backward passes for each optimizer step.
-        clip_norm: largest gradient norm, as ``torch.nn.utils.clip_grad_norm_`` takes it; 0 for none.
+        grad_accum, clip_norm: backward passes for each optimizer step; largest gradient norm, 0 for none.
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         macos, chip, memory: of the Mac to judge for: a version, ``m2`` or ``m2-pro-16gb``, bytes; ``None``: a new one.
+        allocations: keep every allocation in the report.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
+        graph: of TensorFlow, which operations: ``plain`` as they are placed, ``optimized`` by grappler, or ``eager``.
     """
 
     phase: str = "inference"
@@ -49,11 +47,13 @@ class RunOptions:
     macos: str | None = None
     chip: str | None = None
     memory: int | None = None
+    allocations: bool = False
     backend: str = "mps"
     new_tokens: int = 8
     decoding: str = "greedy"
     cache: str = "dynamic"
     word_timestamps: bool = False
+    graph: str = "plain"
 
 
 @dataclass(slots=True)

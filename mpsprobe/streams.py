@@ -1,4 +1,4 @@
-"""Standard output: quiet when the reader has gone. Imports nothing that takes long; plugins find it in ``output``."""
+"""Standard output: quiet when the reader has gone. Imports nothing that takes long. Public."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from mpsprobe.errors import OutputError
 
@@ -51,9 +51,9 @@ def is_reader_gone(error: BaseException) -> bool:
     return strange or isinstance(error, BrokenPipeError)
 
 
-def discard_stdout() -> None:
-    """Send what is left in the buffer of standard output nowhere, so that the interpreter's last flush is quiet."""
+def discard(stream: TextIO) -> None:
+    """Send what is left in the buffer of ``stream`` nowhere, so that the interpreter's last flush is quiet."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

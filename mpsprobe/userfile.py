@@ -149,7 +149,8 @@ class UserWorkload:
             value = getattr(options, option)
             parameter = parameters.get(option)
             if not anything and (parameter is None or parameter.kind not in by_name):
-                if option in ("batch_size", "seq_len") and value is not None:
+                sized = option in ("batch_size", "seq_len") and self.framework == "torch"  # others leave sizes open
+                if sized and value is not None:
                     raise UsageError(
                         f"the function '{self.function}' takes no {option}",
                         f"Give it a parameter of that name, or leave out --{option.replace('_', '-')}.",
@@ -196,9 +197,9 @@ class UserWorkload:
         """Turn what the user's code raises into a ``WorkloadError`` that shows where."""
         try:
             yield
-        except (UsageError, WorkloadError):
+        except (UsageError, WorkloadError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:  # whatever a user's file may do
+        except BaseException as error:  # whatever a user's file may do
             hint = _own_lines(error, self.path)
             if isinstance(error, SystemExit):
                 hint += f"\n{PROGRAM.format(self.path)}"

@@ -18,6 +18,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("flag-variables", commands.Variables)
     app.add_directive("check-codes", findings.CheckCodes)
     app.add_directive("report", gallery.Shown)
+    app.add_directive("atlas", gallery.Atlas)
     app.connect("build-finished", gallery.write_pages)
     app.add_directive("models", models.Models)
     app.add_directive("public-module", api.Module)

@@ -1,8 +1,11 @@
-"""``{report} NAME FORMAT``: a report of docs/gallery/data as an exporter writes it now: nothing can be old."""
+"""``{report} NAME FORMAT``: a report of docs/gallery/data as an exporter writes it now: nothing can be old. So is
+``{atlas} VIEW``, a view of the site of its atlas.
+"""
 
 from __future__ import annotations
 
 import os
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,10 @@ from mpsprobe import exporting
 from mpsprobe.output import write_atomically
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Report, read_report
+from mpsprobe_atlas.reading import judged
+from mpsprobe_atlas.site.data import SiteData
+from mpsprobe_atlas.site.writing import write_site
+from mpsprobe_atlas.store import Store
 from mpsprobe_exporters.table import TableExporter
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).resolve().parents[1] / "gallery" / "data"
 PAGES = "gallery/pages"
+SITE = "atlas"
 MOST_LINES = 60
 LANGUAGES = {"json": "json", "junit": "xml", "chrome": "json"}
 
@@ -63,9 +71,23 @@ class Shown(MarkdownDirective):
             return super().run()
         page = os.path.relpath(f"{PAGES}/{name}.html", Path(self.env.docname).parent).replace(os.sep, "/")
         address = page + (f"#{view[0]}" if view else "")
-        frame = f'<iframe class="report" src="{address}" title="{name}" loading="lazy"></iframe>'
-        link = f'<p><a href="{address}">The page by itself</a></p>'
-        return [nodes.raw("", frame + link, format="html")]
+        return framed(address, name)
+
+
+class Atlas(Shown):
+    """``VIEW``: the site of the gallery's atlas in a frame, at that view."""
+
+    def run(self) -> list[nodes.Node]:
+        """The frame."""
+        place = os.path.relpath(f"{PAGES}/{SITE}/index.html", Path(self.env.docname).parent).replace(os.sep, "/")
+        return framed(f"{place}#{self.arguments[0]}", "atlas")
+
+
+def framed(address: str, title: str) -> list[nodes.Node]:
+    """A page in a frame, and a link to it."""
+    shown = escape(address)
+    frame = f'<iframe class="report" src="{shown}" title="{title}" loading="lazy"></iframe>'
+    return [nodes.raw("", f'{frame}<p><a href="{shown}">The page by itself</a></p>', format="html")]
 
 
 def write_pages(app: Sphinx, error: Exception | None) -> None:
@@ -76,3 +98,5 @@ def write_pages(app: Sphinx, error: Exception | None) -> None:
         path = Path(app.outdir, PAGES, f"{name}.html")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, rendered(name, "html"))
+    with Store(DATA / "atlas.sqlite", unchanging=True) as store:
+        write_site(SiteData(list(judged(store)), store.about()), Path(app.outdir, PAGES, SITE))

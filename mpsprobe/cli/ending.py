@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Any, NoReturn
 
 FAILED = 2
-TERMINATED = 128 + signal.SIGTERM
 ENDING = ("_exit", "execv", "execve")  # every other os.exec… calls one of these
 
 _exit = os._exit  # the real one, also inside ``ends_are_said``

@@ -29,10 +29,13 @@ MEGABYTE = 1 << 20
 def import_trace(file: str, limit: int, format_name: str | None, output: str | None) -> None:
     """Make a report of a trace that torch.profiler wrote, on any device: FILE.pt.trace.json or .json.gz.
 
+    Also of one that TensorFlow's profiler wrote: HOST.xplane.pb, or HOST.trace.json.gz.
+
     \b
     mpsprobe import run.pt.trace.json
     mpsprobe import run.pt.trace.json.gz -o run.json
     mpsprobe import run.pt.trace.json --format tensorboard -o logs
+    mpsprobe import logs/plugins/profile/2026_11_22_20_11_38/host.xplane.pb
     """
     registry = get_registry()
     name = exporting.choose(registry, format_name, output, "profile")

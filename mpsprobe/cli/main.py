@@ -11,13 +11,14 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mpsprobe.errors import MpsprobeError
 
 INTERRUPTED = 130
+TERMINATED = 143
 READER_GONE = 141
 FAILED = 2
 DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
@@ -25,18 +26,18 @@ DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``mpsprobe`` with ``arguments`` (default: the process's own) and return its exit code."""
-    from mpsprobe.cli import ending
-
-    code = FAILED
+    code = 0
     try:
+        from mpsprobe.cli import ending
+
         with ending.signals_raise(), ending.ends_are_said():
             code = _run(sys.argv[1:] if arguments is None else list(arguments))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        _flush()
     except KeyboardInterrupt:
-        code = ending.TERMINATED if ending.was_terminated() else INTERRUPTED
+        terminated = getattr(sys.modules.get("mpsprobe.cli.ending"), "was_terminated", bool)()
+        code = TERMINATED if terminated else INTERRUPTED
     except OSError as error:
-        code = _flush_failed(error)
+        code = _flush_failed(error, said=code == FAILED)
     _end_now_if_stuck(code)
     return code
 
@@ -83,15 +84,22 @@ def _run(arguments: list[str]) -> int:
     except (click.Abort, EOFError):  # Ctrl-C or the end of the input at a question
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        if isinstance(error, click.NoSuchOption) and any(error.option_name in one.opts for one in main_group.params):
-            click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
+        with _to_stderr():
+            error.show()
+            if isinstance(error, click.NoSuchOption) and any(
+                error.option_name in one.opts for one in main_group.params
+            ):
+                click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
         return FAILED
     except MpsprobeError as error:
         return explain(error)
-    except Exception as error:  # the last place where a sentence can report it
-        if isinstance(error, OSError) and is_reader_gone(error):
-            raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the last place where a sentence can report it
+        if isinstance(error, OSError):
+            if is_reader_gone(error):
+                raise
+            _flush()  # raises again what a library met when it wrote there
         bug = "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where."
         _explain(f"unexpected {describe(error)}", remedy(error) or bug)
         return FAILED
@@ -111,10 +119,6 @@ def _explain(message: str, hint: str | None) -> None:
 
     from mpsprobe.cli.group import debug_wanted
 
-    if debug_wanted() and sys.exc_info()[0] is not None:
-        import traceback
-
-        traceback.print_exc()
     lines = (f"Error: {message}" + (f"\n{hint}" if hint else "")).split("\n")
     if sys.stderr is not None and sys.stderr.isatty():
         import shutil
@@ -123,7 +127,28 @@ def _explain(message: str, hint: str | None) -> None:
 
         width = shutil.get_terminal_size().columns
         lines = [part for line in lines for part in wrapped(line, width)]
-    click.echo("\n".join(lines), err=True)
+    with _to_stderr():
+        if debug_wanted() and sys.exc_info()[0] is not None:
+            import traceback
+
+            traceback.print_exc()
+        click.echo("\n".join(lines), err=True)
+
+
+@contextlib.contextmanager
+def _to_stderr() -> Iterator[None]:
+    """Inside, what standard error does not take is lost; the exit code stays."""
+    from mpsprobe.streams import discard
+
+    try:
+        yield
+    except OSError:
+        discard(sys.stderr)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _make_printable() -> None:
@@ -144,12 +169,16 @@ def _make_printable() -> None:
         sys.stdout = io.TextIOWrapper(whole, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
 
 
-def _flush_failed(error: OSError) -> int:
-    """The exit code when standard output took no more; the interpreter's own flush must not complain again."""
-    from mpsprobe.streams import discard_stdout, is_reader_gone
+def _flush_failed(error: OSError, said: bool) -> int:
+    """The exit code when standard output took no more; the interpreter's own flush must not complain again.
 
-    discard_stdout()
+    ``said``: the command has failed with a message, mostly this one.
+    """
+    from mpsprobe.streams import discard, is_reader_gone
+
+    discard(sys.stdout)
     if is_reader_gone(error):
         return READER_GONE
-    _explain(f"cannot write to standard output: {error.strerror}", None)
+    if not said:
+        _explain(f"cannot write to standard output: {error.strerror}", None)
     return FAILED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -12,13 +12,14 @@ from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.errors import UsageError
 from mpsprobe.options import check_training
 from mpsprobe.plugins.registry import ALL, AUTO, NONE, PLAIN
+from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
     from mpsprobe.presets import Preset
     from mpsprobe.protocols import Device, Probe, Runner, Workload
 
-BOTH = "both"
+BOTH, TORCH = "both", "torch"
 
 
 def make_plan(registry: Registry, request: ProfileRequest, given: Workload | None = None) -> Plan:
@@ -36,17 +37,20 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     check_training(request.options, "training" in phases)
     notes = [f"{preset.summary} ({preset.source})"] if preset.source and preset.summary else []
     notes += preset.notes
-    devices = [choose_device(registry, request.device)]
+    workloads = {one.name: given or registry.workload(one.name) for one in preset.workloads}
+    framework = _framework(workloads.values(), registry)
+    devices = [choose_device(registry, request.device, framework)]
     baseline = request.baseline or preset.baseline
     if baseline is not None and baseline != devices[0].name:
-        devices.append(choose_device(registry, baseline))
+        devices.append(choose_device(registry, baseline, framework))
     elif request.baseline is not None:
         raise UsageError(f"--baseline {baseline} is the device that is measured anyway", "Name another one.")
     elif baseline is not None:  # the preset's comparison cannot be made, its workloads can
         notes.append(f"there is no device to compare with the baseline {baseline}: it was measured alone")
+    if framework != TORCH and request.runner != PLAIN:
+        raise UsageError(f"--runner {request.runner} runs workloads of torch only", "Leave --runner out.")
     runner = choose_runner(registry, request.runner, phases, devices)
     probes = choose_probes(registry, request.probes)
-    workloads = {one.name: given or registry.workload(one.name) for one in preset.workloads}
     runs = []
     for one in preset.workloads:
         seq_lens, batch_sizes = request.seq_lens or (one.seq_len,), request.batch_sizes or (one.batch_size,)
@@ -72,23 +76,38 @@ def _preset(request: ProfileRequest) -> Preset:
     return load_preset(request.preset)
 
 
-def choose_device(registry: Registry, name: str) -> Device:
-    """The device called ``name``; for ``auto`` the first one that is there.
+def _framework(workloads: Iterable[Workload], registry: Registry) -> str:
+    """Whose devices run them: those of what they are written in, where that has devices of its own.
+
+    Raises:
+        UsageError: they are not all written in the same framework, which have devices of their own.
+    """
+    found = {workload.framework: workload.name for workload in workloads}
+    if len(found) > 1:
+        some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
+        raise UsageError(f"the workloads are of several frameworks: {some}", "Measure those of each by themselves.")
+    written_in = next(iter(found), TORCH)
+    return written_in if registry.devices(written_in) else TORCH
+
+
+def choose_device(registry: Registry, name: str, framework: str = TORCH) -> Device:
+    """The device called ``name`` for workloads of a framework; for ``auto`` the first one that is there.
 
     Raises:
         UsageError: it is not there, or there is none; says why, and which are.
     """
-    declared = list(registry.devices())
+    declared = list(registry.devices(framework))
     reasons = {}
     for candidate in declared if name == AUTO else [name]:
-        device = registry.device(candidate)
+        device = registry.device(candidate, framework)
         reason = device.unavailable()
         if reason is None:
             return device
         reasons[candidate] = reason
     if not reasons:
         raise UsageError("there is no device to run on", registry.hint("device"))
-    usable = [other for other in declared if other not in reasons and registry.device(other).unavailable() is None]
+    others = (one for one in declared if one not in reasons)
+    usable = [other for other in others if registry.device(other, framework).unavailable() is None]
     hint = f"There is: {', '.join(usable)}." if usable else None
     raise UsageError("; ".join(f"{one} cannot be used here: {reason}" for one, reason in reasons.items()), hint)
 

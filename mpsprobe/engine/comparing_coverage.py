@@ -7,8 +7,16 @@ from typing import Literal, NamedTuple, TypeVar
 
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
-from mpsprobe.schemas.comparison import ComparedAdvisory, ComparedFailure, ComparedVerdict, ComparisonReport, Presence
+from mpsprobe.schemas.comparison import (
+    ComparedAdvisory,
+    ComparedFailure,
+    ComparedMemory,
+    ComparedVerdict,
+    ComparisonReport,
+    Presence,
+)
 from mpsprobe.schemas.coverage import SEVERITY, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
+from mpsprobe.schemas.memory import MemoryFigures
 
 _NOT_MET = "one of the runs stopped: operators after that are not compared"
 Change = Literal["worse", "new", "better", "gone"]
@@ -19,11 +27,12 @@ class _Side(NamedTuple):
     verdicts: Mapping[str, Verdict]
     advisories: Mapping[str, str]
     failure: RunFailure | None
+    memory: MemoryFigures | None
 
 
 def compare_coverage(old: CoverageReport, new: CoverageReport, sources: tuple[str, str]) -> ComparisonReport:
     """What one release, or one version of a model, does worse or better than another."""
-    before, after = (_Side(_worst(one.operators), _titles(one), one.failure) for one in (old, new))
+    before, after = (_Side(_worst(one.operators), _titles(one), one.failure, one.memory) for one in (old, new))
     return _compared(old, new, sources, [(None, before, after)])
 
 
@@ -43,8 +52,7 @@ def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, s
         # A cell lists what is not native; what it does not list is native there, or not called.
         native: dict[str, Verdict] = dict.fromkeys((name for cell in cells for name in cell.findings), "native")
         before, after = (
-            _Side({**native, **one.findings}, {name: titles.get(name, "") for name in one.advisories}, one.failure)
-            for one in cells
+            _Side({**native, **one.findings}, _named(one.advisories, titles), one.failure, one.memory) for one in cells
         )
         pairs.append((cells[1].target.version, before, after))
     report = _compared(old, new, sources, pairs)
@@ -63,6 +71,7 @@ def _compared(
     verdicts: list[ComparedVerdict] = []
     advisories: list[ComparedAdvisory] = []
     failures: list[ComparedFailure] = []
+    memory: list[ComparedMemory] = []
     same = 0
     for release, before, after in pairs:
         ended = before.failure is not None, after.failure is not None
@@ -71,6 +80,7 @@ def _compared(
         same += equal
         advisories += _advisories(before.advisories, after.advisories, release)
         failures += _failures(release, before.failure, after.failure)
+        memory += _memory(release, before, after)
     return ComparisonReport(
         compares=new.kind,
         old=side(old, sources[0]),
@@ -79,6 +89,7 @@ def _compared(
         verdicts=verdicts,
         advisories=advisories,
         failures=failures,
+        memory=memory,
         same_verdicts=same,
         regressions=sum(one.regression for part in (verdicts, advisories, failures) for one in part),
         notes=[_NOT_MET] if failures else [],
@@ -123,6 +134,10 @@ def _titles(report: CoverageReport | MatrixReport) -> dict[str, str]:
     return {one.id: one.title for one in report.advisories}
 
 
+def _named(advisories: Iterable[str], titles: Mapping[str, str]) -> dict[str, str]:
+    return {name: titles.get(name, "") for name in advisories}
+
+
 def _advisories(olds: Mapping[str, str], news: Mapping[str, str], release: str | None) -> list[ComparedAdvisory]:
     found = []
     for name, title in {**olds, **news}.items():
@@ -138,3 +153,11 @@ def _failures(release: str | None, old: RunFailure | None, new: RunFailure | Non
     if old == new:
         return []
     return [ComparedFailure(release=release, old=old, new=new, regression=old is None)]
+
+
+def _memory(release: str | None, before: _Side, after: _Side) -> list[ComparedMemory]:
+    """Of two runs that ended; what one needs that stopped is not known."""
+    if before.memory is None or after.memory is None or before.failure or after.failure:
+        return []
+    old, new = before.memory.figures(), after.memory.figures()
+    return [] if old == new else [ComparedMemory(release=release, old=old, new=new)]

@@ -37,7 +37,7 @@ def predict(
     for one in runs:
         by_key[one.workload.name, one.options.phase, one.options.batch_size, one.options.seq_len] = one
     known: dict[_Key, CoverageReport | str] = {}
-    cells, notes, table = [], list(report.notes), report.predicted_with
+    cells, notes, table, backend = [], list(report.notes), report.predicted_with, report.backend
     progress.start(None, "predicting fallbacks")
     try:
         for cell in report.cells:
@@ -50,13 +50,14 @@ def predict(
                 notes.append(NOT_PREDICTED.format(reason=found))
                 cells.append(cell)
                 continue
-            table = table or found.target.table
+            table, backend = table or found.target.table, found.target.backend
             if found.failure is not None and cell.failure is None:
                 notes.append(STOPPED.format(reason=f"{found.failure.error}: {found.failure.message}"))
             cells.append(_with_costs(cell, found.operators))
     finally:
         progress.stop()
-    return report.model_copy(update={"cells": cells, "notes": list(dict.fromkeys(notes)), "predicted_with": table})
+    found_so = {"cells": cells, "notes": list(dict.fromkeys(notes)), "predicted_with": table, "backend": backend}
+    return report.model_copy(update=found_so)
 
 
 def _key(cell: ProfileCell, runs: Mapping[_Key, Run]) -> _Key:
@@ -68,7 +69,9 @@ def _key(cell: ProfileCell, runs: Mapping[_Key, Run]) -> _Key:
 
 def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress) -> CoverageReport | str:
     try:
-        found = scanner_for(run.workload.framework).scan(run.workload, run.options, [RELEASE], progress)
+        scanner = scanner_for(run.workload.framework)
+        releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
+        found = scanner.scan(run.workload, run.options, releases, progress)
     except MpsprobeError as error:
         return f"{error.message}. {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
@@ -81,21 +84,30 @@ def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress
 def _with_costs(cell: ProfileCell, operators: Sequence[OperatorFinding]) -> ProfileCell:
     """What was observed stays as it is; the prediction adds the rest, and what only it knows."""
     observed = {cost.operator: cost for cost in cell.fallbacks if cost.method == "observed"}
-    leaving = {one.operator: one for one in operators if one.verdict in LEAVES}
+    leaving: dict[str, list[OperatorFinding]] = {}  # the worst first
+    for one in operators:
+        if one.verdict in LEAVES:
+            leaving.setdefault(one.operator, []).append(one)
     costs = [
-        cost.model_copy(update={"native_since": leaving[name].native_since}) if name in leaving else cost
+        cost.model_copy(update={"native_since": leaving[name][0].native_since}) if name in leaving else cost
         for name, cost in observed.items()
     ]
     costs += [
         FallbackCost(
-            operator=one.operator,
-            calls=one.calls,
+            operator=name,
+            calls=sum(one.calls for one in group),
             method="predicted",
-            verdict=one.verdict,
-            bytes=one.input_bytes + one.output_bytes,
-            native_since=one.native_since,
+            verdict=group[0].verdict,
+            bytes=sum(map(_copied, group)),
+            native_since=group[0].native_since,
         )
-        for name, one in leaving.items()
+        for name, group in leaving.items()
         if name not in observed
     ]
     return cell.model_copy(update={"fallbacks": costs})
+
+
+def _copied(one: OperatorFinding) -> int:
+    """Bytes: what is known to be copied, or all that the operator reads and makes."""
+    known = one.transfers
+    return known.to_cpu_bytes + known.to_gpu_bytes if known is not None else one.input_bytes + one.output_bytes

@@ -12,6 +12,7 @@ from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
+from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
 from mpsprobe.schemas.workload import WorkloadInfo
 from mpsprobe.suggestions import first_line, in_short, remedy, type_name
@@ -54,13 +55,19 @@ def profile(plan: Plan, progress: Progress, turn: int = 0) -> ProfileReport:
         )
     return ProfileReport(
         workloads=_common(infos),
-        environment=collect_environment(),
+        environment=_environment(plan.runs[0].device),
         devices=[device.describe() for device in {run.device.name: run.device for run in plan.runs}.values()],
         plan=_recorded(plan),
         cells=cells,
         complete=complete,
         notes=list(plan.notes),
     )
+
+
+def _environment(device: Device) -> Environment:
+    """Where it ran; a device of another framework than torch names the versions itself."""
+    asked = getattr(device, "environment", None)
+    return collect_environment().model_copy(update=dict(asked()) if asked is not None else None)
 
 
 def _in_turns(runs: Sequence[Run], turn: int) -> Iterator[int]:
@@ -101,9 +108,9 @@ def _measure(plan: Plan, run: Run, progress: Progress) -> tuple[ProfileCell, Wor
             steps = device.open(workload, options, compiled=compiled)
         else:
             steps = run.runner.open(workload, options, device, compiled=compiled)
-    except MpsprobeError:
+    except (MpsprobeError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:
         if not device.is_out_of_memory(error):
             why = f"'{workload.name}' cannot be built on {device.name}: {in_short(error)}"
             raise WorkloadError(why, remedy(error)) from error

@@ -56,7 +56,7 @@ class Measured:
     unavailable: list[UnavailableProbe] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
-    error: Exception | None = None
+    error: BaseException | None = None
     phase: str = "first call"
 
 
@@ -99,7 +99,7 @@ class Session:
                     self._disturbed(probe, steps, measured, progress)
         except KeyboardInterrupt:
             measured.interrupted = True
-        except Exception as error:  # noqa: BLE001 - whatever a step raises belongs into the report
+        except BaseException as error:  # noqa: BLE001 - whatever a step raises belongs into the report
             measured.error = error.with_traceback(None)  # its frames hold tensors: memory for the next size
         finally:
             progress.stop()

@@ -12,7 +12,7 @@ from mpsprobe.engine.statistics import duration_statistics
 from mpsprobe.importing import curves
 from mpsprobe.importing.columns import COPY, FALLBACK, KERNEL, MODULE, PHASE, STEP, Columns, cleaned
 from mpsprobe.importing.timeline import make_trace
-from mpsprobe.importing.totals import MOST_SHAPES, Total, Totals, add_up
+from mpsprobe.importing.totals import MOST_MODULES, MOST_SHAPES, Total, Totals, add_up
 from mpsprobe.schemas.profile import (
     DurationStatistics,
     FallbackCost,
@@ -141,14 +141,16 @@ def _operators(columns: Columns, totals: Totals, on_device: bool) -> list[Operat
     names, details = list(columns.names), list(columns.details)
     found = []
     for number, total in totals.operators.items():
-        shapes = (dict(details[detail]).get("shapes") for detail, _ in total.shapes.most_common())
+        described = [dict(details[detail]) for detail, _ in total.shapes.most_common()]
+        shapes = (one.get("shapes") for one in described)
+        scopes = {one["module"]: None for one in described if "module" in one}  # of TensorFlow, which has no modules
         found.append(
             OperatorTime(
                 operator=str(names[number]),
                 calls=total.calls,
                 **_times(total, on_device),
                 shapes=list(dict.fromkeys(one for one in shapes if one))[:MOST_SHAPES],
-                modules=list(total.modules),
+                modules=list(total.modules or scopes)[:MOST_MODULES],
                 source="trace",
             )
         )

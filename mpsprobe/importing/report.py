@@ -12,12 +12,14 @@ from mpsprobe.importing.cells import NO_NAME, Facts, make_cell
 from mpsprobe.importing.columns import MOST_DETAILS, Columns, cleaned
 from mpsprobe.importing.events import MOST_EVENTS, Reader
 from mpsprobe.importing.stream import HINT, TraceFile
+from mpsprobe.importing.tensorflow import Translation
+from mpsprobe.importing.xplane import XSpaceFile
 from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfilePlan, ProfileReport
 from mpsprobe.schemas.workload import WorkloadInfo
 from mpsprobe.suggestions import printable
 
 DEFAULT_LIMIT = 1_000_000  # events that the report's trace keeps
-SUFFIXES = re.compile(r"((\.pt)?\.trace)?\.json(\.gz)?$|\.gz$", re.IGNORECASE)
+SUFFIXES = re.compile(r"((\.pt)?\.trace)?\.json(\.gz)?$|\.gz$|(\.xplane)?\.pb$", re.IGNORECASE)
 NOT_RECORDED = "not recorded"
 UNDER_A_PROFILER = "imported from a trace: the steps ran under a profiler, which makes them slower"
 
@@ -34,11 +36,13 @@ def import_trace(
     Raises:
         ReportError: the file cannot be read, is not a trace, or has no event with a duration.
     """
-    source = TraceFile(path, tell)
+    source = XSpaceFile(path, tell) if path.suffix.lower() == ".pb" else TraceFile(path, tell)
     parts = _Parts(source, limit)
     reader = Reader(parts.columns_of)
+    translated = Translation()
     for event in source.events():
-        if not reader.read(event):
+        wanted = translated(event)
+        if wanted is not None and not reader.read(wanted):
             source.problem = f"it has more than {MOST_EVENTS:,}"
             break
     reader.finish()
@@ -60,7 +64,7 @@ def import_trace(
 class _Parts:
     """Which process of the file belongs to which cell: as a file of ``mpsprobe export`` says, else all to one."""
 
-    def __init__(self, source: TraceFile, limit: int) -> None:
+    def __init__(self, source: TraceFile | XSpaceFile, limit: int) -> None:
         self._source = source
         self._limit = limit
         self._by_process: dict[object, Columns] | None = None
@@ -140,7 +144,7 @@ def _described(head: Mapping[str, Any], device: str) -> DeviceInfo:
     )
 
 
-def _notes(source: TraceFile, reader: Reader, undescribed: int) -> list[str]:
+def _notes(source: TraceFile | XSpaceFile, reader: Reader, undescribed: int) -> list[str]:
     """What a reader should know of how the file was read."""
     notes = []
     if source.problem is not None:

@@ -55,7 +55,7 @@ class Catalogue:
     def add(self, plugin: Plugin, declarations: Iterable[Any]) -> None:
         """Take over what ``plugin`` declared."""
         for declaration in declarations:
-            name = declaration.name
+            name = getattr(declaration, "key", declaration.name)
             self._declared.setdefault(plugin.found, []).append(name)
             other = self.entries.get(name)
             if name in self.conflicts:

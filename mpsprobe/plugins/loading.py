@@ -27,6 +27,7 @@ UNLIMITED = {
     "mpsprobe_resolve_workload",
     "mpsprobe_workload_space",
     "mpsprobe_workload_of",
+    "mpsprobe_known_answer",
     "mpsprobe_before_run",
     "mpsprobe_after_run",
 }
@@ -154,8 +155,8 @@ def _missing(found: FoundPlugin) -> str:
     """What the distribution says it needs and does not have here, for the message of a failed import."""
     if found.file is not None:
         return ""
-    lacking = unmet(found.distribution)
-    return f" (not installed, or in another version: {', '.join(lacking)})" if lacking else ""
+    lacking = ", ".join(dict.fromkeys(unmet(found.distribution)))
+    return f" (not installed, or in another version: {printable(lacking)})" if lacking else ""
 
 
 def call_each(
@@ -194,7 +195,7 @@ def answer_of(outcome: Outcome, hook: str) -> Any:
 
 def _whole(ask: Callable[[], Any]) -> Any:
     answer = ask()
-    if not isinstance(answer, Iterable) or isinstance(answer, (str, bytes, list, tuple)):
+    if type(answer) in (str, bytes, list, tuple) or not isinstance(answer, Iterable):
         return answer
     answers = list(itertools.islice(answer, MOST_ANSWERS + 1))
     if len(answers) > MOST_ANSWERS:

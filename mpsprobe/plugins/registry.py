@@ -124,9 +124,9 @@ class Registry:
         """The exporters, by name."""
         return self._catalogue("exporter").usable()
 
-    def devices(self) -> Mapping[str, declared.DeviceDeclaration]:
-        """The devices, by name, in the order of their declaration: within a plugin the best first."""
-        return self._catalogue("device").usable()
+    def devices(self, framework: str = "torch") -> Mapping[str, declared.DeviceDeclaration]:
+        """The devices for a framework, by name, in the order of their declaration: within a plugin the best first."""
+        return {one.name: one for one in self._catalogue("device").usable().values() if one.framework == framework}
 
     def probes(self) -> Mapping[str, declared.ProbeDeclaration]:
         """The probes, by name."""
@@ -168,7 +168,7 @@ class Registry:
             judge = partial(_resolution, hook="mpsprobe_resolve_workload")
             found = self._collection.answers("mpsprobe_resolve_workload", judge, lets_out=True, name=name)
             self._resolved[name] = [(answer, plugin) for plugin, answer in found if answer is not None]
-        answers = self._resolved[name]
+        answers = [one for one in self._resolved[name] if not one[0].guess] or self._resolved[name]
         if not answers:
             raise UnknownName("workload", name, catalogue.entries, self.hint("workload"))
         if len(answers) > 1:
@@ -239,9 +239,12 @@ class Registry:
         """Whose backend it is (``torch``), without importing its tables. Raises as ``workload``."""
         return cast("declared.KernelTablesDeclaration", self._entry("backend", backend).declaration).framework
 
-    def device(self, name: str) -> Device:
-        """The device called ``name``, which may say that it is unavailable. Raises as ``workload``."""
-        return cast("Device", self._object("device", name))
+    def device(self, name: str, framework: str = "torch") -> Device:
+        """The device called ``name`` for a framework, which may say that it is unavailable. Raises as ``workload``."""
+        known = self.devices(framework)
+        if framework != "torch" and name not in known:
+            raise UnknownName("device", name, known, f"For {framework} there are: {', '.join(known)}.")
+        return cast("Device", self._object("device", name if framework == "torch" else known[name].key))
 
     def probe(self, name: str) -> Probe:
         """The probe called ``name``. Raises as ``workload``."""
@@ -289,6 +292,12 @@ class Registry:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
         list(self._collection.answers(hook, lambda _: None, **arguments))
 
+    def known_answers(self, question: Mapping[str, Any], wanted: str) -> list[tuple[declared.KnownAnswer, Plugin]]:
+        """What the plugins know of ``question``, as ``mpsprobe_known_answer`` takes it."""
+        judge = partial(_of_kind, kind=declared.KnownAnswer)
+        found = self._collection.answers("mpsprobe_known_answer", judge, question=question, wanted=wanted)
+        return [(answer, plugin) for plugin, answer in found if answer is not None]
+
     def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[declared.DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
         hook = "mpsprobe_doctor"
@@ -308,7 +317,8 @@ class Registry:
         return catalogue.entries[name]
 
     def _names(self, kind: str) -> list[str]:
-        return [*self._catalogue(kind).entries, *WORDS.get(kind, ())]
+        names = self.devices() if kind == "device" else self._catalogue(kind).entries
+        return [*names, *WORDS.get(kind, ())]
 
     def _object(self, kind: str, name: str) -> Any:
         declaration, plugin = self._entry(kind, name)

@@ -16,6 +16,7 @@ from mpsprobe.schemas.comparison import (
     ComparedCell,
     ComparedFailure,
     ComparedFallback,
+    ComparedMemory,
     ComparedOperator,
     ComparedQuantity,
     ComparedSide,
@@ -47,7 +48,19 @@ from mpsprobe.schemas.coverage import (
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.fit import FitReport, FitRow, SizeRange
 from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
-from mpsprobe.schemas.memory import MemoryEnd, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
+from mpsprobe.schemas.memory import (
+    AllocatingCall,
+    Allocation,
+    AllocationList,
+    MemoryEnd,
+    MemoryFigures,
+    MemoryFit,
+    MemoryHolder,
+    MemoryPoint,
+    MemoryPrediction,
+    MemoryRange,
+    NotCounted,
+)
 from mpsprobe.schemas.profile import (
     DeviceInfo,
     DurationStatistics,
@@ -66,24 +79,29 @@ from mpsprobe.schemas.profile import (
     Warmup,
 )
 from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
+from mpsprobe.schemas.ranking import RankedOperator, RankedRelease, RankingReport
+from mpsprobe.schemas.recalled import Recalled
 from mpsprobe.schemas.report import Report, UnknownReport, read_report
 from mpsprobe.schemas.several import JudgedWorkload, SeveralReport
 from mpsprobe.schemas.target import BackendTarget, FrameworkTarget, TableProvenance, Target
 from mpsprobe.schemas.trace import Counter, Trace, Track
+from mpsprobe.schemas.upgrade import ChangedAdvisory, ChangedKernel, UpgradedWorkload, UpgradeReport
 from mpsprobe.schemas.workload import WorkloadInfo
 
 __all__ = [
-    "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "BackendTarget", "ChangedCondition",
-    "CheckpointFile", "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
-    "ComparedFallback", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
-    "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter",
-    "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
-    "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount",
-    "GraphGrowth", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd",
-    "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryUse", "ModuleTime", "NotCounted",
+    "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "AllocatingCall", "Allocation",
+    "AllocationList", "BackendTarget", "ChangedAdvisory", "ChangedCondition", "ChangedKernel", "CheckpointFile",
+    "CheckpointPart", "CheckpointReport", "ComparedAdvisory", "ComparedCell", "ComparedFailure", "ComparedFallback",
+    "ComparedMemory", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict", "ComparisonMethod",
+    "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter", "CoverageReport",
+    "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics", "Environment",
+    "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount", "GraphGrowth", "JudgedWorkload",
+    "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFigures", "MemoryFit",
+    "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange", "MemoryUse", "ModuleTime", "NotCounted",
     "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan",
-    "ProfileReport", "ProgramInfo", "Quantization", "RefusedTensor", "Report", "RunFailure", "SeveralReport",
-    "SizeRange", "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "Trace", "Track",
-    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "Verdict", "Warmup",
-    "WorkloadInfo", "read_report",
+    "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankingReport", "Recalled",
+    "RefusedTensor", "Report", "RunFailure", "SeveralReport", "SizeRange", "Source", "StepSample", "StoredDtype",
+    "TableProvenance", "Target", "Throughput", "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged",
+    "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "Warmup", "WorkloadInfo",
+    "read_report",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from mpsprobe.schemas.coverage import RunFailure, Verdict
 from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.memory import MemoryFigures
 from mpsprobe.schemas.profile import DeviceInfo
 from mpsprobe.schemas.record import Exportable, Record
 
@@ -272,6 +273,20 @@ class ComparedFailure(Record):
     regression: bool = False
 
 
+class ComparedMemory(Record):
+    """Predicted memory, where it differs: shown, and not judged.
+
+    Attributes:
+        release: of torch; set in a matrix only.
+        old: of the old report.
+        new: of the new one.
+    """
+
+    release: str | None = None
+    old: MemoryFigures
+    new: MemoryFigures
+
+
 class ComparisonReport(Exportable):
     """Two reports of one kind, compared.
 
@@ -286,6 +301,7 @@ class ComparisonReport(Exportable):
         verdicts: operators of coverage whose verdict differs.
         advisories: known wrong results that only one report has.
         failures: runs of coverage that ended differently.
+        memory: what a run of coverage needs, where that differs.
         regressions: what ``--fail-on regression`` counts.
         notes: what else a reader should know.
     """
@@ -302,6 +318,7 @@ class ComparisonReport(Exportable):
     verdicts: list[ComparedVerdict] = []
     advisories: list[ComparedAdvisory] = []
     failures: list[ComparedFailure] = []
+    memory: list[ComparedMemory] = []
     same_verdicts: int = Field(default=0, ge=0, description="Operators of coverage whose verdict is as before.")
     regressions: int = Field(default=0, ge=0)
     notes: list[str] = []

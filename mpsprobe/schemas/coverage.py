@@ -9,8 +9,9 @@ from pydantic import Field
 
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
-from mpsprobe.schemas.memory import MemoryFit, MemoryPrediction
+from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
 from mpsprobe.schemas.program import ProgramInfo
+from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.target import AnyTarget
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -106,6 +107,11 @@ class OperatorFinding(Record):
         default={},
         description="Composite operators and derivatives not known to be composed so in the release → their calls.",
     )
+    examples: list[str] = Field(
+        default=[],
+        description="Distinct calls of it as Python writes them, up to eight, where it is not native: "
+        "`tensor(shape, strides, dtype)` stands for a tensor, `device` for the device.",
+    )
 
 
 class Unjudged(Record):
@@ -181,7 +187,7 @@ class AdvisoryMatch(Record):
     chips: list[str] = Field(
         default=[], description="The same for programs: generations such as `m1`, or names; empty where it may be any."
     )
-    torch: AffectedRange = Field(description="The releases that have it.")
+    torch: AffectedRange = Field(description="The releases that have it, of torch or of a plugin's backend.")
     macos: AffectedSystems = Field(description="The systems that have it.")
     sources: list[str] = Field(description="Addresses of what establishes it.")
     operators: list[str] = Field(description="Those of this workload that match.")
@@ -237,6 +243,7 @@ class CoverageReport(Exportable):
         default=None, description="Of a whole program, what the report has in addition to its operators."
     )
     allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
+    recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 
     @property
     def findings(self) -> list[OperatorFinding]:
@@ -260,6 +267,7 @@ class MatrixCell(Record):
 
     target: AnyTarget
     summary: CoverageSummary
+    memory: MemoryFigures | None = Field(default=None, description="What a whole run needs, where it was found out.")
     fit: MemoryFit | None = Field(default=None, description="Whether it fits on the Mac that was asked about.")
     findings: dict[str, Verdict] = {}
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
@@ -293,6 +301,7 @@ class MatrixReport(Exportable):
     data_dependence: list[DataDependence] = []
     advisories: list[AdvisoryMatch] = []
     allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
+    recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 
     @property
     def findings(self) -> list[OperatorFinding]:

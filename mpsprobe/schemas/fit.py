@@ -9,6 +9,7 @@ from pydantic import Field
 from mpsprobe.schemas.coverage import DataDependence
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFit
+from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.target import Target
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -52,7 +53,12 @@ class FitReport(Exportable):
     new_tokens: int | None = Field(default=None, description="Generated after the context, of a generation.")
     fit: MemoryFit = Field(description="Whether it fits as it is, and the limits of the Mac.")
     rows: list[FitRow] = Field(description="As it is first.")
+    high_end: list[str] = Field(
+        default=[],
+        description="Operators that find a number of things that is not known, and where: the most is taken.",
+    )
     data_dependence: list[DataDependence] = Field(
         default=[],
         description="Values that were not known: where the program takes another course, it needs more or less.",
     )
+    recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)

@@ -22,7 +22,7 @@ class GraphCount(Record):
 class GraphGrowth(Record):
     """How many MPSGraphs are compiled over many lengths: predicted from a few that were run."""
 
-    varied: Literal["seq-len", "batch-size", "new-tokens"] = Field(description="What has many values.")
+    varied: Literal["seq-len", "batch-size", "size", "new-tokens"] = Field(description="What has many values.")
     first: int = Field(description="The first value.")
     last: int = Field(description="The last value.")
     tried: list[int] = Field(description="The values that were run.")
@@ -31,3 +31,4 @@ class GraphGrowth(Record):
     total: GraphCount = Field(description="Over all values.")
     padded_to: int | None = Field(default=None, description="A multiple to which lengths may be padded.")
     padded: GraphCount | None = Field(default=None, description="Over all values, where they are padded so.")
+    static: GraphCount | None = Field(default=None, description="Of a generation with a cache of one size.")

@@ -79,7 +79,48 @@ class MemoryFit(Record):
     sources: list[str] = Field(default=[], description="Where the figures were published.")
 
 
-class MemoryPrediction(Record):
+class AllocatingCall(Record):
+    """A call that allocated storages of an ``AllocationList``."""
+
+    operator: str = Field(description="Its name.")
+    module: str | None = Field(default=None, description="That called it.")
+    call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
+
+
+class Allocation(Record):
+    """One storage. Beginnings and ends of all of them are numbered from 0, in their order."""
+
+    bytes: int = Field(ge=1, description="That the storage has.")
+    category: str = Field(description="As that of a holder.")
+    begins: int = Field(ge=0, description="The number of its beginning.")
+    ends: int | None = Field(default=None, ge=0, description="The number of its end; `null`: alive after the step.")
+    phase: str | None = Field(default=None, description="In which it begins; `null`: before the step.")
+    call: int | None = Field(default=None, ge=0, description="What allocated it, as an index of `calls`.")
+    module: str | None = Field(default=None, description="That owns it, where it has an owner.")
+    segment: int = Field(ge=0, description="The heap that it lies in, as an index of `segments`.")
+    offset: int = Field(ge=0, description="Where in that heap, in bytes.")
+    size: int = Field(ge=1, description="What the allocator handed out for it.")
+
+
+class AllocationList(Record):
+    """Every storage of the step, as the allocator of the release places it; in a report where it was asked for."""
+
+    storages: list[Allocation] = Field(description="In the order of their beginnings.")
+    calls: list[AllocatingCall] = Field(description="Each once.")
+    segments: list[int] = Field(description="Bytes of each heap, in the order in which Metal was asked for them.")
+
+
+class MemoryRange(Record):
+    """Between which peaks it is, where sizes depend on values that a prediction does not know."""
+
+    low_bytes: int | None = Field(
+        default=None, ge=0, description="With nothing found; `null`: the workload does not run with so few."
+    )
+    high_bytes: int = Field(ge=0, description="With the most that can be found: `peak_bytes`.")
+    because: list[str] = Field(default=[], description="The operators whose results have unknown sizes, and where.")
+
+
+class MemoryFigures(Record):
     """Peaks of one step; of a training, of any step but the first: what the optimizer keeps is there from the start.
 
     There are three figures: `peak_bytes` are those of live storages, `allocated_bytes` those that PyTorch's
@@ -88,6 +129,17 @@ class MemoryPrediction(Record):
     """
 
     peak_bytes: int = Field(ge=0, description="Of all live storages on the device.")
+    allocated_bytes: int = Field(default=0, ge=0, description="Handed out by the allocator of the release.")
+    reserved_bytes: int = Field(default=0, ge=0, description="What the allocator of the release has asked Metal for.")
+
+    def figures(self) -> MemoryFigures:
+        """These figures alone."""
+        return MemoryFigures(**{name: getattr(self, name) for name in MemoryFigures.model_fields})
+
+
+class MemoryPrediction(MemoryFigures):
+    """These figures, and what they are made of."""
+
     phase: str | None = Field(default=None, description="In which the peak is.")
     by_category: dict[str, int] = Field(description="What is alive at the peak, the most first.")
     by_phase: dict[str, int] = Field(description="The peak of each phase.")
@@ -97,8 +149,12 @@ class MemoryPrediction(Record):
     holders: list[MemoryHolder] = Field(default=[], description="What is alive at the peak, the most first.")
     curve: list[MemoryPoint] = Field(default=[], description="What is alive over the run, in order.")
     largest_bytes: int = Field(default=0, ge=0, description="The largest single storage: one buffer of Metal.")
-    allocated_bytes: int = Field(default=0, ge=0, description="Handed out by the allocator of the release.")
-    reserved_bytes: int = Field(default=0, ge=0, description="What the allocator of the release has asked Metal for.")
     kernels_bytes: int = Field(default=0, ge=0, description="The most that a kernel allocates besides its results.")
     not_counted: list[NotCounted] = Field(default=[], description="What takes memory and is not in these figures.")
+    allocations: AllocationList | None = Field(
+        default=None, description="Every storage; `null` unless `--allocations`, or a format that needs it, asked."
+    )
+    range: MemoryRange | None = Field(
+        default=None, description="Where sizes depend on values that are not known; all other figures are its high end."
+    )
     fit: MemoryFit | None = Field(default=None, description="Whether that fits on the Mac that was asked about.")

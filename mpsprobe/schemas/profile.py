@@ -267,7 +267,7 @@ class ModuleTime(Record):
 
 
 class FallbackCost(Record):
-    """An operator of the model that leaves MPS.
+    """An operator of the model that leaves MPS, or the report's other ``backend``.
 
     Attributes:
         operator: ``namespace::name.overload``.
@@ -356,6 +356,7 @@ class ProfileReport(Exportable):
         devices: what ran.
         plan: what was asked for.
         cells: one for each configuration on each device.
+        backend: which one ``fallbacks`` leave: ``mps``, or the one of another framework (``tensorflow-metal``).
         predicted_with: the kernel table that predicted fallbacks come from.
         complete: false after an interruption; what was measured before is there.
         notes: what else a reader should know.
@@ -368,6 +369,7 @@ class ProfileReport(Exportable):
     devices: list[DeviceInfo]
     plan: ProfilePlan
     cells: list[ProfileCell]
+    backend: str = "mps"
     predicted_with: TableProvenance | None = None
     complete: bool = True
     notes: list[str] = []

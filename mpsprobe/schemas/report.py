@@ -16,8 +16,10 @@ from mpsprobe.schemas.comparison import ComparisonReport
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
 from mpsprobe.schemas.fit import FitReport
 from mpsprobe.schemas.profile import ProfileReport
+from mpsprobe.schemas.ranking import RankingReport
 from mpsprobe.schemas.record import Exportable
 from mpsprobe.schemas.several import SeveralReport
+from mpsprobe.schemas.upgrade import UpgradeReport
 from mpsprobe.suggestions import printable
 
 
@@ -35,7 +37,9 @@ class UnknownReport(Exportable):
 
 JudgedReport = CoverageReport | MatrixReport | SeveralReport
 """What ``coverage`` writes."""
-KnownReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport
+AboutReleases = UpgradeReport | RankingReport
+"""What is about releases of torch more than about a workload."""
+KnownReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport | AboutReleases
 """A report whose kind this version has a schema for."""
 Report = KnownReport | UnknownReport
 """What everything before produces and everything after reads."""
@@ -88,8 +92,11 @@ def read_report(path: str | Path) -> Report:
         if sys.stdin is None:  # `<&-`, a windowed Python
             raise ReportError("standard input is closed", "Name a file, or send the report through a pipe.")
         return parse_report(sys.stdin.buffer.read(), "standard input")
+    shown = printable(str(path))
     try:
+        if Path(path).is_char_device():  # which may never end
+            raise ReportError(f"{shown} is a device, not a file", HOW_MADE)
         text = Path(path).read_bytes()
     except OSError as error:
-        raise ReportError(f"cannot read {printable(str(path))}: {error.strerror}") from error
-    return parse_report(text, printable(str(path)))
+        raise ReportError(f"cannot read {shown}: {error.strerror}") from error
+    return parse_report(text, shown)

@@ -208,16 +208,18 @@ def test_help_into_a_closed_pipe_is_quiet() -> None:
     assert (finished.returncode, finished.stderr) == (141, b"")
 
 
-def test_a_full_disk_behind_standard_output_is_told(folder: Path) -> None:
+@pytest.mark.parametrize("command", ["probe-me", "--help", "--nosuch"])
+def test_full_disks_behind_the_outputs(command: str, folder: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():  # a device of Linux only; elsewhere the error is made by a closed stream
         full = folder / "probe_me_plugin.py"
-    with full.open("r" if full.is_file() else "w") as stdout:
-        arguments = [command_path(), "probe-me"]
-        environment = command_environment(plugin_folders=[folder])
-        finished = subprocess.run(arguments, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False)
-    assert finished.returncode == 2
-    assert finished.stderr.startswith(b"Error: cannot write to standard output")
+    arguments, environment = [command_path(), command], command_environment(plugin_folders=[folder])
+    with full.open("r" if full.is_file() else "w") as nowhere:
+        finished = subprocess.run(arguments, stdout=nowhere, stderr=subprocess.PIPE, env=environment, check=False)
+        silent = subprocess.run(arguments, stdout=nowhere, stderr=nowhere, env=environment, check=False)
+    assert (finished.returncode, silent.returncode) == (2, 2)
+    problem = b"No such option" if command == "--nosuch" else b"cannot write to standard output"
+    assert (finished.stderr.count(b"Error: "), problem in finished.stderr) == (1, True)
     assert b"Exception ignored" not in finished.stderr
 
 

@@ -8,6 +8,7 @@
 ``LANGUAGE from=PATH``    The lines stand in that file of ``docs/examples``, in this order.
 ``python run``, ``then``  The code is run in such a folder, and raises nothing.
 ``console WHY``           Cannot be run here, for one of the reasons in ``WHY``; its commands are parsed.
+``… tensorflow``          Behind ``run`` or ``then``: where TensorFlow is, by the tests of ``mpsprobe-tensorflow``.
 ========================  =====================================================================================
 
 After ``$`` stands a command, whose exit code is 0 unless a comment says ``# exits with N``; below it stand parts of
@@ -28,6 +29,7 @@ from tests.house.tree import ROOT, files, shown
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
 WHY = set(NOTES)
+TENSORFLOW = "tensorflow"
 """What a block may say instead of being run, for a reason that its readers see above it."""
 
 EVERY = [path for path in files() if path.suffix == ".md" and "tests" not in path.relative_to(ROOT).parts]
@@ -105,8 +107,12 @@ def typed(block: Block) -> Iterator[Typed]:
         yield Typed(COMMENT.sub("", command).strip(), printed, int(code.group(1)) if code else 0)
 
 
-def stories(page: Path) -> list[list[Block]]:
-    """What is run together, in one folder and in order: files first, then a block that is run and what continues it."""
+def stories(page: Path, *, tensorflow: bool = False) -> list[list[Block]]:
+    """What is run together, in one folder and in order: files first, then a block that is run and what continues it.
+
+    Args:
+        tensorflow: those that need it, instead of those that do not.
+    """
     found: list[list[Block]] = []
     above: list[Block] = []
     for block in blocks(page):
@@ -119,4 +125,4 @@ def stories(page: Path) -> list[list[Block]]:
         elif "then" in block.words:
             assert found, f"{block.place} continues nothing"
             found[-1].append(block)
-    return found
+    return [story for story in found if any(TENSORFLOW in block.words for block in story) == tensorflow]

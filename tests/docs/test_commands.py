@@ -19,7 +19,7 @@ INLINE = re.compile(r"(?<!`)`(mpsprobe [^`\n]+)`")
 NOT_WHOLE = re.compile(r"[…|\[<]|\b[A-Z]{2,}\b")
 """What a line has that stands for something else: ``NAME``, ``FILE``, ``a|b``."""
 SHELLS = {"console", "sh", "bash", "shell"}
-PROGRAMS = {"mpsprobe", "python", "python3", "pip", "tensorboard", "cat", "ls", "cd", "git", "gh"}
+PROGRAMS = {"mpsprobe", "python", "python3", "pip", "tensorboard", "cat", "ls", "cd", "git", "gh", "dask"}
 
 
 def _lines(block: Block) -> list[str]:

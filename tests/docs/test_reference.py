@@ -10,7 +10,7 @@ import pytest
 from _site.commands import context_of, options_of, paths, setting, variable
 
 from mpsprobe import errors
-from mpsprobe.cli import ending, main
+from mpsprobe.cli import main
 from mpsprobe_coverage.commands.options import FAILING
 from mpsprobe_devkit.checking.codes import CODES
 from tests.docs.pages import DOCS
@@ -78,7 +78,7 @@ def test_every_exit_code_is_told() -> None:
     tree = [
         error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.MpsprobeError)
     ]
-    signals = {main.INTERRUPTED, ending.TERMINATED, main.READER_GONE}
+    signals = {main.INTERRUPTED, main.TERMINATED, main.READER_GONE}
     assert documented == {0, 1, main.FAILED, *signals, *(error.exit_code for error in tree)}
 
 

@@ -98,3 +98,14 @@ def test_matrices_without_a_common_release() -> None:
     one = sample_matrix_report()
     with pytest.raises(ReportError, match="no release in common"):
         compare_matrices(one, one.model_copy(update={"releases": []}), SOURCES)
+
+
+def test_memory_is_compared_where_both_runs_ended() -> None:
+    report = sample_coverage_report().model_copy(update={"failure": None})
+    assert report.memory is not None
+    more = report.model_copy(update={"memory": report.memory.model_copy(update={"peak_bytes": 3_000_000_000})})
+    (found,) = compare_coverage(report, more, SOURCES).memory
+    assert (found.release, found.old, found.new.peak_bytes) == (None, report.memory.figures(), 3_000_000_000)
+    assert not compare_coverage(report, report, SOURCES).memory
+    stopped = sample_coverage_report()
+    assert stopped.failure and not compare_coverage(stopped, more, SOURCES).memory

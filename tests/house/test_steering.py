@@ -42,13 +42,15 @@ def test_the_plan_of_a_report_is_written_at_one_place() -> None:
 
 
 def test_the_core_has_no_table_of_plugins_commands() -> None:
-    """``coverage``, ``checkpoint`` and ``fit`` are also kinds of reports, which the core may name."""
+    """``coverage``, ``checkpoint``, ``fit``, ``upgrade`` are kinds of reports too, ``atlas`` is a distribution."""
     registry = Registry(strict=True)
     owners = {name: registry.owner("command", name) for name in registry.commands()}
     theirs = {name for name, owner in owners.items() if owner is not None and owner.found != CORE} - {
+        "atlas",
         "coverage",
         "checkpoint",
         "fit",
+        "upgrade",
     }
     assert {"kernels", "plugins check"} <= theirs
     named = [

@@ -103,6 +103,10 @@ def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
         ("import sys; sys.exit('bye')", "its hook mpsprobe_devices failed: SystemExit: bye"),
         ("yield 1; raise KeyError('half way')", "its hook mpsprobe_devices failed: KeyError: 'half way'"),
         ("return map(int, ['x'])", "its hook mpsprobe_devices failed: ValueError"),
+        (
+            "return type('Own', (list,), {'__iter__': lambda _: 1 / 0})()",
+            "its hook mpsprobe_devices failed: ZeroDivisionError",
+        ),
     ],
 )
 def test_a_hook_that_raises(plugin_folder: Path, body: str, reason: str) -> None:

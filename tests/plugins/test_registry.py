@@ -143,6 +143,14 @@ def test_an_open_name_space_may_refuse_in_words(plugin_folder: Path, messages: M
         _registry(messages).workload("there")
 
 
+def test_a_guess_is_left_where_another_plugin_knows_the_name(plugin_folder: Path, messages: Messages) -> None:
+    asks = "import dataclasses\n" + RESOLVE
+    _plugin(plugin_folder, "guesses", asks + "return dataclasses.replace(workload(name), guess=True)")
+    assert _registry(messages).workload_and_owner("x")[1].owner == "guesses 1.0"
+    _plugin(plugin_folder, "knows", RESOLVE + "return workload(name)")
+    assert _registry(messages).workload_and_owner("x")[1].owner == "knows 1.0"
+
+
 def test_two_open_name_spaces_must_not_both_answer(plugin_folder: Path, messages: Messages) -> None:
     for name in ("one", "two"):
         _plugin(plugin_folder, name, RESOLVE + "return workload(name)")

@@ -125,6 +125,13 @@ def test_reading_files(tmp_path: Path) -> None:
             read_report(wrong)
 
 
+def test_a_device_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /dev/zero, it may never end."""
+    monkeypatch.setattr(Path, "is_char_device", lambda _: True)
+    with pytest.raises(ReportError, match="is a device, not a file"):
+        read_report(tmp_path)
+
+
 def test_the_keys_of_the_contract_are_there() -> None:
     data = sample_coverage_report().model_dump(mode="json")
     assert (data["kind"], data["schema_version"], data["method"]) == ("coverage", 1, "predicted")

@@ -15,10 +15,11 @@ from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Device, RunOptions, TorchRun
+from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.cuda import CudaDevice
 from mpsprobe_devices.mps import PEAKS_SINCE, MpsDevice
-from mpsprobe_devices.torch_device import Memory, TorchDevice
+from mpsprobe_devices.torch_device import TorchDevice
 
 
 class _Tiny:

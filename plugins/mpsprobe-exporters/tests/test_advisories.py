@@ -17,8 +17,8 @@ from mpsprobe_exporters.plugin import mpsprobe_exporters
 
 WORDS = ("id", "title", "condition", "symptom", "workaround")
 
-# Prometheus counts them and names none; SARIF and annotations have what is to do and where.
-BRIEF = ("prometheus", "sarif", "annotations")
+# Prometheus counts them and names none; SARIF and annotations have what is to do and where; a snapshot is of memory.
+BRIEF = ("prometheus", "sarif", "annotations", "memory-viz")
 TELLING = [one for one in mpsprobe_exporters() if "coverage" in one.kinds and one.name not in BRIEF]
 every_format = pytest.mark.parametrize("declaration", TELLING, ids=lambda one: one.name)
 

@@ -18,9 +18,10 @@ TestJunit = exporter_contract(DECLARED["junit"])
 TestSarif = exporter_contract(DECLARED["sarif"])
 TestAnnotations = exporter_contract(DECLARED["annotations"])
 TestPrometheus = exporter_contract(DECLARED["prometheus"])
+TestMemoryViz = exporter_contract(DECLARED["memory-viz"])
 TestParquet = exporter_contract(DECLARED["parquet"])
 
 
 def test_each_exporter_is_under_contract() -> None:
     names = {name.removeprefix("Test").lower() for name in globals() if name.startswith("Test")}
-    assert names == set(DECLARED)
+    assert names == {name.replace("-", "") for name in DECLARED}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 
-from mpsprobe.schemas import CoverageReport
-from mpsprobe_devkit.testing import sample_coverage_report
+from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixReport, MemoryFigures, MemoryRange, SeveralReport
+from mpsprobe_devkit.testing import sample_coverage_comparison, sample_coverage_report, sample_matrix_report
+from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.fitting import alerts, in_short, lines
 from mpsprobe_exporters.html.exporter import HtmlExporter
 from mpsprobe_exporters.html.views.predicted import predicted
+from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.table import TableExporter
 
 REPORT = sample_coverage_report()
@@ -67,3 +72,53 @@ def test_a_limit_far_above_does_not_press_the_curve_to_the_ground() -> None:
     far = FIT.model_copy(update={"low": FIT.low.model_copy(update={"allowed_bytes": 10**12})})
     report = REPORT.model_copy(update={"memory": MEMORY.model_copy(update={"fit": far})})
     assert str(predicted(report)).count('class="level"') == 3
+
+
+def of_releases() -> MatrixReport:
+    """Four releases; the two in the middle need the same, but for less than can be seen."""
+    sample = sample_matrix_report()
+    peaks = {"2.11.0": 3_000_000_000, "2.12.0": 2_000_000_000, "2.13.0": 2_000_000_001, "2.14.0": 1_000_000_000}
+    cells = [
+        sample.releases[-1].model_copy(
+            update={
+                "target": sample.releases[-1].target.model_copy(update={"torch": release}),
+                "memory": MemoryFigures(peak_bytes=peak, reserved_bytes=2**32),
+            }
+        )
+        for release, peak in peaks.items()
+    ]
+    return sample.model_copy(update={"releases": cells})
+
+
+def test_releases_that_need_the_same_are_one_row() -> None:
+    drawn = MarkdownExporter().render(of_releases())
+    assert "Memory: peak 1.0 GB to 3.0 GB; the allocator asks Metal for 4.3 GB." in drawn
+    rows = [line for line in drawn.splitlines() if line.endswith("| 4.3 GB |")]
+    assert [row.split(" | ")[0] for row in rows] == ["| 2.14.0", "| 2.12.0-2.13.0", "| 2.11.0"]
+
+
+def test_csv_has_the_figures_of_each_release() -> None:
+    rows = list(csv.reader(io.StringIO(CsvExporter().render(of_releases()), newline="")))
+    assert ["(peak_bytes)", "3000000000", "2000000000", "2000000001", "1000000000"] in rows
+
+
+def test_a_table_of_workloads_has_the_figures_of_the_newest_release() -> None:
+    workloads = [JudgedWorkload(name="many", report=of_releases()), JudgedWorkload(name="none", error="it raises")]
+    drawn = MarkdownExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
+    (row,) = (line for line in drawn.splitlines() if line.startswith("| `many`"))
+    assert "| 1.0 GB | 4.3 GB |" in row
+    rows = CsvExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
+    assert "peak_bytes=1000000000; allocated_bytes=0; reserved_bytes=4294967296" in rows
+
+
+def test_a_comparison_has_both_sides_of_what_differs() -> None:
+    drawn = MarkdownExporter().render(sample_coverage_comparison())
+    assert "| 2.13.0 | peak | 2.3 GB | 2.0 GB | 0.889 |" in drawn
+
+
+@pytest.mark.parametrize(("low", "said"), [(2**30, "peak 1.1 GB to 2.1 GB"), (None, "peak at most 2.1 GB")])
+def test_a_peak_that_depends_on_values_is_a_range(low: int | None, said: str) -> None:
+    ends = MemoryRange(low_bytes=low, high_bytes=2**31, because=["aten::nonzero at rpn.py:285"])
+    report = REPORT.model_copy(update={"memory": MEMORY.model_copy(update={"range": ends})})
+    drawn = " ".join(TableExporter().render(report).split())
+    assert said in drawn and "aten::nonzero at rpn.py:285" in drawn

@@ -7,8 +7,9 @@ import copy
 import inspect
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -21,6 +22,11 @@ from mpsprobe.protocols import RunOptions, TorchRun
 INPUTS = "a tensor, a tuple of positional or a dict of keyword arguments; () where there are none"
 HELD = {"cpu", "meta"}
 """Where a model and its inputs may be: the scanner puts them on its own device."""
+FUNCTIONS = (
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.MethodWrapperType, types.WrapperDescriptorType, type(lru_cache(len)),
+)  # fmt: skip
+"""What Python makes of functions; what other libraries make of them, as ``tf.function``, is for their plugins."""
 COMPILED = "judged operator by operator, as it runs without torch.compile"
 DECODINGS: Mapping[str, Mapping[str, Any]] = {
     "greedy": {"do_sample": False, "num_beams": 1},
@@ -49,7 +55,7 @@ def given(model: object, inputs: object) -> Given | None:
     notes = [COMPILED] if isinstance(compiled, torch.nn.Module) else []
     function = compiled if notes else function
     is_module = isinstance(function, torch.nn.Module)
-    if not is_module and not ((inspect.isroutine(function) or isinstance(model, partial)) and inputs is not None):
+    if not is_module and not ((isinstance(function, FUNCTIONS) or isinstance(model, partial)) and inputs is not None):
         return None
     if inputs is None:
         raise UsageError(f"{type(function).__name__} needs inputs", f"Hand over what it is called with: {INPUTS}.")

@@ -60,6 +60,16 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="The largest batch, sequence or image that fits on a Mac, and what would save memory.",
         ),
         CommandDeclaration(
+            name="upgrade",
+            target="mpsprobe_coverage.commands.upgrade:upgrade",
+            summary="What another torch release changes: kernels, wrong results, macOS, and your workloads.",
+        ),
+        CommandDeclaration(
+            name="cache",
+            target="mpsprobe_coverage.commands.cache:cache",
+            summary="Answers that are kept, so that nothing is worked out twice.",
+        ),
+        CommandDeclaration(
             name="kernels",
             target="mpsprobe_coverage.commands.kernels:kernels",
             summary="Which kernels each torch release registers for MPS.",

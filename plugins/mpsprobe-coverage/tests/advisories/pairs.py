@@ -55,6 +55,11 @@ def _layer_norm(dtype: torch.dtype) -> Function:
     return lambda x: functional.layer_norm(x.new_zeros(4, 8, dtype=BF16), (8,), x.new_zeros(8, dtype=dtype))
 
 
+def _chunked(batch: int) -> Function:
+    """A convolution of the second half of the channels."""
+    return lambda x: functional.conv2d(x.new_zeros(batch, 8, 6, 6).chunk(2, dim=1)[1], x.new_zeros(4, 4, 3, 3))
+
+
 def _wide_values(width: int) -> Function:
     def run(x: torch.Tensor) -> Any:
         q = x.new_zeros(1, 4, 16, 32)
@@ -194,6 +199,7 @@ PAIRS = {
         "2.13.0", _conv(lambda x: x.new_zeros(3, 4, 3, 3, 3)[:, :, 1]), _conv(zeros(3, 4, 3, 3))
     ),
     "conv-channel-slice": Pair("2.12.1", _sliced_channels(2), _sliced_channels(4)),
+    "conv-chunk-batch": Pair("2.9.1", _chunked(2), _chunked(1)),
     "conv-many-channels": Pair("2.4.1", _conv(zeros(65537, 4, 3), dims=1), _conv(zeros(65536, 4, 3), dims=1)),
     "conv3d-channels-last": Pair("2.5.1", _volume(torch.channels_last_3d), _volume(torch.contiguous_format)),
     "conv3d-macos-26-2": Pair("2.14.0", _volume(torch.contiguous_format), _volume(torch.channels_last_3d)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,8 +70,19 @@ def test_a_watermark_of_zero_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> Non
         (["--memory", "16"], "no size of memory"),
         (["--chip", "m2-pro-16gb", "--memory", "32GB"], "another memory"),
         (["--chip", "m2-pro", "--fail-on", "memory"], "needs the memory of a Mac"),
+        (["--allocations", "--torch", "2.12,2.13"], "one workload on one torch release"),
     ],
 )
 def test_bad_input(arguments: list[str], said: str) -> None:
     result = run_cli("coverage", "bert-base", *arguments, process=False)
     assert result.code == 2 and said in result.stderr
+
+
+def test_a_format_that_shows_allocations_asks_for_them(tmp_path: Path) -> None:
+    report, shown = tmp_path / "report.json", tmp_path / "step.pickle"
+    small = ["coverage", "bert-base", "--size", "small", "--torch", "2.13.0", "-o", str(report)]
+    run_cli(*small, "--export", f"memory-viz={shown}", process=False)
+    assert json.loads(report.read_text("utf-8"))["memory"]["allocations"]["storages"]
+    again = tmp_path / "again.pickle"
+    run_cli("export", str(report), "--to", "memory-viz", "-o", str(again), process=False)
+    assert again.read_bytes() == shown.read_bytes()

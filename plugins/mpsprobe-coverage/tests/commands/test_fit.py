@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from mpsprobe_coverage.scanner import variations
 from mpsprobe_devkit.testing import run_cli
 
 SMALL = ["--size", "small", "--torch", "2.13.0"]
@@ -49,6 +52,61 @@ def test_what_saves_memory_was_run() -> None:
         assert one["peak_bytes"] < usual["peak_bytes"] and one["largest"]["low"] > 0 and one["runs"] >= 3
 
 
+class EightBits(torch.optim.Optimizer):
+    """Keeps two states of a byte for each number, as torchao's does."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for one in self.param_groups[0]["params"]:
+            self.state[one] = {name: torch.zeros_like(one, dtype=torch.uint8) for name in ("first", "second")}
+            one.data.add_(one.grad)
+
+
+def test_an_optimizer_of_eight_bits_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variations, "import_module", lambda name: SimpleNamespace(AdamW8bit=EightBits))
+    rows = {one["what"]: one for one in fit("bert-base", "--phase", "training", "--memory", "1GB")["rows"]}
+    saved = rows["as it is"]["peak_bytes"] - rows["8-bit AdamW"]["peak_bytes"]
+    parameters = 38_603_520
+    assert saved == pytest.approx(parameters * 6, rel=0.05) and "torch.compile" in rows["8-bit AdamW"]["note"]
+
+
+def test_slices_of_attention_are_run(tmp_path: Path) -> None:
+    path = tmp_path / "sliced.py"
+    path.write_text(SLICED)
+    result = run_cli("fit", f"{path}:make", "--vary", "size", "--memory", "2GB", "--format", "json", process=False)
+    rows = {one["what"]: one for one in json.loads(result.stdout)["rows"]}
+    assert rows["attention slicing"]["largest"]["low"] > rows["as it is"]["largest"]["low"] > 16
+
+
+SLICED = """
+import torch
+
+class Attention(torch.nn.Module):
+    slices = 1
+
+    def set_attention_slice(self, size):
+        assert size == "auto"
+        self.slices = 2
+
+    def forward(self, image):
+        rows = image.flatten(2)
+        return sum(((part.transpose(1, 2) @ rows).softmax(-1)).sum() for part in rows.chunk(self.slices, 2))
+
+class Pipeline(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.unet = Attention()
+
+    def forward(self, image):
+        return self.unet(image)
+
+def make():
+    return Pipeline(), torch.ones(1, 4, 32, 32)
+"""
+
+
 def test_a_context_is_as_long_as_its_cache_allows() -> None:
     found = fit("llama-3-8b", "--phase", "generate", "--dtype", "float16", "--memory", "8GB", "--plain")
     assert found["vary"] == "seq-len" and found["new_tokens"] == 8
@@ -63,6 +121,52 @@ def test_the_model_may_be_what_bounds_a_length() -> None:
 def test_images_grow_by_what_the_network_divides_them_by() -> None:
     (row,) = fit("resnet50", "--vary", "size", "--memory", "1GB", "--plain")["rows"]
     assert row["size"] == 224 and row["largest"]["low"] > 224 and row["largest"]["low"] % 32 == 0
+
+
+def test_a_model_of_one_image_size_is_asked_for_others_where_it_has_a_switch() -> None:
+    (row,) = fit("vit-base", "--vary", "size", "--memory", "1GB", "--plain")["rows"]
+    assert row["largest"]["low"] > row["size"] == 224 and row["largest"]["low"] % 16 == 0
+
+
+MADE = """
+import torch
+
+class Fixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cut = torch.nn.Conv2d(3, 4, 14, stride=14)
+
+    def forward(self, image):
+        if image.shape[-1] != 224:
+            raise ValueError("only 224")
+        return self.cut(image)
+
+class Listed(Fixed):
+    def forward(self, images):
+        return [self.cut(one[None]) for one in images]
+
+def fixed():
+    return Fixed(), torch.ones(2, 3, 224, 224)
+
+def listed():
+    return Listed(), ([torch.ones(3, 224, 448), torch.ones(3, 224, 448)],)
+"""
+
+
+def test_images_of_a_model_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text(MADE)
+
+    def row(name: str) -> dict[str, Any]:
+        arguments = ["--vary", "size", "--memory", "1GB", "--plain", "--format", "json"]
+        result = run_cli("fit", f"{path}:{name}", *arguments, process=False)
+        assert result.code == 0, result.stderr
+        found: dict[str, Any] = json.loads(result.stdout)["rows"][0]
+        return found
+
+    fixed, listed = row("fixed"), row("listed")
+    assert fixed["size"] == fixed["largest"]["low"] == 224 and "only 224" in fixed["bound"]
+    assert listed["size"] == 448 and listed["largest"]["low"] > 4000 and listed["largest"]["low"] % 14 == 0
 
 
 def test_a_memory_smaller_than_the_parameters_is_said_without_a_run() -> None:

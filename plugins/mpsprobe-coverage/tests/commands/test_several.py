@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.commands import several
+from mpsprobe_coverage.commands.child import Child
 from mpsprobe_devkit.testing import run_cli
 
 MODELS = """
@@ -110,25 +110,22 @@ def test_the_exit_code_is_of_all_and_the_allowed_are_passed_over(folder: Path) -
     assert passing.json()["workloads"][1]["report"]["allowed"] == ["aten::linalg_eig"]
 
 
-class SoonLate:
-    """Timers, of which each but the first ends at once."""
+class Impatient(Child):
+    """Gives all but the first hardly any time."""
 
-    def __init__(self, seconds: float, late: Callable[[], None]) -> None:
-        self.start = late if SoonLate.made else lambda: None
-        SoonLate.made = True
+    asked = 0
 
-    made = False
-
-    def cancel(self) -> None:
-        """Nothing is left to end."""
+    def ask(self, question: str, timeout: float, look: Any = None) -> None:
+        Impatient.asked += 1
+        super().ask(question, timeout if Impatient.asked == 1 else 0.01, look)
 
 
 @pytest.mark.slow
 def test_one_that_takes_too_long_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several.threading, "Timer", SoonLate)
-    monkeypatch.setattr(SoonLate, "made", False)
-    result = _coverage(folder, "models.py:clean", "models.py:waits", "--jobs", "1", "--timeout", "30")
-    assert result.code == 2 and "it took longer than 30 s" in result.stdout
+    monkeypatch.setattr(several, "Child", Impatient)
+    monkeypatch.setattr(Impatient, "asked", 0)
+    result = _coverage(folder, "models.py:clean", "models.py:waits", "--jobs", "1")
+    assert result.code == 2 and "it took longer than 0.01 s" in result.stdout
     assert "1 of 2 workloads has every operator native" in result.stdout
 
 
@@ -175,3 +172,9 @@ def test_files_that_name_nothing(
     with pytest.raises(UsageError, match="^" + message.replace("*", r"\*")) as caught:
         several.names([], ["w.txt"], get_registry())
     assert caught.value.hint
+
+
+def test_a_device_names_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_char_device", lambda _: True)
+    with pytest.raises(UsageError, match="is a device, not a file"):
+        several.names([], ["w.txt"], get_registry())

@@ -27,6 +27,10 @@ GO_ON: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     "difference of many": (lambda x: x[:1].expand(LARGE).diff(), ((LARGE - 1,), torch.float32)),
     "places in many": (lambda x: (x[:1].expand(LARGE) > 0).nonzero(), ((LARGE, 1), torch.int64)),
     "places in rows": (lambda x: (x[:1, None].expand(5000, 6000) > 0).nonzero(), ((30_000_000, 2), torch.int64)),
+    "selected of many by a mask with fewer": (
+        lambda x: x[:1, None].expand(3, LARGE).masked_select(torch.tensor([[True], [False], [True]], device="mps")),
+        ((2 * LARGE,), torch.float32),
+    ),
     "sorted many": (lambda x: x[:1].expand(LARGE).sort()[1], ((LARGE,), torch.int64)),
 }
 

@@ -99,6 +99,12 @@ def test_it_raises_where_pytorch_does(release: str) -> None:
     assert _run(allocator_of(release, unlimited), *[600 * MIB] * 4).raised is None
 
 
+def test_messages_of_older_releases_have_other_units() -> None:
+    limits = Limits(recommended=GIB, buffer=900 * MIB)
+    assert _run(allocator_of("2.7.1", limits), 900 * MIB).raised == "Invalid buffer size: 900.00 MB"
+    assert "(MPS allocated: 1.17 GB, " in str(_run(allocator_of("2.7.1", limits), *[600 * MIB] * 4).raised)
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_is_cached_is_released_before_it_raises(release: str) -> None:
     limits = Limits(recommended=GIB)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 from mpsprobe.protocols import RunOptions, TorchRun
@@ -193,3 +194,9 @@ def test_views_and_writes_share_memory_and_resizing_does_not() -> None:
         z.data = torch.empty(7, device="mps")
         assert alive() - before == 628
         assert torch.empty(5).numel() and alive() - before == 628  # on the CPU
+
+
+def test_a_value_of_a_fake_tensor_is_taken_for_zero() -> None:
+    with FakeTensorMode(), Tracking(Lifetimes(), "cpu"):  # type: ignore[no-untyped-call]
+        probability = torch.rand([])
+        assert not probability < 0.5 and probability.item() == 0

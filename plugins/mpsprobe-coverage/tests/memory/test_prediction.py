@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+import mpsprobe
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import CoverageReport
+from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_coverage.calls.spec import interned
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
@@ -19,12 +21,10 @@ from mpsprobe_coverage.memory.lifetimes import Lifetimes, Made
 from mpsprobe_coverage.memory.mps_allocator import Limits
 from mpsprobe_coverage.memory.timeline import timeline
 from mpsprobe_coverage.scanner.memory import figures
+from mpsprobe_coverage.scanner.scan import CoverageScanner
 
 
 def _report(name: str, release: str = "2.13.0", **options: Any) -> CoverageReport:
-    from mpsprobe.progress import make_progress
-    from mpsprobe_coverage.scanner.scan import CoverageScanner
-
     with make_progress() as progress:
         asked = RunOptions(size="small", **options)
         report = CoverageScanner().scan(get_registry().workload(name), asked, [release], progress)
@@ -89,3 +89,118 @@ def test_what_is_not_counted() -> None:
     assert [size for _, size in not_counted(events, None)] == [None, 4 * 1800, 3 * 960]
     assert [size for _, size in not_counted(events, "14.0")] == [None, 4 * 1800, 3 * 960, 2 * 960]
     assert len(not_counted([], None)) == 1
+
+
+@pytest.mark.parametrize("release", ["2.9.1", "2.13.0", "2.15.0"])
+def test_every_allocation_has_its_place(release: str) -> None:
+    memory = _report("bert-base", release, phase="training", allocations=True).memory
+    assert memory is not None and memory.allocations is not None
+    found = memory.allocations
+    assert sum(found.segments) == memory.reserved_bytes
+    beginnings = [(one.begins, one) for one in found.storages]
+    ends = [(one.ends, one) for one in found.storages if one.ends is not None]
+    alive: dict[tuple[int, int], int] = {}  # where each one begins → where it ends
+    peak = 0
+    for number, one in sorted(beginnings + ends, key=lambda pair: pair[0]):
+        if number == one.ends:
+            del alive[one.segment, one.offset]
+            continue
+        end = one.offset + one.size
+        inside = [
+            other
+            for (segment, other), last in alive.items()
+            if segment == one.segment and other < end and one.offset < last
+        ]
+        assert not inside and end <= found.segments[one.segment] and one.bytes <= one.size
+        alive[one.segment, one.offset] = end
+        peak = max(peak, sum(end - offset for (_, offset), end in alive.items()))
+    assert peak == memory.allocated_bytes
+    moved = {"parameters", "buffers", "inputs"}
+    assert {one.category for one in found.storages if one.call is None} == moved & {*memory.by_category}
+    kept = {one.category for one in found.storages if one.ends is None and one.bytes > 4}  # and the loss
+    assert kept == {"parameters", "buffers", "inputs", "optimizer state"}
+
+
+def test_allocations_are_there_where_they_were_asked_for() -> None:
+    memory = _report("bert-base").memory
+    assert memory is not None and memory.allocations is None
+
+
+def test_each_release_of_a_matrix_has_the_figures_that_it_has_alone() -> None:
+    releases = ["2.9.1", "2.15.0"]
+    with make_progress() as progress:
+        asked = RunOptions(size="small", phase="training")
+        matrix = CoverageScanner().scan(get_registry().workload("bert-base"), asked, releases, progress)
+    assert isinstance(matrix, MatrixReport)
+    for release, cell in zip(releases, matrix.releases, strict=True):
+        alone = _report("bert-base", release, phase="training").memory
+        assert alone is not None and cell.memory == alone.figures() and cell.fit is None
+
+
+class Finding(nn.Module):
+    """What it keeps depends on values: rows by a mask, or distinct numbers."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.wide = how, nn.Linear(8, 1024)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.how == "rows":
+            return self.wide(x[torch.nonzero(x.sum(-1) > 0)[:, 0]]).sum()
+        values = torch.unique(x)
+        if self.how == "loop":
+            return torch.stack([value * 2 for value in values]).sum()
+        return self.wide(values[:, None].expand(-1, 8)).sum()
+
+
+ROWS, WIDTH = 4096, 1024
+
+
+@pytest.mark.parametrize("how", ["rows", "distinct"])
+def test_what_is_not_known_gives_a_range(how: str) -> None:
+    report = mpsprobe.coverage(Finding(how), torch.rand(ROWS, 8), torch="2.13.0", memory=2**23)
+    memory = report.memory
+    assert memory is not None and memory.range is not None and memory.fit is not None
+    found = 8 * ROWS if how == "distinct" else ROWS
+    assert memory.range.high_bytes == memory.peak_bytes >= found * WIDTH * 4
+    assert memory.range.low_bytes and memory.range.low_bytes < 2**20
+    assert [place.split(" at ")[0] for place in memory.range.because] == [
+        "aten::_unique2" if how == "distinct" else "aten::nonzero"
+    ]
+    assert memory.range.low_bytes < memory.fit.memory_bytes and memory.fit.answer == "raises"  # at its high end
+
+
+def test_a_loop_over_all_that_could_be_found_is_not_gone_through() -> None:
+    memory = mpsprobe.coverage(Finding("loop"), torch.rand(ROWS, 8), torch="2.13.0").memory
+    assert memory is not None and memory.range is None
+
+
+def test_a_workload_that_cannot_run_with_nothing_found() -> None:
+    class Largest(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[x > 0].amax()
+
+    memory = mpsprobe.coverage(Largest(), torch.rand(ROWS, 8), torch="2.13.0").memory
+    assert memory is not None and memory.range is not None and memory.range.low_bytes is None
+
+
+def test_parameters_are_there_in_each_release_of_a_run_on_several() -> None:
+    report = mpsprobe.coverage("bert-base", size="small", torch=["2.12.0", "2.13.0"], memory=2**26)
+    answers = [cell.fit.answer for cell in report.releases if cell.fit]
+    assert answers == ["raises", "raises"]
+
+
+@pytest.mark.parametrize(
+    ("release", "width", "tokens", "scores"),
+    [("2.12.1", 64, 64, True), ("2.13.0", 64, 64, False), ("2.15.0", 64, 8, True), ("2.15.0", 48, 64, True)],
+)
+def test_attention_in_one_kernel_has_no_scores(release: str, width: int, tokens: int, scores: bool) -> None:
+    class Attention(nn.Module):
+        def forward(self, query: torch.Tensor) -> torch.Tensor:
+            return nn.functional.scaled_dot_product_attention(query, query, query)
+
+    report = mpsprobe.coverage(Attention(), torch.randn(2, 4, tokens, width), torch=release)
+    assert report.memory is not None
+    query, whole = 2 * 4 * tokens * width * 4, 2 * 4 * tokens * tokens * 4
+    assert report.memory.peak_bytes == 2 * query + whole * scores
+    assert any("scores in float32" in one.what for one in report.memory.not_counted) == scores

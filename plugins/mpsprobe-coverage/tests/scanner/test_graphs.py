@@ -97,3 +97,34 @@ def test_what_cannot_be_counted() -> None:
         _grown(ALWAYS, Vary("new-tokens", 1, 8))
     with pytest.raises(WorkloadError, match="no more than 300"):
         _grown(ALWAYS, Vary("seq-len", 1, 400), Tokens(300))
+
+
+def test_images_of_many_widths() -> None:
+    class Pictures(Made):
+        def build(self, options: RunOptions) -> TorchRun:
+            return TorchRun(torch.nn.GELU(), (torch.ones(1, 3, 16, 32),))
+
+    found = _grown(ALWAYS, Vary("size", 32, 63), Pictures(lambda: None))
+    assert found.tried == [32, 47, 63] and found.total.least == 32
+    with pytest.raises(UsageError, match="has no image to vary"):
+        _grown(ALWAYS, Vary("size", 32, 63))
+
+
+def _generated(vary: Vary, **options: Any) -> Any:
+    from mpsprobe.plugins.registry import get_registry
+
+    table = MPS_FAMILY.load(ALWAYS)
+    asked = RunOptions(size="small", phase="generate", **options)
+    return growth(get_registry().workload("gpt2"), asked, table, vary, FakeProgress())
+
+
+def test_a_generation_with_a_cache_of_one_size_compiles_nothing_for_a_further_token() -> None:
+    found, static = (_generated(Vary("new-tokens", 1, 256), cache=one) for one in ("dynamic", "static"))
+    assert found.each.least >= 1 and found.total.least >= 256
+    assert static.each.least == 0 and static.total == found.static and static.static is None
+    assert static.total.least * 5 < found.total.least and static.total.most * 2 < found.total.most
+
+
+def test_steps_after_one_prompt_are_those_after_a_longer_one() -> None:
+    few, many = (_generated(Vary("seq-len", 1, 101), new_tokens=tokens) for tokens in (4, 8))
+    assert abs(many.total.least - few.total.least) < 2 * 101  # not four further steps for each of the lengths

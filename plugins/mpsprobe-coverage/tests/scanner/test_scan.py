@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def test_a_failure_in_one_release_is_in_its_cell() -> None:
     assert report.native_since is None
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), UsageError("no such size"), SystemExit(3)])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UsageError("no such size")])
 def test_what_is_no_failure_of_the_model_passes_through(error: BaseException) -> None:
     def leave(y: torch.Tensor) -> None:
         raise error
@@ -145,6 +146,16 @@ def test_what_is_no_failure_of_the_model_passes_through(error: BaseException) ->
     with pytest.raises(type(error)):
         scan(calling(leave), "2.13.0")
     assert scan(calling(), "2.13.0").failure is None  # the device is closed again
+
+
+def test_a_model_that_ends_the_process_fails() -> None:
+    """As a command's own, its exit would end the command with 0 and no output."""
+
+    def leave(y: torch.Tensor) -> None:
+        sys.exit()
+
+    failure = scan(calling(leave), "2.13.0").failure
+    assert failure is not None and failure.error == "SystemExit"
 
 
 def test_guesses_are_in_the_report() -> None:

@@ -117,11 +117,30 @@ def _attends(y: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, torch.ones(2, 2, device=y.device) > 0)
 
 
-@pytest.mark.parametrize("function", [_attends, _nll_loss, lambda y: y.isneginf() * y])
+def _large(y: torch.Tensor) -> torch.Tensor:
+    return torch.ones(1 << 16, 1 << 16, device=y.device) * y.sum()
+
+
+def _large_volume(y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.conv3d(y.expand(1, 1, 1 << 21, 3, 1 << 10), y.sum().expand(1, 1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("function", [_attends, _nll_loss, lambda y: y.isneginf() * y, _large, _large_volume])
 def test_it_finds_what_runs_on_every_release_find(function: Callable[[torch.Tensor], Any]) -> None:
     workload = calling(function, loss=lambda result: result.sum())
     every = scan_many(workload, [*torch_releases()], phase="training")
     assert scan(workload, "2.13.0", phase="training").summary.native_since == every.native_since
+
+
+def test_a_run_with_large_tensors_speaks_for_other_releases_too() -> None:
+    runs = []
+
+    def function(y: torch.Tensor) -> torch.Tensor:
+        runs.append(y)
+        return _large(y)
+
+    assert scan(calling(function), "2.13.0").summary.native_since is not None
+    assert len(runs) <= 2, "there, and on the first release where it is not native"
 
 
 def test_calls_are_kept_without_what_their_tensors_hold() -> None:

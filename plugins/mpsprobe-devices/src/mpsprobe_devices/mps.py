@@ -22,7 +22,8 @@ from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.schemas import DeviceInfo
-from mpsprobe_devices.torch_device import EventStopwatch, Memory, TorchDevice
+from mpsprobe_devices.counted import Memory
+from mpsprobe_devices.torch_device import EventStopwatch, TorchDevice
 
 PEAKS_SINCE = Version("2.13")
 EVENTS_SINCE = Version("2.15")

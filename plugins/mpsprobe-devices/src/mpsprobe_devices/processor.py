@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Callable
-
-import torch
 
 from mpsprobe_devices.commands import ask
 
@@ -48,7 +47,8 @@ def _registry() -> str | None:
 
 def capabilities() -> dict[str, object]:
     """What ``torch.cpu.get_capabilities`` tells, in the releases that have it; else nothing."""
-    ask = getattr(torch.cpu, "get_capabilities", None)
+    torch = sys.modules.get("torch")  # a program of another framework need not import it for a name
+    ask = getattr(torch.cpu, "get_capabilities", None) if torch is not None else None
     try:
         return dict(ask()) if ask is not None else {}
     except RuntimeError:  # where the library knows no such processor

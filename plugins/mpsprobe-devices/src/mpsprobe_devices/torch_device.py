@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,11 @@ from torch.utils._pytree import tree_map
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.stepping import TorchStep, settled, workload_info
+from mpsprobe.suggestions import said
+from mpsprobe_devices.counted import Memory
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DeviceInfo
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes: what tensors hold, and what the allocator has taken for them; ``None`` where the device does not tell."""
-
-    allocated: int | None
-    reserved: int | None
 
 
 class EventStopwatch:
@@ -105,7 +98,7 @@ class TorchDevice:
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether ``error`` says that there is no more memory."""
         # torch.OutOfMemoryError has been public since 2.5; MPS raised a plain RuntimeError before 2.8.
-        return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in str(error).lower()
+        return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in said(error).lower()
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> TorchSteps:
         """Build ``workload`` in host memory, as everyone does, and move it here.

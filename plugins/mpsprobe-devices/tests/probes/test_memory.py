@@ -12,10 +12,10 @@ import pytest
 
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import MemoryUse
+from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.probes import memory as module
 from mpsprobe_devices.probes.memory import CountsMemory, MemoryProbe
-from mpsprobe_devices.torch_device import Memory
 from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 

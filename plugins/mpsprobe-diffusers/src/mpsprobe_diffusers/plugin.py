@@ -24,8 +24,13 @@ def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
 
 @hookimpl
 def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
-    """``diffusers:NAME``: the same, their parts, and every other pipeline class of the installed diffusers."""
-    if not name.startswith(PREFIX):
+    """``diffusers:NAME``: the same, their parts, and every other pipeline class of the installed diffusers.
+
+    Without the prefix: a folder with a pipeline, and a repository of the Hub that is in the cache or the catalog.
+    """
+    from mpsprobe_diffusers.places import place_of
+
+    if not name.startswith(PREFIX) and place_of(name) is None:
         return None
     return WorkloadDeclaration(name, TARGET, "a pipeline of diffusers, or a part of one", "image")
 

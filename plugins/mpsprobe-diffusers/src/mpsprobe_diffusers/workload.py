@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.suggestions import printable
 from mpsprobe_diffusers.plugin import PREFIX
 
 if TYPE_CHECKING:
@@ -24,15 +25,31 @@ def load(name: str) -> Workload:
         UnknownName: no such pipeline, or the pipeline has no such part; carries the nearest.
         MissingPackage: a package that it needs is not installed.
     """
-    from mpsprobe_diffusers.classes import check_installed
+    from mpsprobe_diffusers.catalog import entries
+    from mpsprobe_diffusers.classes import check_installed, pipeline_names
+    from mpsprobe_diffusers.places import HUB_ID, place_of
 
     check_installed(f"the workload '{name}'")
+    from mpsprobe_diffusers.folders import recipe_of
     from mpsprobe_diffusers.models import quiet
     from mpsprobe_diffusers.recipe import recipe
 
-    pipeline, slash, part = name.removeprefix(PREFIX).partition("/")
+    asked = name.removeprefix(PREFIX)
+    place = place_of(asked)
+    pipeline, slash, part = asked.partition("/") if place is None else (place.name, place.part, place.part)
+    if place is None and HUB_ID.fullmatch(asked) and pipeline not in (*entries(), *pipeline_names()):
+        raise WorkloadError(
+            f"'{printable(asked)}' is neither in the cache of the Hub nor in the catalog",
+            f"Nothing is downloaded here. Fetch its configurations: hf download {asked} --include '*.json'",
+        )
     with quiet():
-        made = recipe(pipeline)
+        if place is not None and place.folder is not None:
+            made = recipe_of(place.folder, place.name)
+        elif place is not None:
+            made = recipe(place.entry)
+            made = replace(made, notes=(*made.notes, "as the catalog has them: nothing was fetched"))
+        else:
+            made = recipe(pipeline)
     if slash and part not in made.parts():
         hint = f"The parts of {PREFIX}{pipeline} are {', '.join(made.parts())}."
         raise UnknownName("part", part, made.parts(), hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import sources
+from mpsprobe_exporters import backends, sources
 from mpsprobe_exporters.document import Column, Row, Table, runs, span
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
@@ -35,7 +35,9 @@ def title(report: AnyReport) -> str:
 
 def table(report: AnyReport) -> Table:
     """An entry for each; the places are those of this workload, the rest is about the operator."""
-    return Table(COLUMNS, [_row(report, one) for one in report.advisories], entries=True)
+    software = backends.software(backends.target(report))
+    columns = tuple(Column(software) if one.title == "torch" else one for one in COLUMNS)
+    return Table(columns, [_row(report, one) for one in report.advisories], entries=True)
 
 
 def _row(report: AnyReport, one: AdvisoryMatch) -> Row:

@@ -9,7 +9,7 @@ from mpsprobe_exporters import program_answer
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, Target
+    from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport, Target
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -32,6 +32,11 @@ def other(judged: Target | None) -> str:
 def label(judged: Target | None) -> str:
     """The backend as people write it: ``MPS``, ``XPU``."""
     return other(judged) or "MPS"
+
+
+def profiled(report: ProfileReport) -> str:
+    """The backend that a profile's fallbacks leave, as people write it: ``MPS``, ``tensorflow-metal``."""
+    return "MPS" if report.backend == "mps" else one_line(report.backend, LONGEST)
 
 
 def on_release(judged: Target | None, release: str) -> str:

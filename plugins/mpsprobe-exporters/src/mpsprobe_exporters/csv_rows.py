@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe_exporters import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.profile_rows import KEY
-from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, several
+from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, memory, ranking, several, upgrade
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.supported import supported_report
 
@@ -30,9 +30,9 @@ class CsvExporter:
     """The columns of coverage or a checkpoint with a key, those of a profile or a comparison; lists joined by ``; ``.
 
     What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
-    ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result) and ``failure``; of a program
-    ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release instead;
-    of several workloads the name and the release stand before each row.
+    ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result), ``memory`` and ``failure``; of a
+    program ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release
+    instead; of several workloads the name and the release stand before each row.
     """
 
     def render(self, report: Report) -> str:
@@ -54,6 +54,10 @@ class CsvExporter:
             rows = checkpoint.rows(read)
         elif read.kind == "fit":
             rows = largest.rows(read)
+        elif read.kind == "upgrade":
+            rows = upgrade.rows(read)
+        elif read.kind == "ranking":
+            rows = ranking.rows(read)
         else:
             rows = _coverage_rows(read) if read.kind == "coverage" else matrix.rows(read)
         writer.writerows([_cell(value, read.kind) for value in row] for row in rows)
@@ -106,6 +110,9 @@ def _compared_coverage(report: ComparisonReport) -> Iterable[tuple[object, ...]]
     for known in report.advisories:
         fields = {"release": known.release, "difference": known.presence, "note": known.title}
         yield _row(None, kind="advisory", name=known.id, regression=known.regression, **fields)
+    for figure in memory.changes(report):
+        difference = "larger" if figure.new > figure.old else "smaller"
+        yield _row(None, kind="memory", unit="bytes", difference=difference, **figure._asdict())
     for failure, line in zip(report.failures, failure_lines(report), strict=False):
         yield _row(None, kind="failure", release=failure.release, regression=failure.regression, note=line)
 

@@ -254,7 +254,7 @@ class Document:
         title: of the page.
         headline: the answer in a sentence, without a full stop.
         tone: whether the answer is a good one.
-        alerts: what comes before all else.
+        alerts: what comes right after it: what stops the run, or makes its results wrong.
         lines: what it is about, and how it is known.
         notes: what to know of these.
         sections: in the order of reading; those without blocks are left out.

@@ -93,7 +93,8 @@ def limits(found: MemoryFit, *, margin: bool = True) -> list[str]:
     if collects:
         parts.append(f"from {_range(collects)} on PyTorch releases what it caches")
     if found.low.allowed_bytes is not None:
-        parts.append(f"at {_allowed(found)} it raises" + (f" ({_margin(found)})" if margin else ""))
+        left = _margin(found) if margin else ""
+        parts.append(f"at {_allowed(found)} it raises" + (f" ({left})" if left else ""))
     else:
         parts.append("PyTorch has no limit")
     parts.append(f"a buffer stays below {_buffer(found)}")
@@ -129,6 +130,8 @@ def _where(end: MemoryEnd, found: MemoryFit) -> str:
 
 def _margin(found: MemoryFit) -> str:
     margins = [one.margin_bytes for one in (found.low, found.high) if one.margin_bytes is not None]
+    if not margins:
+        return ""
     if min(margins) >= 0:
         return f"{_range(margins)} left"
     if max(margins) < 0:

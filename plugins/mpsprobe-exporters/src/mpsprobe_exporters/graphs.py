@@ -11,7 +11,7 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, GraphCount, OperatorFinding
+    from mpsprobe.schemas import CoverageReport, GraphCount, GraphGrowth, OperatorFinding
 
 WHEN = {"always": "every new shape compiles one", "may": "some new shapes compile one"}
 MOST_NAMED = 4
@@ -31,16 +31,21 @@ def counted(count: GraphCount) -> str:
     return number(count.most) if alike else f"{number(count.least)} to {number(count.most)}"
 
 
+def _all_of(found: GraphGrowth) -> str:
+    if found.varied == "new-tokens":
+        return f"A generation of {number(found.last)} tokens compiles"
+    return f"{one_line(found.varied)} {number(found.first)} to {number(found.last)} compile"
+
+
 def growth(report: CoverageReport) -> Iterator[Section]:
     """What ``--vary`` asked for."""
     found = report.growth
     if found is None:
         return
-    what = one_line(found.varied)
     ran = ", ".join(map(number, found.tried))
     said = [
-        f"{what} {number(found.first)} to {number(found.last)} compile {counted(found.total)} graphs: "
-        f"{counted(found.each)} for each value, and {counted(found.fixed)} that all share. "
+        f"{_all_of(found)} {counted(found.total)} graphs: {counted(found.each)} for each "
+        f"{'token' if found.varied == 'new-tokens' else 'value'}, and {counted(found.fixed)} that all share. "
         f"Predicted from runs with {ran}.",
         STAYS,
     ]
@@ -50,5 +55,7 @@ def growth(report: CoverageReport) -> Iterator[Section]:
         said.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
     if found.padded is not None and found.padded_to is not None and found.padded_to > 1:
         said.append(f"Padded to multiples of {number(found.padded_to)} they compile {counted(found.padded)}.")
+    if found.static is not None:
+        said.append(f"With a cache of one size (--cache static) it compiles {counted(found.static)}.")
     title = f"MPSGraphs on {backends.on_release(report.target, report.target.version)}"
     yield Section(title, bullets(Bullet(text) for text in said))

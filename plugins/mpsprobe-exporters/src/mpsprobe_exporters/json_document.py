@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mpsprobe.schemas.report import Report
+
+PARTS = 100_000  # numbers and brackets of one piece
+PLAIN = frozenset((int, str))
 
 
 class JsonExporter:
@@ -19,18 +25,25 @@ class JsonExporter:
 
     def render(self, report: Report) -> str:
         """The document, indented by two spaces, with a line end after it."""
+        return "".join(self.stream(report))
+
+    def stream(self, report: Report) -> Iterator[str]:
+        """What ``render`` gives, in pieces: the text of a trace of a million events is never whole in memory."""
         # Not pydantic's own JSON mode: it refuses strings with lone surrogates, which JSON may hold.
-        document = report.model_dump(mode="python")
-        try:
-            return json.dumps(document, indent=2, allow_nan=False) + "\n"
-        except ValueError:  # in a key that no schema here knows: all others refuse what is not finite
-            return json.dumps(_finite(document), indent=2) + "\n"
+        document = _finite(report.model_dump(mode="python"))
+        parts = json.JSONEncoder(indent=2, allow_nan=False).iterencode(document)
+        while piece := "".join(islice(parts, PARTS)):
+            yield piece
+        yield "\n"
 
 
 def _finite(value: Any) -> Any:
-    """``value`` with ``null`` for NaN and the infinities: JSON has none, and most readers refuse the document."""
+    """``value`` with ``null`` for NaN and the infinities: JSON has none, and most readers refuse the document.
+
+    They are in keys that no schema here knows: all others refuse what is not finite.
+    """
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_finite(inner) for inner in value]
+        return value if PLAIN.issuperset(map(type, value)) else [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -34,7 +34,7 @@ class MarkdownExporter:
 
 def blocks(document: Document) -> Iterator[str]:
     """The blocks, from what comes first to what is folded away."""
-    for line in (*document.alerts, document.headline):
+    for line in (document.headline, *document.alerts):
         yield f"**{prose(line.rstrip('.'))}.**"
     yield " ".join(f"{prose(line)}." for line in document.lines)
     for block in model.bullets(document.notes):

@@ -9,7 +9,7 @@ from mpsprobe.declarations import ExporterDeclaration
 
 COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
 ALL_KINDS = (*COVERAGE, "profile", "comparison")
-READ = (*ALL_KINDS, "checkpoint", "fit")
+READ = (*ALL_KINDS, "checkpoint", "fit", "upgrade", "ranking")
 PROFILE = ("profile",)
 MARKDOWN = "GitHub-flavoured Markdown, for issues and pull requests"
 PROMETHEUS = "Gauges in Prometheus' text format, for dashboards over time"
@@ -17,6 +17,7 @@ CSV = "One row for each thing measured or judged (RFC 4180), for spreadsheets"
 HTML = "One self-contained page: charts, operators, modules, memory, time line, what to do"
 CHROME = "A time line for Perfetto and chrome://tracing (trace event format)"
 JUNIT = "JUnit XML, which CI systems show as tests; regressions and findings fail"
+MEMORY_VIZ = "Every allocation of the step, for PyTorch's page pytorch.org/memory_viz (a snapshot)"
 PARQUET = "Every sample as a row with typed columns, for pandas and DuckDB (needs pyarrow)"
 SARIF = "SARIF 2.1.0, for GitHub's code scanning and editors: each finding at its line of the repository"
 ANNOTATIONS = "Workflow commands, which GitHub Actions shows as annotations on the lines of the repository"
@@ -40,11 +41,27 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _made("sarif", ".sarif", "sarif:SarifExporter", SARIF, COVERAGE),
         _made("annotations", ".annotations", "annotations:AnnotationsExporter", ANNOTATIONS, COVERAGE),
         _made("prometheus", ".prom", "prometheus:PrometheusExporter", PROMETHEUS),
+        _made(
+            "memory-viz",
+            ".pickle",
+            "memory_viz:MemoryVizExporter",
+            MEMORY_VIZ,
+            COVERAGE[:1],
+            ("allocations",),
+            binary=True,
+        ),
         _made("parquet", ".parquet", "parquet:ParquetExporter", PARQUET, PROFILE, binary=True),
     ]
 
 
 def _made(
-    name: str, extension: str, target: str, summary: str, kinds: tuple[str, ...] = ALL_KINDS, **how: bool
+    name: str,
+    extension: str,
+    target: str,
+    summary: str,
+    kinds: tuple[str, ...] = ALL_KINDS,
+    asks: tuple[str, ...] = (),
+    **how: bool,
 ) -> ExporterDeclaration:
-    return ExporterDeclaration(name, f"mpsprobe_exporters.{target}", summary, extension=extension, kinds=kinds, **how)
+    target = f"mpsprobe_exporters.{target}"
+    return ExporterDeclaration(name, target, summary, extension=extension, kinds=kinds, asks=asks, **how)

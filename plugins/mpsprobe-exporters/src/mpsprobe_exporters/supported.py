@@ -15,13 +15,16 @@ if TYPE_CHECKING:
         FitReport,
         MatrixReport,
         ProfileReport,
+        RankingReport,
         SeveralReport,
+        UpgradeReport,
     )
     from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
 
     JudgedReport = CoverageReport | MatrixReport | SeveralReport
-    SupportedReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport
+    AboutReleases = UpgradeReport | RankingReport
+    SupportedReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport | AboutReleases
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:
@@ -52,9 +55,9 @@ def profile_of(report: Report, exporter: str) -> ProfileReport:
 def judged_report(report: Report, exporter: str) -> JudgedReport:
     """``report`` as coverage, of one workload or of several. Raises as ``supported_report``, and if it is none."""
     read = supported_report(report, exporter)
-    if read.kind == "profile" or read.kind == "comparison" or read.kind == "checkpoint" or read.kind == "fit":
-        raise ReportError(f"the exporter '{exporter}' reads coverage, not '{read.kind}'", "Make one: mpsprobe coverage")
-    return read
+    if read.kind == "coverage" or read.kind == "coverage-matrix" or read.kind == "coverage-several":
+        return read
+    raise ReportError(f"the exporter '{exporter}' reads coverage, not '{read.kind}'", "Make one: mpsprobe coverage")
 
 
 def versions(made: Environment | None) -> dict[str, str]:

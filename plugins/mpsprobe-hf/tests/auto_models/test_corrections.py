@@ -70,6 +70,36 @@ class ReadsGrey(Model):
         return self.conv(pixel_values)
 
 
+class ReadsPatches(Model):
+    """A linear layer takes the values of a patch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3 * 4 * 4, 8)
+
+    values = config(patch_size=4)
+
+    def forward(self, pixel_values: Any) -> Any:
+        return self.linear(pixel_values)
+
+
+class TellsWhichSize(Model):
+    """As the patches of timm."""
+
+    def forward(self, pixel_values: Any) -> Any:
+        height = pixel_values.shape[-2]
+        assert height == 20, f"Input height ({height}) doesn't match model (20)."
+        return pixel_values
+
+
+class TakesApart(Model):
+    """An image in a row of them."""
+
+    def forward(self, pixel_values: Any) -> Any:
+        batch, channels, height, width = pixel_values.flatten(0, 1).shape
+        return batch, channels, height, width, pixel_values
+
+
 class ReadsHalvedFrames(Model):
     """What it refuses is half of what it was given."""
 
@@ -232,6 +262,9 @@ FITS: dict[type[Model], dict[str, tuple[int, ...]]] = {
     NamesAnArgument: {"input_ids": (2, 128), "bool_masked_pos": (2, 1)},
     ReadsWideFrames: {"input_features": (2, 256, 24)},
     ReadsGrey: {"pixel_values": (2, 1, 16, 16)},
+    ReadsPatches: {"pixel_values": (2, 16, 48)},
+    TellsWhichSize: {"pixel_values": (2, 3, 20, 20)},
+    TakesApart: {"pixel_values": (2, 1, 3, 16, 16)},
     ReadsHalvedFrames: {"input_features": (2, 256, 64)},
     HasASize: {"pixel_values": (2, 3, 20, 20)},
     ReadsMultiples: {"input_values": (2, 17280)},
@@ -329,6 +362,20 @@ class Broken(Model):
 def test_other_errors_are_left_alone() -> None:
     with pytest.raises(RuntimeError, match="not about the inputs"):
         run_of(Broken)
+
+
+class Refused(Model):
+    main_input_name = "input_ids"
+
+    def forward(self, input_ids: Any, pixel_values: Any = NOTHING) -> Any:
+        if pixel_values is not NOTHING:
+            raise TypeError("can't convert mps:0 device type tensor to numpy")
+        return input_ids
+
+
+def test_what_a_device_refuses_is_not_left_out() -> None:
+    with pytest.raises(TypeError, match="mps:0"):
+        run_of(Refused)
 
 
 class NeedsAMystery(Model):

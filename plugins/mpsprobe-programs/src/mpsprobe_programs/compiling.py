@@ -22,6 +22,7 @@ from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.cache.folder import user_folder
 
 HERE = Path(__file__).parent
 SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
@@ -141,13 +142,7 @@ def _compiler() -> str:
 
 
 def _cache_folder() -> Path:
-    if sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches"
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "mpsprobe"
+    return Path(user_folder())
 
 
 if __name__ == "__main__":

@@ -172,3 +172,25 @@ with NativeDevice(Chain(load_table("2.13.0"))) as device:
 print(json.dumps([seen, sum(c.calls for c in device.recorder.calls() if c.operator == "aten::exp")]))
 """)
     assert found == [["ended"], 2]
+
+
+def test_python_waits_for_the_thread_of_autograd() -> None:
+    found = _run("""
+import atexit, threading, time
+from unittest.mock import patch
+with patch.object(atexit, "register") as register, on("2.13.0"):
+    x, begun, ended = torch.ones(3, device="mps", requires_grad=True), threading.Event(), []
+    def slow(_):
+        begun.set()
+        time.sleep(0.3)
+        ended.append(True)
+    y = x * 2
+    y.register_hook(slow)
+    thread = threading.Thread(target=y.sum().backward)
+    thread.start()
+    begun.wait()
+    register.call_args.args[0]()
+    print(json.dumps(ended))
+    thread.join()
+""")
+    assert found == [True]

@@ -72,7 +72,7 @@ def findings(
                 shapes=[shape for shape, _ in group.shapes.most_common(SHAPES_SHOWN)],
                 modules=list(group.modules),
                 call_sites=[*sites],
-                native_since=native_since(group.nodes, macos) if verdict != "unknown" else None,
+                native_since=_native_since(verdict, group.nodes, kernels, macos),
                 input_bytes=group.input_bytes,
                 output_bytes=group.output_bytes,
                 transfers=transfers(group.crossings) if group.crossings else None,
@@ -86,6 +86,13 @@ def findings(
         Unjudged(operator=one.operator, reason=UNKNOWN, calls=one.calls) for one in found if one.verdict == "unknown"
     ]
     return sorted(found, key=lambda one: (-SEVERITY[one.verdict], -one.calls, one.operator)), unknown
+
+
+def _native_since(verdict: str, nodes: Sequence[Node], kernels: Kernels, macos: str | None) -> str | None:
+    """As ``native_since``; ``None`` for what is elsewhere by a rule although it has a kernel, in whatever release."""
+    if verdict == "unknown" or (verdict != "native" and all(GPU in kernels.of(node) for node in nodes)):
+        return None
+    return native_since(nodes, macos)
 
 
 def judge(node: Node, placed: Placed, kernels: Kernels) -> Judged:
@@ -104,7 +111,9 @@ def judge(node: Node, placed: Placed, kernels: Kernels) -> Judged:
     return Judged("native")
 
 
-def summarise(operators: Iterable[OperatorFinding], step: Step, border: Border, since: str | None) -> CoverageSummary:
+def summarise(
+    operators: Iterable[OperatorFinding], step: Step, border: Border, since: str | None, advisories: int
+) -> CoverageSummary:
     """Counts by verdict. An operator with several verdicts counts once, under the worst."""
     worst: dict[str, Verdict] = {}
     calls: Counter[Verdict] = Counter()
@@ -119,6 +128,7 @@ def summarise(operators: Iterable[OperatorFinding], step: Step, border: Border, 
         operators_by_verdict={verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
         native_since=since,
         parameters_bytes=step.parameters_bytes,
+        advisories=advisories,
         transfers=transfers(border.crossings),
     )
 
@@ -144,9 +154,8 @@ def _add(group: _Group, step: Step, graph: Graph, node: Node, crossings: Iterabl
     for dtype in dict.fromkeys(one.dtype for one in (read or node.results) if one.dtype != "resource"):
         group.dtypes[dtype] += times
     group.shapes[", ".join(map(_shape, (one.shape for one in read)))] += times
-    module = _module(node.full_name)
-    if module:
-        group.modules[module] = None
+    if node.module:
+        group.modules[node.module] = None
     group.nodes.append(node)
     group.names.append(node.name if not node.scope else node.scope.partition("/")[0])
     group.input_bytes += times * sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in read)
@@ -182,12 +191,6 @@ def _types(node: Node) -> str:
 def _all_in_host_memory(node: Node, host: frozenset[str]) -> bool:
     known = definition(node.operator)
     return known is not None and bool(known.output_arg) and all(one.name in host for one in known.output_arg)
-
-
-def _module(name: str) -> str | None:
-    """The name scopes of a node without its own name: layers are name scopes."""
-    parts = name.split("/")[:-1]
-    return "/".join(parts[:2]) or None
 
 
 def _shape(shape: tuple[int | None, ...] | None) -> str:

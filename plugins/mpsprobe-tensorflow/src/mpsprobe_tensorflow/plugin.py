@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import DoctorFinding, KernelTablesDeclaration, ScannerDeclaration, WorkloadDeclaration
+from mpsprobe.declarations import (
+    DeviceDeclaration,
+    DoctorFinding,
+    KernelTablesDeclaration,
+    ScannerDeclaration,
+    WorkloadDeclaration,
+)
 from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE, is_saved_model
 
 if TYPE_CHECKING:
@@ -27,12 +33,23 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
 
 
 @hookimpl
+def mpsprobe_devices() -> list[DeviceDeclaration]:
+    """The best first."""
+    module = "mpsprobe_tensorflow.running.devices"
+    return [
+        DeviceDeclaration("metal", f"{module}:MetalDevice", "Apple's GPU, by tensorflow-metal.", FRAMEWORK),
+        DeviceDeclaration("cuda", f"{module}:CudaDevice", "An NVIDIA GPU (or an AMD one with ROCm).", FRAMEWORK),
+        DeviceDeclaration("cpu", f"{module}:CpuDevice", "The processor.", FRAMEWORK),
+    ]
+
+
+@hookimpl
 def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
     """What Apple's plugin registers."""
     return [
         KernelTablesDeclaration(
             name=BACKEND,
-            target="mpsprobe_tensorflow.tables.listed:Tables",
+            target="mpsprobe_tensorflow.listed:Tables",
             summary="Apple's Metal plugin for TensorFlow, from the wheels of every release.",
             framework=FRAMEWORK,
         )

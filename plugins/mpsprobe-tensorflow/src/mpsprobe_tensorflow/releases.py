@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 from mpsprobe_tensorflow.tables import table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-INSTALLED, LATEST, ALL = "installed", "latest", "all"
+INSTALLED, ALL = "installed", "all"
 DISTRIBUTION = table.PLUGIN
 
 
@@ -33,7 +29,7 @@ def chosen(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError("--release needs a release", f"For example {known[-1]}, installed, latest or all.")
-    return sorted({_one(part, known) for part in parts}, key=Version)
+    return sorted({_one(part) for part in parts}, key=Version)
 
 
 def notes(release: str) -> list[str]:
@@ -54,14 +50,14 @@ def installed() -> str | None:
         return None
 
 
-def _one(text: str, known: Sequence[str]) -> str:
-    if text == LATEST:
-        return known[-1]
-    if text == INSTALLED:
-        there = installed()
-        older = [one for one in known if there is not None and Version(one) <= Version(there)]
-        return older[-1] if older else known[0] if there is not None else known[-1]
-    fitting = [one for one in known if one == text or one.startswith(f"{text}.")]
-    if not fitting:
-        raise UnknownName("release of tensorflow-metal", text, known, f"There are: {', '.join(known)}.")
-    return fitting[-1]
+def nearest() -> str | None:
+    """The release of the table for the installed plugin: its own, the nearest older one, or the oldest."""
+    there = installed()
+    if there is None:
+        return None
+    older = [one for one in table.releases() if Version(one) <= Version(there)]
+    return older[-1] if older else table.releases()[0]
+
+
+def _one(text: str) -> str:
+    return nearest() or table.resolve(table.LATEST) if text == INSTALLED else table.resolve(text)

@@ -12,8 +12,8 @@ from typing import Any
 
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
-from mpsprobe.suggestions import printable
-from mpsprobe_tensorflow import models
+from mpsprobe.suggestions import in_short, printable
+from mpsprobe_tensorflow import models, tracing
 from mpsprobe_tensorflow.libraries import import_tensorflow
 from mpsprobe_tensorflow.names import FRAMEWORK, SAVED_MODEL
 from mpsprobe_tensorflow.placing.kernels import dtype_name
@@ -23,6 +23,7 @@ MOST_BYTES = 2**31 - 1
 """Of a protocol buffer."""
 TRAIN = "A SavedModel holds functions, not how it is trained. Build the model in a file: path/to/file.py:function."
 DAMAGED = "Save it again: model.export(folder) in Keras, or tf.saved_model.save(model, folder)."
+TRUST = "If you trust who made it, say --trust-remote-code. 'mpsprobe coverage' reads it without running anything."
 PREFERRED = "serving_default"
 INTERNAL = "__saved_model_init_op"
 RESOURCE = 20
@@ -37,24 +38,38 @@ class SavedModelWorkload:
     def __init__(self, name: str) -> None:
         self.name = name
         self.folder = Path(name).expanduser()
+        self._kept: Any = None
 
-    def build(self, options: RunOptions) -> Step:
-        """Its graph as a step.
+    def build(self, options: RunOptions) -> Any:
+        """Its graph as a step; where it is run, the signature's function.
 
         Raises:
-            UsageError: training is asked for.
+            UsageError: training is asked for, or it is run and nobody said that it is trusted.
             WorkloadError: it is damaged, or has no signature.
         """
-        models.check(options, self.name)
+        models.check(options, self.name, foreign=True)
         if options.phase == "training":
             raise UsageError(f"'{printable(self.name)}' cannot be trained", TRAIN)
-        import_tensorflow(f"the workload '{self.name}'")
+        tensorflow = import_tensorflow(f"the workload '{self.name}'")
         graph, signatures = self._read()
         names = [one for one in signatures if one != INTERNAL]
         if not names:
             raise WorkloadError(f"'{printable(self.name)}' has no signature, so nothing says what to run", DAMAGED)
         chosen = PREFERRED if PREFERRED in names else sorted(names)[0]
+        if tracing.runs():
+            return self._loaded(tensorflow, chosen, options)
         return _step(graph, signatures[chosen], chosen, options)
+
+    def _loaded(self, tensorflow: Any, chosen: str, options: RunOptions) -> Any:
+        """The signature as a function that can be run. Its operators may do what programs do, files included."""
+        shown = printable(self.name)
+        if not options.trust_remote_code:
+            raise UsageError(f"'{shown}' is a program: its operators may read and write files", TRUST)
+        try:
+            self._kept = tensorflow.saved_model.load(str(self.folder))  # a function alone does not keep its variables
+            return self._kept.signatures[chosen]
+        except Exception as error:  # whatever a damaged or foreign folder raises
+            raise WorkloadError(f"'{shown}' cannot be loaded: {in_short(error)}", DAMAGED) from error
 
     def describe(self) -> Mapping[str, Any]:
         """Its folder, and the release of TensorFlow that wrote it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import (
+    AdvisoryMatch,
     CoverageReport,
     Environment,
     FrameworkTarget,
@@ -16,22 +17,29 @@ from mpsprobe.schemas import (
     MatrixReport,
     OperatorFinding,
     Report,
+    TableProvenance,
     Unjudged,
     WorkloadInfo,
 )
-from mpsprobe_tensorflow import models, releases
+from mpsprobe_tensorflow import advising, models, releases
 from mpsprobe_tensorflow.findings import findings, summarise
 from mpsprobe_tensorflow.libraries import import_tensorflow
 from mpsprobe_tensorflow.names import BACKEND
+from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.crossing import Border, border
 from mpsprobe_tensorflow.placing.flattening import flatten
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph
 from mpsprobe_tensorflow.placing.placer import place
 from mpsprobe_tensorflow.since import kernels_of, native_since
 from mpsprobe_tensorflow.tables import table
+from mpsprobe_tensorflow.tables.fits import optimizers_off
 from mpsprobe_tensorflow.tracing import Step, without_collecting
 
-BEFORE_GRAPPLER = "These are the operations that TensorFlow places; its optimizer folds and fuses some afterwards"
+WHICH = {
+    "plain": "These are the operations that TensorFlow places; its optimizer folds and fuses some afterwards",
+    models.OPTIMIZED: "These are the operations that TensorFlow's optimizer leaves; the plugin has one more, not known",
+    models.EAGER: "These are the operations of the traced step, each placed by itself, as where nothing is traced",
+}
 
 
 @dataclass
@@ -42,6 +50,7 @@ class Placement:
     operators: list[OperatorFinding]
     not_judged: list[Unjudged]
     border: Border
+    advisories: list[AdvisoryMatch]
 
 
 class TensorflowScanner:
@@ -81,14 +90,15 @@ def _report(
     made = workload.build(options)
     step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
     progress.advance("placing its operations")
-    graph = flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
+    graph = _flat(step)
     soft = bool(tensorflow.config.get_soft_device_placement())
-    found = [_placed(step, graph, release, options, soft) for release in names]
+    version = tensorflow.__version__
+    found = [_placed(step, graph, release, options, soft, version) for release in names]
     unknown = sum(one.nbytes is None for one in found[-1].border.crossings)
     if unknown:
         step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
     info = _info(workload.name, step, graph, options)
-    environment = _environment(tensorflow.__version__)
+    environment = _environment(version)
     if len(found) > 1:
         return _matrix(info, step, found, environment)
     [one] = found
@@ -99,16 +109,23 @@ def _report(
         workload=info,
         target=one.target,
         environment=environment,
-        summary=summarise(one.operators, step, one.border, since),
+        summary=summarise(one.operators, step, one.border, since, len(one.advisories)),
         operators=one.operators,
         not_judged=one.not_judged,
+        advisories=one.advisories,
     )
 
 
-def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool) -> Placement:
+def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool, tensorflow: str) -> Placement:
     build = table.load(release)
     kernels = kernels_of(release, options.macos)
-    placed = place(graph, kernels, soft=soft)
+    placed = place(graph, kernels, soft=soft, eager=options.graph == models.EAGER)
+    if options.graph == models.OPTIMIZED:
+        devices = grappler.devices(graph, placed, kernels)
+        off = optimizers_off(build.release)
+        step = replace(step, graph=grappler.optimized(step.graph, [*step.returned, *step.effects], devices, off))
+        graph = _flat(step)
+        placed = place(graph, kernels, soft=soft)
     crossings = border(graph, placed)
     operators, unknown = findings(step, graph, placed, crossings, kernels, options.macos)
     wheel, sha256 = list(build.wheels.items())[-1]
@@ -120,17 +137,24 @@ def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: b
         sha256=sha256,
         macos=options.macos,
         macos_minimum=build.macos_minimum,
-        notes=releases.notes(build.release),
+        table=TableProvenance(wheel=wheel, sha256=sha256),
+        notes=[*releases.notes(build.release), *advising.slow(step, build.release, tensorflow, options.phase)],
     )
-    return Placement(target, operators, unknown, crossings)
+    advisories = advising.matches(step, graph, build.release, tensorflow, options.phase)
+    return Placement(target, operators, unknown, crossings, advisories)
+
+
+def _flat(step: Step) -> Graph:
+    return flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
 
 
 def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement], environment: Environment) -> MatrixReport:
     cells = [
         MatrixCell(
             target=one.target,
-            summary=summarise(one.operators, step, one.border, None),
+            summary=summarise(one.operators, step, one.border, None, len(one.advisories)),
             findings={each.operator: each.verdict for each in reversed(one.operators) if each.verdict != "native"},
+            advisories=[known.id for known in one.advisories],
         )
         for one in found
     ]
@@ -147,6 +171,7 @@ def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement], environm
         releases=cells,
         operators=found[-1].operators,
         not_judged=found[-1].not_judged,
+        advisories=list({known.id: known for one in found for known in one.advisories}.values()),
     )
 
 
@@ -160,7 +185,7 @@ def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadI
         batch_size=step.batch_size,
         autocast=options.autocast,
         optimizer=step.optimizer,
-        notes=list(dict.fromkeys([*step.notes, *graph.notes, BEFORE_GRAPPLER])),
+        notes=list(dict.fromkeys([*step.notes, *graph.notes, WHICH[options.graph]])),
     )
 
 

@@ -8,6 +8,7 @@ import gc
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ class Step:
         held: arguments that are variables → dtype of what they hold.
         resident: arguments that are tensors which were made before.
         returned: the tensors that the step returns.
+        effects: the operations that it runs for what they do, not for what they return.
         architecture: the class of the model.
         parameters: how many numbers its variables are.
         parameters_bytes: what they take.
@@ -47,6 +49,7 @@ class Step:
     held: Mapping[str, str] = field(default_factory=dict)
     resident: Sequence[str] = ()
     returned: Sequence[str] = ()
+    effects: Sequence[str] = ()
     architecture: str = ""
     parameters: int = 0
     parameters_bytes: int = 0
@@ -131,6 +134,24 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
     return site
 
 
+_with_values: ContextVar[bool] = ContextVar("_with_values", default=False)
+
+
+@contextlib.contextmanager
+def with_values() -> Iterator[None]:
+    """What is built here is run: ``variables_without_values`` does nothing."""
+    token = _with_values.set(True)
+    try:
+        yield
+    finally:
+        _with_values.reset(token)
+
+
+def runs() -> bool:
+    """Whether what is built is run, not only traced."""
+    return _with_values.get()
+
+
 @contextlib.contextmanager
 def variables_without_values() -> Iterator[None]:
     """Variables of Keras that are made here get no value, and take no memory; only those of few numbers are real.
@@ -139,6 +160,9 @@ def variables_without_values() -> Iterator[None]:
 
     TensorFlow's own ``UninitializedVariable``, which it makes for a SavedModel before its values are read.
     """
+    if runs():
+        yield
+        return
     import keras
     import tensorflow as tf
     from tensorflow.python.ops import resource_variable_ops

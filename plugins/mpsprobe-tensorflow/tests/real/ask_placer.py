@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,21 @@ def build_stub(folder: Path) -> Path:
     return stub
 
 
-def compare(stub: Path, concrete: Any, registrations: Iterable[Any], *, soft: bool = True) -> Compared:
-    """Where both place the operations of a traced function, with the kernels of ``registrations`` on the GPU."""
+def compare(
+    stub: Path,
+    concrete: Any,
+    registrations: Iterable[Any],
+    *,
+    soft: bool = True,
+    off: Sequence[str] = (),
+    dumped: Path | None = None,
+) -> Compared:
+    """Where both place the operations of a traced function, with the kernels of ``registrations`` on the GPU.
+
+    Args:
+        off: optimizers of grappler that do not run.
+        dumped: a folder for the graphs that TensorFlow makes on its way.
+    """
     import tensorflow as tf
 
     from mpsprobe_tensorflow import tracing
@@ -81,6 +94,7 @@ def compare(stub: Path, concrete: Any, registrations: Iterable[Any], *, soft: bo
         "library": whole.SerializeToString().hex(),
         "arguments": arguments,
         "soft": soft,
+        "off": list(off),
     }
     lines = []
     for one in listed:
@@ -91,6 +105,9 @@ def compare(stub: Path, concrete: Any, registrations: Iterable[Any], *, soft: bo
         (folder / "table.tsv").write_text("".join(lines), encoding="utf-8")
         (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
         environment = {**os.environ, "STUB_TABLE": str(folder / "table.tsv")}
+        if dumped is not None:
+            environment |= {"TF_DUMP_GRAPH_PREFIX": str(dumped), "TF_DUMP_GRAPH_NAME_FILTER": "*"}
+            environment["TF_DUMP_GRAPH_GROUPS"] = "main"
         command = [sys.executable, str(FOLDER / "oracle.py"), str(stub), "asked.json"]
         ended = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True)
     before, mark, answer = ended.stderr.partition(MARK)

@@ -40,6 +40,7 @@ def main(stub: str, graph: str) -> None:
                 inputs.append(tf.zeros(shape, dtype))
     assert [one.device_type for one in tf.config.list_physical_devices()] == ["CPU", "GPU"]
     tf.config.set_soft_device_placement(asked["soft"])
+    tf.config.optimizer.set_experimental_options(dict.fromkeys(asked["off"], False))
     print(MARK, file=sys.stderr, flush=True)  # noqa: T201
     try:
         context.context().call_function(asked["function"].encode(), inputs, asked["outputs"])

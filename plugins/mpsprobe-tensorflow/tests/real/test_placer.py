@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,22 @@ from typing import Any
 import pytest
 import tensorflow as tf
 from ask_placer import build_stub, compare
+from google.protobuf import text_format
+from tensorflow.core.framework import graph_pb2
 
 from mpsprobe.protocols import RunOptions
 from mpsprobe_tensorflow import models, tracing
 from mpsprobe_tensorflow.applications import KerasWorkload
+from mpsprobe_tensorflow.placing import grappler
+from mpsprobe_tensorflow.placing.flattening import flatten
+from mpsprobe_tensorflow.placing.kernels import Kernels
+from mpsprobe_tensorflow.placing.placer import place
+from mpsprobe_tensorflow.tables.fits import optimizers_off
 from mpsprobe_tensorflow.tables.table import load
 
 X = tf.TensorSpec((2, 8))
+BORDER = {"_Arg", "_Retval", "Placeholder", "NoOp"}
+"""What a graph begins and ends with, here and there."""
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +143,34 @@ def test_a_model(stub: Path, phase: str, monkeypatch: pytest.MonkeyPatch) -> Non
     found = compare(stub, seen[-1][0], load("1.2.0").on())
     assert not found.wrong and found.both > 800
     assert (found.gpu < found.both) == (phase == "training")
+
+
+def test_grappler_leaves_what_it_leaves_in_tensorflow(stub: Path, tmp_path: Path) -> None:
+    matrix = tf.Variable(tf.zeros((8, 4)))
+
+    @tf.function
+    def train(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.nn.softmax(tf.identity(tf.matmul(x * 2.0 * 3.0, matrix)) + tf.zeros((2, 4)))
+            loss = tf.reduce_mean(tf.nn.relu(tf.reshape(y, [tf.shape(y)[0], -1])) ** 2)
+        matrix.assign_sub(0.1 * tape.gradient(loss, matrix))
+        return loss
+
+    seen: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = tracing.traced
+        patch.setattr(tracing, "traced", lambda *one: seen.append(original(*one)) or seen[-1])
+        step = models.step_of((train, X), RunOptions(graph="optimized"), "it")
+    off = optimizers_off("1.2.0")
+    compare(stub, seen[-1][0], load("1.2.0").on(), off=off, dumped=tmp_path)
+    [file] = tmp_path.glob("*after_graph_optimization*")
+    theirs = text_format.Parse(file.read_text(encoding="utf-8"), graph_pb2.GraphDef())
+    before = flatten(step.graph, step.held, step.resident, step.returned)
+    kernels = Kernels(load("1.2.0").on())
+    devices = grappler.devices(before, place(before, kernels), kernels)
+    ours = grappler.optimized(step.graph, [*step.returned, *step.effects], devices, off)
+    counted = [Counter(node.op for node in graph.node if node.op not in BORDER) for graph in (ours, theirs)]
+    # TensorFlow folds one constant more, the gradient of a mean: its shape is known where the function is called.
+    assert counted[0] - counted[1] == {"BroadcastTo": 1, "Const": 1} and not counted[1] - counted[0]
+    assert counted[0]["Mul"] < sum(node.op == "Mul" for node in step.graph.node)
+    assert counted[0]["AssignSubVariableOp"] == 1

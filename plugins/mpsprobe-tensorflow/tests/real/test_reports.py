@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_devkit.testing import run_cli
-from mpsprobe_tensorflow import models, updates
+from mpsprobe_tensorflow import calling, releases, updates
 from mpsprobe_tensorflow.applications import KerasWorkload, known
 from mpsprobe_tensorflow.placing import flattening
 from mpsprobe_tensorflow.saved_model import SavedModelWorkload
@@ -115,6 +116,29 @@ def test_a_compiled_model_keeps_its_own_optimizer_and_loss() -> None:
     assert not any("not compiled" in note for note in report.workload.notes)
 
 
+def test_known_wrong_results_by_what_the_graph_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ids(made: Any, *releases: str, **options: Any) -> list[str]:
+        return [one.id for one in judged(made, *releases, **options).advisories]
+
+    assert ids(small(), "1.2.0") == ["metal-inference-differs"] and ids(small(), "1.0.1") == []
+    assert ids(small(), "1.2.0", phase="training") == []  # it goes with TensorFlow 2.16, 2.18 and 2.19
+    trained = judged(small(), "1.1.0", phase="training")
+    [known] = trained.advisories
+    assert known.id == "metal-training-diverges" and known.operators == ["Conv2D", "MatMul"]
+    assert known.phases == {"forward": 2, "backward": 2} and trained.summary.advisories == 1
+    assert any("slow on Apple's GPUs" in note for note in trained.target.notes)
+    model = small()
+    model.compile(keras.optimizers.RMSprop(), "mse")
+    assert ids(model, "1.1.0", phase="training") == []
+    monkeypatch.setattr(releases, "installed", lambda: "1.1.0")  # with the TensorFlow that is installed, a newer one
+    assert ids(small(), "1.1.0", phase="training") == []
+    wide = tf.function(lambda x: tf.nn.conv2d(x, tf.zeros((1, 1, 1, 65537)), 1, "SAME"))
+    assert ids((wide, tf.TensorSpec((1, 2, 2, 1))), "1.1.0") == ["metal-conv-channels-65536"]
+    matrix = judged(small(), "1.0.1", "1.2.0")
+    assert [cell.advisories for cell in matrix.releases] == [[], ["metal-inference-differs"]]
+    assert [one.id for one in matrix.advisories] == ["metal-inference-differs"]
+
+
 def test_a_model_for_xla_is_unsupported() -> None:
     model = small()
     model.compile("sgd", "categorical_crossentropy", jit_compile=True)
@@ -129,6 +153,26 @@ def test_half_precision_by_the_policy() -> None:
     assert keras.config.dtype_policy().name == "float32"
     assert "float16" in {dtype for one in report.operators for dtype in one.dtypes}
     assert report.workload.autocast == "float16"
+
+
+def test_operations_that_grappler_leaves_and_eager_ones() -> None:
+    @tf.function(input_signature=[tf.TensorSpec((2, 4))])
+    def function(x: Any) -> Any:
+        return tf.math.erfinv(x * 2.0 * 3.0) + tf.sin(tf.constant([1.0, 2.0, 3.0, 4.0]))
+
+    plain, optimized, eager = (judged(function, graph=graph) for graph in ("plain", "optimized", "eager"))
+    calls = [{one.operator: one.calls for one in report.operators} for report in (plain, optimized, eager)]
+    assert calls[0]["Mul"] == calls[2]["Mul"] == 2 and calls[1]["Mul"] == 1
+    assert "Sin" not in calls[1] and calls[1]["Erfinv"] == 1
+    # The plain graph copies x * 6 to the CPU and the result, with that of Sin, back; eager execution each constant too.
+    copied = [report.summary.transfers for report in (plain, optimized, eager)]
+    assert [(one.to_cpu, one.to_gpu) for one in copied] == [(1, 3), (1, 2), (1, 5)]
+    assert "leaves" in optimized.workload.notes[-1] and "by itself" in eager.workload.notes[-1]
+    trained = judged(small(), phase="training", graph="optimized")
+    assert verdicts(trained)["Conv2DBackpropFilter"] == "native"
+    assert {one.operator: one.calls for one in trained.operators}["AssignSubVariableOp"] == 4
+    with pytest.raises(UsageError, match="--graph is for workloads of TensorFlow"):
+        mpsprobe.coverage("bert-base", graph="eager")
 
 
 def test_loops_and_functions_are_followed() -> None:
@@ -167,6 +211,7 @@ def test_inputs_come_with_the_model_or_the_function() -> None:
 
 
 def test_a_program_hands_over_what_it_has() -> None:
+    importlib.import_module("torch")  # whose plugin takes functions too
     report: Any = mpsprobe.coverage(small(), torch="1.2.0")
     assert report.target.version == "1.2.0" and not report.findings
     assert verdicts(mpsprobe.coverage(tf.function(tf.math.erfinv), [0.5]))["Erfinv"] == "fallback"
@@ -179,7 +224,7 @@ def test_open_dimensions_get_a_size() -> None:
     model = keras.Model(tokens, keras.layers.LSTM(4)(keras.layers.Embedding(10, 4)(tokens)))
     report = judged(model, seq_len=16)
     assert any("is open: 16 was taken for it" in note for note in report.workload.notes)
-    assert models.LENGTH != 16
+    assert calling.LENGTH != 16
 
 
 def test_several_releases_make_a_matrix() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from mpsprobe.commands import OpenGroup
+from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe_coverage.commands.kernels import write_json
-from mpsprobe_coverage.commands.options import CHIP_OPTION, FORMAT_OPTION
+from mpsprobe_coverage.commands.options import BACKEND_OPTION, CHIP_OPTION, FORMAT_OPTION
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.kernels.registered import RegisteredFamily, registered_named
+
+MPS = "mps"
 
 
 @click.group(cls=OpenGroup, default="list")
@@ -23,9 +30,12 @@ def advisories() -> None:
 @advisories.command("list", short_help="Every known wrong result, or those of a release or an operator.")
 @click.option("--torch", "torch_release", metavar="VERSION|installed|latest", help="Only those of this release.")
 @click.option("--operator", metavar="OP", help="Only those of this operator, or of what it calls on MPS.")
+@BACKEND_OPTION
 @CHIP_OPTION
 @FORMAT_OPTION
-def list_command(torch_release: str | None, operator: str | None, chip: str | None, format_name: str) -> None:
+def list_command(
+    torch_release: str | None, operator: str | None, backend: str, chip: str | None, format_name: str
+) -> None:
     """Every known wrong result, or those of a release, an operator or a chip.
 
     \b
@@ -33,7 +43,14 @@ def list_command(torch_release: str | None, operator: str | None, chip: str | No
     mpsprobe advisories list --torch 2.13.0
     mpsprobe advisories list --operator scaled_dot_product_attention
     mpsprobe advisories list --chip m3
+    mpsprobe advisories list --backend tensorflow-metal
     """
+    if backend != MPS:
+        family = _family(backend)
+        if chip is not None:
+            raise UsageError(f"{backend} is no backend of torch: --chip means nothing there", "Leave --chip out.")
+        _write(family, family.advisories(torch_release, operator), format_name, details=False)
+        return
     from mpsprobe_coverage.advisories.store import advisories_for, all_advisories
 
     listed = list(all_advisories())
@@ -57,14 +74,25 @@ def list_command(torch_release: str | None, operator: str | None, chip: str | No
 
 @advisories.command(short_help="Everything that is known of one, with its sources.")
 @click.argument("names", nargs=-1, required=True, metavar="ID…")
+@BACKEND_OPTION
 @FORMAT_OPTION
-def show(names: tuple[str, ...], format_name: str) -> None:
+def show(names: tuple[str, ...], backend: str, format_name: str) -> None:
     """Everything that is known of a wrong result: condition, symptom, workaround, releases, sources.
 
     \b
     mpsprobe advisories show attention-causal-half
     mpsprobe advisories show conv-strided-weight --format json
+    mpsprobe advisories show metal-training-diverges --backend tensorflow-metal
     """
+    if backend != MPS:
+        family = _family(backend)
+        known_there = {one["id"]: one for one in family.advisories()}
+        wrong = [name for name in names if name not in known_there]
+        if wrong:
+            hint = f"mpsprobe advisories list --backend {backend} shows them all."
+            raise UnknownName("advisory", wrong[0], known_there, hint)
+        _write(family, [known_there[name] for name in dict.fromkeys(names)], format_name, details=True)
+        return
     from mpsprobe_coverage.advisories.store import named
 
     known = named(names)
@@ -74,3 +102,24 @@ def show(names: tuple[str, ...], format_name: str) -> None:
     from mpsprobe_coverage.commands import advisories_output
 
     advisories_output.print_details(known)
+
+
+def _family(backend: str) -> RegisteredFamily:
+    from mpsprobe.plugins.registry import get_registry
+
+    registry = get_registry()
+    registry.backend_framework(backend)  # raises where there is no such backend
+    family = registered_named(backend, registry)
+    if family is None:
+        raise UsageError(f"no wrong results are listed for the backend '{backend}'", f"There is: {MPS}.")
+    return family
+
+
+def _write(family: RegisteredFamily, listed: list[Mapping[str, Any]], format_name: str, *, details: bool) -> None:
+    if format_name == "json":
+        write_json(listed)
+        return
+    from mpsprobe_coverage.commands import advisories_output
+
+    draw = advisories_output.print_registered_details if details else advisories_output.print_registered
+    draw(family, listed)

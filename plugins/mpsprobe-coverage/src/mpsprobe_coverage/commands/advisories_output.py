@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -16,40 +16,76 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mpsprobe_coverage.advisories.model import Advisory
+    from mpsprobe_coverage.kernels.registered import RegisteredFamily
 
 PIPE_WIDTH = 100
 
 
 def print_list(advisories: list[Advisory]) -> None:
     """The identifier of each, with its title and the releases of torch and macOS."""
-    if not advisories:
-        show([Text("no known wrong result")], PIPE_WIDTH)
-        return
-    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    rows = []
     for advisory in advisories:
         facts = [f"torch: {releases(advisory.torch)}"]
         if advisory.macos != AffectedSystems():
             facts.append(f"macOS: {systems(advisory.macos)}")
         if advisory.where:
             facts.append(f"on {advisory.where}" if advisory.chips else advisory.where)
-        grid.add_row(Text(advisory.id, style="bold"), Text.assemble(advisory.title, "\n", ("; ".join(facts), "dim")))
-    counted = f"{len(advisories)} known wrong result{'' if len(advisories) == 1 else 's'}"
-    show([grid, Text(), Text(f"{counted}. More about one: mpsprobe advisories show ID")], PIPE_WIDTH)
+        rows.append((advisory.id, advisory.title, "; ".join(facts)))
+    _list(rows, "known wrong result", "mpsprobe advisories show ID")
+
+
+def print_registered(family: RegisteredFamily, advisories: Sequence[Mapping[str, Any]]) -> None:
+    """The same of a backend of another framework, slow spots among them."""
+    rows = [(one["id"], one["title"], f"{one['kind']}; {family.label}: {_seen(one)}") for one in advisories]
+    _list(rows, "known problem", f"mpsprobe advisories show ID --backend {family.name}")
+
+
+def _list(rows: Sequence[tuple[str, str, str]], what: str, more: str) -> None:
+    if not rows:
+        show([Text(f"no {what}")], PIPE_WIDTH)
+        return
+    grid = _grid()
+    for identifier, title, facts in rows:
+        grid.add_row(Text(identifier, style="bold"), Text.assemble(title, "\n", (facts, "dim")))
+    counted = f"{len(rows)} {what}{'' if len(rows) == 1 else 's'}"
+    show([grid, Text(), Text(f"{counted}. More about one: {more}")], PIPE_WIDTH)
 
 
 def print_details(advisories: list[Advisory]) -> None:
     """All that is known of each."""
+    _details([(one.id, one.title, list(_facts(one))) for one in advisories])
+
+
+def print_registered_details(family: RegisteredFamily, advisories: Sequence[Mapping[str, Any]]) -> None:
+    """The same of a backend of another framework."""
+    found = []
+    for one in advisories:
+        facts = [("operators", ", ".join(one["operators"]) or "not established"), ("kind", one["kind"])]
+        facts += [("when", one["condition"]), ("what", one["symptom"]), ("do", one["workaround"])]
+        facts += [(family.label, _seen(one)), ("known by", one["basis"]), ("sources", ", ".join(one["sources"]))]
+        found.append((one["id"], one["title"], facts))
+    _details(found)
+
+
+def _details(found: Sequence[tuple[str, str, Sequence[tuple[str, str]]]]) -> None:
     parts: list[RenderableType] = []
-    for advisory in advisories:
-        grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        for label, text in _facts(advisory):
+    for identifier, title, facts in found:
+        grid = _grid()
+        for label, text in facts:
             grid.add_row(f"  {label}", Text(text))
-        parts += [Text.assemble((advisory.id, "bold"), "  ", advisory.title), grid, Text()]
+        parts += [Text.assemble((identifier, "bold"), "  ", title), grid, Text()]
     show(parts[:-1], PIPE_WIDTH)
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _seen(one: Mapping[str, Any]) -> str:
+    return f"seen on {' and '.join(one['releases'])}" if one["releases"] else "not established"
 
 
 def _facts(advisory: Advisory) -> Iterator[tuple[str, str]]:

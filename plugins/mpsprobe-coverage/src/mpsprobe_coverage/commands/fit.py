@@ -7,17 +7,20 @@ from typing import Any
 
 import click
 
-from mpsprobe import exporting
 from mpsprobe.declarations import DTYPES, PHASES, SIZES
-from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Positive, check_training
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
-from mpsprobe_coverage.chips.mac import mac_asked
-from mpsprobe_coverage.commands.coverage import GENERATE
-from mpsprobe_coverage.commands.options import CHIP_OPTION, MEMORY_OPTION, MacosVersion, releases, torch_option
+from mpsprobe_coverage.commands.instant import Question, cache_option
+from mpsprobe_coverage.commands.options import (
+    CHIP_OPTION,
+    GENERATE,
+    MEMORY_OPTION,
+    MacosVersion,
+    releases,
+    torch_option,
+)
 
 VARIED = ("batch-size", "seq-len", "size")
 
@@ -48,6 +51,7 @@ VARIED = ("batch-size", "seq-len", "size")
 @click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 @click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
+@cache_option("fit")
 def fit(
     name: str,
     vary: str | None,
@@ -56,6 +60,7 @@ def fit(
     format_name: str | None,
     output: str | None,
     exports: tuple[str, ...],
+    no_cache: bool,
     **run_options: Any,
 ) -> None:
     """The largest batch, sequence or image of WORKLOAD that fits on a Mac, and what would save memory.
@@ -69,6 +74,17 @@ def fit(
     mpsprobe fit llama-3-8b --phase generate --dtype float16 --chip m3-max-64gb
     mpsprobe fit resnet50 --vary size --memory 8GB
     """
+    asks = {**run_options, "torch_release": torch_release, "plain": plain, "vary": vary}
+    question = Question("fit", name, asks, cached=not no_cache)
+    if question.written(format_name, output, exports, ()) is not None:
+        return
+
+    from mpsprobe import exporting
+    from mpsprobe.environment import check_version
+    from mpsprobe.progress import make_progress
+    from mpsprobe_coverage.chips.mac import mac_asked
+    from mpsprobe_coverage.kernels.backends import family_named
+
     options = RunOptions(**run_options)
     check_training(options, options.phase == "training")
     mac = mac_asked(options)
@@ -76,20 +92,25 @@ def fit(
         raise UsageError("fit on which Mac?", "For example --chip m2-16gb ('mpsprobe chips list'), or --memory 16GB.")
     varied: Any = vary or ("seq-len" if options.phase == GENERATE else "batch-size")
     registry = get_registry()
-    from mpsprobe_coverage.kernels.backends import family_named
-
     targets = releases(torch_release, family_named(options.backend, registry))
     if len(targets) > 1:
         raise UsageError("fit is about one torch release", "Name one with --torch.")
     chosen = exporting.choose(registry, format_name, output, "fit")
     others = [exporting.further(registry, text, PurePath(name).name, "fit") for text in exports]
-    check_version("torch", "mpsprobe-coverage", "fit")
-    from mpsprobe_coverage.scanner.largest import fit_report
+    report = kept = question.recalled()
+    if report is None:
+        check_version("torch", "mpsprobe-coverage", "fit")
+        from mpsprobe_coverage.scanner.largest import fit_report
 
-    with make_progress() as progress:
-        report = fit_report(registry.workload(name), options, targets[0], mac, varied, progress, savings=not plain)
+        with make_progress() as progress, question.watched() as watch:
+            workload = registry.workload(name)
+            report = fit_report(workload, options, targets[0], mac, varied, progress, savings=not plain)
+        kept = question.keep(report, watch)
     try:
         for other, path in others:
             click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
     finally:  # the report is not lost with an export that fails
         exporting.write(registry, chosen, report, output)
+    if kept is not None and chosen == "table" and output in (None, "-"):
+        drawn = kept
+        question.keep_text((), lambda: exporting.on_terminal(registry, chosen, drawn), 0)

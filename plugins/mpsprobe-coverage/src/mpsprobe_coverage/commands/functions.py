@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from mpsprobe.errors import CheckFailed, UsageError
 from mpsprobe.options import converted
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import Workload
+from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.schemas import CoverageReport, MatrixReport
-from mpsprobe_coverage.commands.coverage import asked, broken, judged
 from mpsprobe_coverage.commands.coverage import coverage as command
+from mpsprobe_coverage.commands.instant import SWITCH, Question
+from mpsprobe_coverage.commands.judge import asked, broken, judged
+from mpsprobe_coverage.commands.known import known as known_answer
+from mpsprobe_coverage.commands.options import TORCH
+from mpsprobe_coverage.commands.several import framework
 
 FAIL_ON = ("missing", "fallback", "unsupported")
 """The verdicts that ``check`` lets nothing pass with."""
 Releases = str | Sequence[str]
+NO = ("", "0", "f", "false", "n", "no", "off")
+"""What click takes for no in a variable of a flag."""
 _judging = threading.Lock()
 
 
@@ -39,10 +47,14 @@ class CoverageOptions(TypedDict, total=False):
         weights: compute with the real values of the parameters instead of predicting from shapes.
         trust_remote_code: let a checkpoint run Python code of its own.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
+        graph: of TensorFlow: ``plain``, ``optimized`` by grappler, or ``eager``.
         macos: the version to judge for.
         chip: the Mac's, such as ``m2`` or ``m2-pro-16gb``: known wrong results of other chips are left out.
         memory: of that Mac, such as ``16GB``: whether the workload fits.
+        allocations: keep every allocation in the report, for the exporter ``memory-viz``.
         explain: exporters show for each operator what its verdict rests on.
+        atlas: take the answer that mpsprobe-atlas knows of the workload of a name, also of other versions.
+        no_cache: work the answer out anew, and do not keep it; only answers about a name are kept at all.
     """
 
     backend: str
@@ -62,10 +74,14 @@ class CoverageOptions(TypedDict, total=False):
     decoding: str
     cache: str
     word_timestamps: bool
+    graph: str
     macos: str | None
     chip: str | None
     memory: str | int | None
+    allocations: bool
     explain: bool
+    atlas: bool
+    no_cache: bool
 
 
 @overload
@@ -109,14 +125,34 @@ def coverage(
     if isinstance(torch, str) and "," in torch:  # a type checker takes it for one
         raise UsageError(f"several torch releases are a list, not '{torch:.40}'", 'For example ["2.6", "2.13"].')
     flags = converted(command, {**options, "torch": ",".join(in_quotes(torch))})
+    question = _question(model, inputs, flags)
+    if question is not None and isinstance(known := question.recalled(), (CoverageReport, MatrixReport)):
+        return known
+    atlas = flags.pop("atlas", None)
+    if question is not None:
+        needs_torch = framework([question.workload], get_registry()) == TORCH
+        if isinstance(known := known_answer(question, atlas, needs_torch), (CoverageReport, MatrixReport)):
+            return known
     release, explain = flags.pop("torch_release"), flags.pop("explain", False)
     workload = get_registry().workload_of(model, inputs)
     own = {"dtype": workload.dtype} if hasattr(workload, "dtype") else {}
     run_options, targets = asked(release, "predicted", explain, {**own, **flags}, workload.framework)
-    with _put_back(workload):
+    with _put_back(workload), question.watched() if question else nullcontext() as watch:
         report = judged(workload, run_options, targets, explain, SilentProgress())
     assert isinstance(report, (CoverageReport, MatrixReport))
+    if question is not None:
+        question.keep(report, watch)
     return report
+
+
+def _question(model: object, inputs: object, flags: dict[str, Any]) -> Question | None:
+    """What the cache is asked: of a workload by its name, not of an object, nor of code that the program may share."""
+    cached = not flags.pop("no_cache", os.environ.get(SWITCH, "").lower() not in NO)
+    if inputs is not None or not isinstance(model, str):
+        return None
+    usual = {"torch_release": "installed", "method": "auto", "explain": False, "vary": None, "atlas": None}
+    question = Question("coverage", model, {**asdict(RunOptions()), **usual, **flags}, cached=cached)
+    return None if question.own else question
 
 
 def in_quotes(torch: Releases) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,20 +11,33 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe.options import Named
+from mpsprobe.options import LARGEST, Named
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.table import KernelFamily
     from mpsprobe_coverage.scanner.vary import Vary
 
+TORCH = "torch"
+GENERATE = "generate"
+OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
+"""The options that ``--phase generate`` alone has."""
 ADVISORY, MEMORY = "advisory", "memory"
 ALL = "all"
-VARIED = ("seq-len", "batch-size", "new-tokens")
+VARIED = ("seq-len", "batch-size", "size", "new-tokens")
 VARY_EXAMPLE = "--vary seq-len=1..512"
 KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
 """Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
 FAILING = ("missing", "fallback", "unsupported", "unknown", MEMORY, ADVISORY)
+
+
+WILD = frozenset("*?[")
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for all that fit it (``bert-*``); a file whose name has such signs is itself."""
+    path = name.rpartition(":")[0] or name
+    return bool(WILD.intersection(name)) and not os.path.exists(path)  # noqa: PTH110 - of any length
 
 
 BACKEND_OPTION = click.option(
@@ -97,11 +111,13 @@ class VaryRange(click.ParamType):
             raise UnknownName(
                 "kind of size", name, VARIED, f"There are {', '.join(VARIED)}; for example {VARY_EXAMPLE}."
             )
-        found = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", numbers, re.ASCII)
+        found = re.fullmatch(r"(\d{1,40})\.\.(\d{1,40})", numbers, re.ASCII)
         first, last = (int(found[1]), int(found[2])) if found else (0, 0)
-        if not 0 < first <= last:
+        if not 0 < first <= last <= LARGEST:
+            most = f"to {LARGEST}" if last > LARGEST else "on"
             raise UsageError(
-                f"'{printable(numbers)[:40]}' is no range of whole numbers from 1 on", f"For example {VARY_EXAMPLE}."
+                f"'{printable(numbers)[:40]}' is no range of whole numbers from 1 {most}",
+                f"For example --vary {name}=1..{512 if name == 'seq-len' else 64}.",
             )
         return Vary(name, first, last)
 

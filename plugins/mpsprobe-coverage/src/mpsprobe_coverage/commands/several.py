@@ -6,45 +6,38 @@ import contextlib
 import json
 import os
 import queue
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from mpsprobe.environment import collect_environment
-from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe.output import as_bytes
-from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe.environment import check_version, collect_environment
+from mpsprobe.errors import MpsprobeError, PluginError, UsageError
+from mpsprobe.plugins.registry import Registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import JudgedWorkload, SeveralReport
+from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixReport, SeveralReport
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands.child import Child, ChildEnded, threads_for
+from mpsprobe_coverage.commands.instant import Question
+from mpsprobe_coverage.commands.known import known
+from mpsprobe_coverage.commands.options import TORCH, WILD, is_pattern
 
-TORCH = "torch"
 MOST_JOBS = 4
 """Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
 EACH = 25
 """Workloads that one process judges before a new one takes over, which has none of their memory."""
-WILD = frozenset("*?[")
 POLL_S = 0.2  # between looks at Ctrl-C, which does not end a wait on Windows
 PATIENCE = 4  # times what a process needs to start: without two results until then, a further one starts
-MEMORY = "It may have run out of memory: use fewer --jobs."
 
 
 def usual_jobs() -> int:
     """The number of processes where nobody says one."""
     return max(1, min(MOST_JOBS, os.cpu_count() or 1))
-
-
-def is_pattern(name: str) -> bool:
-    """Whether a name stands for all that fit it (``bert-*``); a file whose name has such signs is itself."""
-    path = name.rpartition(":")[0] or name
-    return bool(WILD.intersection(name)) and not os.path.exists(path)  # noqa: PTH110 - of any length
 
 
 def names(typed: Sequence[str], files: Sequence[str], registry: Registry) -> list[str]:
@@ -80,6 +73,8 @@ def framework(asked: Sequence[str], registry: Registry) -> str:
 def _lines(path: str) -> Iterator[str]:
     shown = printable(path)
     try:
+        if Path(path).is_char_device():  # which may never end
+            raise UsageError(f"{shown} is a device, not a file", "--workloads takes a file of names.")
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"cannot read {shown}: {error.strerror}", "--workloads takes a file of names.") from error
@@ -104,36 +99,78 @@ def _fitting(name: str, registry: Registry) -> list[str]:
     return found
 
 
-def judge(
-    asked: Sequence[str],
-    options: RunOptions,
-    targets: Sequence[str],
-    explain: bool,
-    jobs: int,
-    timeout: int,
-    progress: SilentProgress,
-) -> SeveralReport:
+class Work(NamedTuple):
+    """What is done with each workload.
+
+    Attributes:
+        options, targets, explain: as ``judge.judged`` takes them.
+        needs_torch: whether torch runs it.
+        atlas: as ``known`` takes it.
+    """
+
+    options: RunOptions
+    targets: Sequence[str]
+    explain: bool
+    needs_torch: bool
+    atlas: bool | None = None
+
+
+def questions(asked: Sequence[str], options: Mapping[str, Any], *, cached: bool) -> list[Question]:
+    """One for each workload, as ``mpsprobe coverage`` asks it of a single one."""
+    around: dict[bool, str] = {}
+    return [Question("coverage", name, options, cached=cached, around=around) for name in asked]
+
+
+def judge(asked: Sequence[Question], work: Work, jobs: int, timeout: int, progress: SilentProgress) -> SeveralReport:
     """The report on all of ``asked``; after Ctrl-C on those that are done.
 
     Args:
         jobs: processes side by side.
         timeout: seconds that one workload may take.
     """
-    shared = json.dumps({"options": asdict(options), "targets": list(targets), "explain": explain})
-    progress.start(len(asked), f"judging {len(asked)} workloads")
+    found_before: dict[int, JudgedWorkload] = {}
+    for index, question in enumerate(asked):
+        if (row := _known(question, work)) is not None:
+            found_before[index] = row
+    left = [index for index in range(len(asked)) if index not in found_before]
+    rows = found_before | (_worked_out(asked, left, work, jobs, timeout, progress) if left else {})
+    found = [rows[index] for index in range(len(asked)) if index in rows]
+    made = next((row.report.environment for row in found if row.report is not None), None)
+    return SeveralReport(environment=made or collect_environment(), workloads=found, complete=len(found) == len(asked))
+
+
+def _known(question: Question, work: Work) -> JudgedWorkload | None:
+    """The row of a workload whose answer is known, or whose answer nobody can find out here."""
+    try:
+        report = question.recalled() or known(question, work.atlas, work.needs_torch)
+    except PluginError:
+        raise
+    except MpsprobeError as error:
+        return JudgedWorkload(name=question.workload, error=error.message, hint=error.hint)
+    if not isinstance(report, (CoverageReport, MatrixReport)):
+        return None
+    return JudgedWorkload(name=question.workload, report=report)
+
+
+def _worked_out(
+    asked: Sequence[Question], left: Sequence[int], work: Work, jobs: int, timeout: int, progress: SilentProgress
+) -> dict[int, JudgedWorkload]:
+    """The rows of those numbered in ``left``; after Ctrl-C of those that are done."""
+    if work.needs_torch:
+        check_version("torch", "mpsprobe-coverage", "coverage")
+    shared = json.dumps({"options": asdict(work.options), "targets": list(work.targets), "explain": work.explain})
+    progress.start(len(left), f"judging {len(left)} workloads")
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-        pool = _Pool(asked, shared, Path(folder), min(jobs, len(asked)), timeout)
+        pool = _Pool(asked, left, shared, Path(folder), min(jobs, len(left)), timeout)
         try:
             for done in pool.results():
-                progress.advance(f"judged {printable(asked[done])}")
+                progress.advance(f"judged {printable(asked[done].workload)}")
         except KeyboardInterrupt:
             pass
         finally:
             pool.end()
             progress.stop()
-    rows = [pool.rows[index] for index in range(len(asked)) if index in pool.rows]
-    made = next((row.report.environment for row in rows if row.report is not None), None)
-    return SeveralReport(environment=made or collect_environment(), workloads=rows, complete=len(rows) == len(asked))
+    return pool.rows
 
 
 class _Pool:
@@ -143,18 +180,19 @@ class _Pool:
     starts only where what is left takes longer than that.
     """
 
-    def __init__(self, asked: Sequence[str], shared: str, folder: Path, jobs: int, timeout: int) -> None:
+    def __init__(
+        self, asked: Sequence[Question], left: Sequence[int], shared: str, folder: Path, jobs: int, timeout: int
+    ) -> None:
         self.rows: dict[int, JudgedWorkload] = {}
         self._asked, self._shared, self._folder, self._timeout = asked, shared, folder, timeout
+        self._count = len(left)
         self._left: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for index in range(len(asked)):
+        for index in left:
             self._left.put(index)
         self._done: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
-        threads = str(max(1, (os.cpu_count() or 1) // jobs))
-        self._environment = {"OMP_NUM_THREADS": threads, **get_registry().variables()}
+        self._running: set[Child] = set()
         self._jobs = jobs
         self._threads: list[threading.Thread] = []
         self._ready_s = self._first_s = 0.0  # until the first process was ready, and had its first result
@@ -164,7 +202,7 @@ class _Pool:
     def results(self) -> Iterator[int]:
         """The number of each workload as soon as it is judged."""
         self._started = started = time.monotonic()
-        for _ in self._asked:
+        for _ in range(self._count):
             found: int | BaseException | None = None
             while found is None:
                 if self._is_worth_another(time.monotonic() - started):
@@ -205,66 +243,36 @@ class _Pool:
             self._done.put(error)
 
     def _with_one_process(self) -> None:
-        # -P: no file of the current folder stands in for a module, as with the installed script.
-        command = [sys.executable, "-P", "-m", "mpsprobe_coverage.commands.worker"]
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, env=self._environment, stdin=pipe, stdout=pipe) as child:
-            with self._lock:
-                self._running.add(child)
-                if self._ended.is_set():
-                    child.kill()
-            try:
-                _send(child, self._shared)
-                assert child.stdout is not None
-                child.stdout.readline()
-                self._ready_s = self._ready_s or time.monotonic() - self._started
-                for number in range(EACH):
-                    try:
-                        index = self._left.get_nowait()
-                    except queue.Empty:
-                        return
-                    row = self._row(child, index)
-                    if self._ended.is_set():
-                        return
-                    self.rows[index] = row
-                    self._later += [row.seconds] if number else []
-                    self._done.put(index)
-                    if child.poll() is not None:
-                        return
-            finally:
-                with self._lock:
-                    self._running.discard(child)
-                if child.stdin is not None:
-                    child.stdin.close()
-
-    def _row(self, child: subprocess.Popen[bytes], index: int) -> JudgedWorkload:
-        name, path = self._asked[index], self._folder / f"{index}.json"
-        assert child.stdout is not None
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            child.kill()
-
-        timer = threading.Timer(self._timeout, stop)
-        timer.start()
+        child = Child("mpsprobe_coverage.commands.worker", self._shared, threads_for(self._jobs))
+        with self._lock:
+            self._running.add(child)
+            if self._ended.is_set():
+                child.kill()
         try:
-            _send(child, json.dumps({"name": name, "path": str(path)}))
-            answer = child.stdout.readline()
+            child.wait_until_ready()
+            self._ready_s = self._ready_s or time.monotonic() - self._started
+            for number in range(EACH):
+                try:
+                    index = self._left.get_nowait()
+                except queue.Empty:
+                    return
+                row = self._row(child, index)
+                if self._ended.is_set():
+                    return
+                self.rows[index] = row
+                self._later += [row.seconds] if number else []
+                self._done.put(index)
+                if not child.alive:
+                    return
         finally:
-            timer.cancel()
-        if answer:
-            return JudgedWorkload.model_validate_json(path.read_bytes())
-        code = child.wait()
-        if late.is_set():
-            return JudgedWorkload(name=name, error=f"it took longer than {self._timeout} s", hint="Raise --timeout.")
-        return JudgedWorkload(name=name, error=f"its process ended with exit code {code}", hint=MEMORY)
+            with self._lock:
+                self._running.discard(child)
+            child.close()
 
-
-def _send(child: subprocess.Popen[bytes], line: str) -> None:
-    assert child.stdin is not None
-    try:
-        child.stdin.write(as_bytes(line + "\n"))
-        child.stdin.flush()
-    except OSError:  # it has ended: the missing answer says so
-        pass
+    def _row(self, child: Child, index: int) -> JudgedWorkload:
+        question, path = self._asked[index], self._folder / f"{index}.json"
+        try:
+            child.ask(json.dumps({"question": question.as_data(), "path": str(path)}), self._timeout)
+        except ChildEnded as ended:
+            return JudgedWorkload(name=question.workload, error=ended.message, hint=ended.hint)
+        return JudgedWorkload.model_validate_json(path.read_bytes())

@@ -22,7 +22,9 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import first_line, type_name
-from mpsprobe_coverage.commands.coverage import judged
+from mpsprobe_coverage.cache.watching import Watch
+from mpsprobe_coverage.commands.instant import Question
+from mpsprobe_coverage.commands.judge import judged
 
 
 def main() -> int:
@@ -35,25 +37,34 @@ def main() -> int:
     if options.backend == RunOptions().backend:
         importlib.import_module("torch")  # most of what a start takes
     print("ready", file=answers, flush=True)
+    earlier: Watch | None = None  # around the last function of a user's file
     for line in sys.stdin:
         one = json.loads(line)
-        result = judge(one["name"], options, asked["targets"], asked["explain"])
+        question = Question.of_data(one["question"])
+        result, watch = judge(question, options, asked["targets"], asked["explain"], earlier)
+        earlier = watch if question.own and watch is not None else earlier
         write_atomically(one["path"], result.model_dump_json())
         print("done", file=answers, flush=True)
     return 0
 
 
-def judge(name: str, options: RunOptions, targets: Sequence[str], explain: bool) -> JudgedWorkload:
-    """The row of one workload; whatever it raises is in it."""
+def judge(
+    question: Question, options: RunOptions, targets: Sequence[str], explain: bool, earlier: Watch | None
+) -> tuple[JudgedWorkload, Watch | None]:
+    """The row of one workload, and what it read; whatever it raises is in the row."""
     started = time.monotonic()
     found: dict[str, Any]
+    watch: Watch | None = None
     try:
-        found = {"report": judged(name, options, targets, explain, SilentProgress())}
+        with question.watched(earlier) as watch:
+            report: Any = judged(question.workload, options, targets, explain, SilentProgress())
+        question.keep(report, watch)
+        found = {"report": report}
     except MpsprobeError as error:
         found = {"error": error.message, "hint": error.hint}
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - one workload of many
+    except BaseException as error:  # noqa: BLE001 - one workload of many; Ctrl-C does not come here
         found = {"error": f"{type_name(error)}: {first_line(error)}"}
-    return JudgedWorkload(name=name, seconds=time.monotonic() - started, **found)
+    return JudgedWorkload(name=question.workload, seconds=time.monotonic() - started, **found), watch
 
 
 if __name__ == "__main__":

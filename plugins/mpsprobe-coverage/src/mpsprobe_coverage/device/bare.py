@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.spec import TensorSpec, interned
-from mpsprobe_coverage.device.tensor import VirtualTensor, undispatched, virtual_tensor
+from mpsprobe_coverage.device.tensor import VirtualTensor, mapped, undispatched, virtual_tensor
 
 with undispatched():
     _NOTHING = virtual_tensor(interned((0,), (1,), torch.float32))
@@ -21,6 +23,12 @@ def bare_of(spec: TensorSpec) -> VirtualTensor:
         return virtual_tensor(spec, base=_NOTHING)
 
 
-def bare(value: Any) -> Any:
+def _bare(value: Any) -> Any:
     """In place of a virtual tensor one of the same spec, which is kept: without values, and without a graph."""
     return bare_of(value.spec) if type(value) is VirtualTensor else value
+
+
+def bare_call(call: Call) -> Call:
+    """The same call with such tensors."""
+    args, kwargs = mapped(_bare, (call.args, call.kwargs))
+    return replace(call, args=args, kwargs=kwargs)

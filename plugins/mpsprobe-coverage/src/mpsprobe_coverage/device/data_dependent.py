@@ -4,14 +4,16 @@ Where every value is known (shadows), the answer is real. Where it is not, the r
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
 value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
-a mixture is used). How many there are of what a program counts is in ``assumptions.py``.
+a mixture is used). How many there are of what a program counts is in ``assumptions.py``. For the range of a peak, a run
+may ask for the fewest or the most that the operators of ``BOUNDED`` can find.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -31,17 +33,35 @@ from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT, specs_of
 
 SCALAR_ASSUMPTION = "checks are true, other booleans are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
+Found = Literal["ones", "fewest", "most"]
+"""How many an operator finds among values that are not known: as many as among ones, or an end of what is possible."""
+UNIQUE = frozenset(
+    f"aten::{name}" for name in ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")
+)
+"""Of ones they find a single value, and most where no two are equal."""
+BOUNDED = UNIQUE | {"aten::nonzero", "aten::argwhere", "aten::masked_select", "aten::index", "aten::_unsafe_index"}
+"""Operators, without overload, that find no more than they are given. There is no most of what others make: counts and
+class numbers (``repeat_interleave``, ``bincount``, ``one_hot``) can be any number."""
 
 
 # What their first argument holds does not matter for the size of the result.
 _DECIDED_BY_SECOND = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor", "aten::masked_select"})
 
 
+Values = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+"""Makes a tensor of a shape and a dtype."""
+
+
 class DataDependent:
-    """Answers for one device."""
+    """Answers for one device.
+
+    Attributes:
+        found: how many are found where values are not known.
+    """
 
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
+        self.found: Found = "ones"
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """Run an operator tagged ``data_dependent_output`` or ``dynamic_output_shape``."""
@@ -64,20 +84,24 @@ class DataDependent:
         else:
             # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
             real = self._regular if plan.name.startswith("aten::linalg_") else self._real
-            result = _on_the_cpu(plan.func, *mapped(real, (args, kwargs)))
+            unknown_values = self._values(plan.name)
+            result = _on_the_cpu(plan.func, *mapped(lambda v: real(v, unknown_values), (args, kwargs)))
         dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
         keep = all(known_values_of(t) is not None for t in tensors)
         virtual = mapped(lambda v: self._back(v, keep), result)
+        for one in tensors_in(virtual) if unknown and self.found == "most" else ():
+            one.is_most = True  # type: ignore[attr-defined]
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     def _of_many(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """As with ones everywhere, from fewer of them: what is found may take as much memory as the model."""
+        """As on real values, from fewer of them: what is found may take as much memory as the model."""
+        values = self._values(plan.name)
 
         def run(small_args: Any, small_kwargs: Any, sizes: Sizes) -> Any:
             def ones(value: Any) -> Any:
                 if not isinstance(value, torch.Tensor):
                     return CPU if isinstance(value, torch.device) else value
-                return torch.ones((), dtype=value.dtype, device=CPU).expand(sizes(value).shape)
+                return values(sizes(value).shape, value.dtype)
 
             ones_args, ones_kwargs = mapped(ones, (small_args, small_kwargs))
             return specs_of(_on_the_cpu(plan.func, ones_args, ones_kwargs))
@@ -88,8 +112,15 @@ class DataDependent:
         virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, found)
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
+    def _values(self, name: str) -> Values:
+        """What unknown values are taken for, for an operator."""
+        operator = name.partition(".")[0]
+        if operator in BOUNDED and self.found == "fewest":
+            return _zeros
+        return _different if operator in UNIQUE and self.found == "most" else _ones
+
     @staticmethod
-    def _real(value: Any) -> Any:
+    def _real(value: Any, unknown_values: Values) -> Any:
         if isinstance(value, torch.device):
             return CPU
         if not isinstance(value, torch.Tensor):
@@ -99,14 +130,13 @@ class DataDependent:
             return known
         if value.layout is not torch.strided:
             return spec_of(value).filled(1)
-        # One element, seen as many: nothing is allocated for values that are not known.
-        return torch.ones((), dtype=spec_of(value).dtype, device=CPU).expand(spec_of(value).shape)
+        return unknown_values(spec_of(value).shape, spec_of(value).dtype)
 
     @classmethod
-    def _regular(cls, value: Any) -> Any:
+    def _regular(cls, value: Any, unknown_values: Values) -> Any:
         """As ``_real``, with unit matrices where values are not known."""
         if not isinstance(value, torch.Tensor) or known_values_of(value) is not None or value.dim() < 2:
-            return cls._real(value)
+            return cls._real(value, unknown_values)
         shape = spec_of(value).shape
         return torch.eye(shape[-2], shape[-1], dtype=spec_of(value).dtype, device=CPU).expand(shape)
 
@@ -115,6 +145,19 @@ class DataDependent:
             return value
         small = value.layout is torch.strided and spec_of(value).shadow_cost <= self._dispatch.shadow_limit
         return virtual_tensor(spec_of(value), value if keep and small else None)
+
+
+def _ones(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """One element, seen as many: nothing is allocated for values that are not known."""
+    return torch.ones((), dtype=dtype, device=CPU).expand(shape)
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.zeros((), dtype=dtype, device=CPU).expand(shape)
+
+
+def _different(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.arange(prod(shape), device=CPU).to(dtype).reshape(shape)
 
 
 def _selected(plan: Plan, args: Any) -> TensorSpec | None:
@@ -126,7 +169,13 @@ def _selected(plan: Plan, args: Any) -> TensorSpec | None:
     if spec.numel <= MATERIALISE_LIMIT or known_values_of(source) is not None:
         return None
     mask = known_values_of(masks[0]) if len(masks) == 1 else None
-    if mask is None or tuple(mask.shape) != spec.shape[: mask.dim()]:
+    if mask is None:
+        return None
+    if plan.name == "aten::masked_select":
+        whole = prod(torch.broadcast_shapes(spec.shape, mask.shape))
+        count = int(mask.count_nonzero()) * whole // max(mask.numel(), 1)
+        return interned((count,), (1,), spec.dtype)
+    if tuple(mask.shape) != spec.shape[: mask.dim()]:
         return None
     shape = (int(mask.count_nonzero()), *spec.shape[mask.dim() :])
     return interned(shape, tuple(prod(shape[place + 1 :]) for place in range(len(shape))), spec.dtype)

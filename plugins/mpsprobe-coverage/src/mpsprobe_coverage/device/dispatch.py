@@ -21,6 +21,12 @@ from mpsprobe_coverage.kernels.compositions import Composition
 from mpsprobe_coverage.kernels.table import KernelTable
 
 CALLS_KEPT = 2**10  # of one overload: a long program makes ever new ones
+LARGE = (1 << 31) - 1  # elements: from there on kernels refuse sizes
+
+
+def are_large(specs: Specs) -> bool:
+    """Whether one of them has ``LARGE`` elements or more."""
+    return any(spec.numel >= LARGE for spec in specs)
 
 
 class Entry(Enum):
@@ -64,6 +70,14 @@ class Plan:
     def __post_init__(self) -> None:
         self.name = self.judges.operator
 
+    def keeps(self, inputs: Specs, outputs: Specs) -> bool:
+        """Whether a call with tensors of these kinds is to be kept: the first ``CALLS_KEPT``, then large ones once."""
+        if len(self.calls) < CALLS_KEPT:
+            return True
+        return are_large((*inputs, *outputs)) and not any(
+            (call.inputs, call.outputs) == (inputs, outputs) for call in self.calls
+        )
+
     @property
     def registered(self) -> Judgement:
         """What the target release's registrations say about it."""
@@ -83,6 +97,10 @@ class Dispatch(Protocol):
     """
 
     table: KernelTable
+    sizes_of_cpu: bool
+    """Whether results have the sizes that they have on the CPU, where MPS gives others."""
+    other_sizes: str
+    """Why a result had other sizes than on the CPU; empty if none had."""
 
     def __enter__(self) -> Any: ...
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -20,10 +19,10 @@ from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.device.attribution import Attribution
-from mpsprobe_coverage.device.bare import bare, bare_of
+from mpsprobe_coverage.device.bare import bare_call, bare_of
 from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
-from mpsprobe_coverage.device.dispatch import CALLS_KEPT, Entry, Plan, Route
+from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.elsewhere import Elsewhere
 from mpsprobe_coverage.device.execution import Execution, Outcome, Outcomes
 from mpsprobe_coverage.device.generators import is_of_mps
@@ -34,7 +33,6 @@ from mpsprobe_coverage.device.tensor import (
     VirtualTensor,
     has_meta,
     layouts_seen,
-    mapped,
     reshape_in_place,
     takes_apart,
 )
@@ -96,13 +94,14 @@ class Interception(TorchDispatchMode):
         self.elsewhere = Elsewhere(self, attribution)
         self._routes = routes
         self.compositions = Composing(chain.table)
-        self._watching = Watching(chain.table)
+        self._watching = Watching(chain.table, *(other.table for other in chain.others))
         self.plans: dict[Any, Plan] = {}
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
         self.passed_over: frozenset[str] = frozenset()
         self.refusals: set[str] = set()
+        self.sizes_of_cpu, self.other_sizes = False, ""
 
     @property
     def phase(self) -> str | None:
@@ -300,9 +299,10 @@ class Interception(TorchDispatchMode):
         given = [is_of_mps(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
         judgement = plan.judges.judge(call)
-        if judgement.verdict == "native" and len(plan.calls) < CALLS_KEPT:
-            bare_args, bare_kwargs = mapped(bare, (args, kwargs))
-            plan.calls.append(replace(call, args=bare_args, kwargs=bare_kwargs))
+        if judgement.verdict != "native":
+            self.recorder.example(plan.name, judgement, call)
+        elif plan.keeps(inputs, outputs):
+            plan.calls.append(bare_call(call))
         return judgement
 
     def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:

@@ -104,10 +104,12 @@ class OnTheCPU:
 
     def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall:
         plan, inputs = self._dispatch.plan_of(func), specs_in((args, kwargs))
-        judgement = plan.judges.judge(Call(func, args, kwargs, inputs, outputs))
+        made = Call(func, args, kwargs, inputs, outputs)
+        judgement = plan.judges.judge(made)
         call = FallbackCall(plan.name, judgement, self._attribution.current())
         if self._recorder.phase is not None:
             self._recorder.call(call.operator, judgement, call.origin, inputs, outputs)
+            self._recorder.example(call.operator, judgement, made)
         return call
 
     @contextmanager

@@ -6,16 +6,19 @@ call is looked up by what makes it distinct and counted; bytes are worked out on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.calls.examples import example
 from mpsprobe_coverage.calls.spec import Specs
 from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.memory.lifetimes import Lifetimes
 
 RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
+EXAMPLES_KEPT = 8  # of one operator under one judgement
 
 
 @dataclass(slots=True)
@@ -69,6 +72,7 @@ class Recorder:
     With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
     ``lifetimes`` gets what was called, with the storages that it made.
     ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
+    ``examples`` are calls that are not native, as ``calls/examples.py`` writes them, by operator and judgement.
     """
 
     only_native: bool = False
@@ -76,6 +80,7 @@ class Recorder:
     last_phase: str | None = None
     gradients_end: dict[str, Origin] = field(default_factory=dict)
     lifetimes: Lifetimes | None = None
+    examples: dict[tuple[str, Judgement], dict[str, None]] = field(default_factory=dict)
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
@@ -133,6 +138,12 @@ class Recorder:
             record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
         record.calls += calls
 
+    def example(self, operator: str, judgement: Judgement, call: Call) -> None:
+        """Keep ``call``, which is not native, as an example of what its operator is called with."""
+        kept = self.examples.setdefault((operator, judgement), {})
+        if len(kept) < EXAMPLES_KEPT and (text := example(call)) is not None:
+            kept[text] = None
+
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""
         _count(self._unjudged, operator, reason, origin, calls)
@@ -171,6 +182,22 @@ class Recorder:
                 calls = one.calls - mark.get(id(one), 0)
                 if calls:
                     theirs.setdefault(key, replace(one, calls=0)).calls += calls
+        into.examples |= self.examples
+
+    def judged(self, by: Callable[[Judgement], Judgement]) -> Recorder:
+        """The same calls, each with what ``by`` makes of its judgement."""
+        other = Recorder(gradients_end=self.gradients_end, _assumed=self._assumed, _advised=self._advised)
+        reasons: dict[str, str] = {}
+        for one in self._calls.values():
+            judgement = by(one.judgement)
+            reasons[one.judgement.reason or ""] = judgement.reason or ""
+            call = (one.operator, judgement, one.phase, one.origin, one.inputs, one.outputs, one.composed_by)
+            other._call(*call, one.calls)
+        for note in self._unjudged.values():
+            other.unjudged(note.operator, reasons.get(note.text, note.text), note.origin, note.calls)
+        for (operator, before), calls in self.examples.items():
+            other.examples.setdefault((operator, by(before)), {}).update(calls)
+        return other
 
     def not_judged(self) -> Iterator[Note]:
         return iter(self._unjudged.values())

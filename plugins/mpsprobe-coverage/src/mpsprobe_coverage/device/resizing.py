@@ -1,13 +1,14 @@
 """Tensors too large for a reference: the call runs on small ones of the same rank, and its sizes are worked out.
 
 Each large size becomes a prime of its own, three times with different primes. What fits two runs (``n``, ``2 * n``,
-``n - 1``, ``n * m``) and says what the third one gives is the size of the result; where nothing does, it is not known.
+``n - 1``, ``n * m``, ``n * n``) and says what the third one gives is the size of the result; where nothing does, it is
+not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
 
@@ -17,6 +18,8 @@ from mpsprobe_coverage.calls.spec import TensorSpec, interned, spec_of, tensors_
 from mpsprobe_coverage.device.tensor import mapped
 
 _SMALL = 16
+MOST_FACTORS = 4
+"""Large sizes of which a size of a result is the product: all elements of a batch of images, say."""
 _PRIMES = ((17, 19, 23, 29, 31), (37, 41, 47, 59, 67), (43, 53, 61, 71, 73))
 
 Sizes = Callable[[torch.Tensor], TensorSpec]
@@ -80,8 +83,8 @@ def _size(sizes: dict[int, int], first: int, second: int, small: list[dict[int, 
     if first == second:
         return first
     lines = []
-    for count in range(1, len(sizes) + 1):
-        for factors in combinations(small[0], count):
+    for count in range(1, MOST_FACTORS + 1):
+        for factors in combinations_with_replacement(small[0], count):
             one, other, asked = (prod(to[size] for size in factors) for to in (small[0], small[1], sizes))
             slope, rest = divmod(second - first, other - one)
             if rest == 0:

@@ -7,12 +7,13 @@ its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta
 ``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
 MPS does not have, and end the process.
 
-Six Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
+Seven Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
 specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
 values, where they are known and small: models read such values to decide what to run. ``shadow``
 follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
 what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
-numbers are taken for: see ``assumptions.py``. ``memory`` stands for its storage where lifetimes are recorded; views
+numbers are taken for: see ``assumptions.py``. ``is_most`` marks what holds the most that could be found, over which
+a program may loop. ``memory`` stands for its storage where lifetimes are recorded; views
 have that of their base.
 """
 
@@ -31,6 +32,7 @@ from mpsprobe_coverage.device.storages import on_the_device, reduced, zeros_for
 from mpsprobe_coverage.memory.lifetimes import Held, Lifetimes
 
 MPS = torch.device("mps", 0)
+MOST_STEPS = 4096  # of a loop over the most that could be found
 
 
 class _StandsFor:
@@ -73,6 +75,7 @@ class VirtualTensor(torch.Tensor):
     assumed_truth: bool = False
     assumed_count: Fraction | None = None
     memory: Held | None = None
+    is_most: bool = False
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -128,6 +131,11 @@ class VirtualTensor(torch.Tensor):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         torch.Tensor.__setitem__(self, known_places(index), value)
+
+    def __iter__(self) -> Any:
+        if self.is_most and self.spec.shape[:1] > (MOST_STEPS,):
+            raise RuntimeError(f"a loop over {self.spec.shape[0]:,} values, all different: too long to try")
+        return torch.Tensor.__iter__(self)
 
     def tolist(self) -> Any:
         return self.cpu().tolist()

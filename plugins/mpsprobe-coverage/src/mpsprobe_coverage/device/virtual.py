@@ -18,6 +18,7 @@ from mpsprobe_coverage.device import registered_elsewhere, underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
+from mpsprobe_coverage.device.data_dependent import Found
 from mpsprobe_coverage.device.execution import Outcomes
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.passing_over import PassingOver
@@ -64,8 +65,10 @@ class VirtualDevice:
             ``elsewhere.LARGE`` elements that are made while the device is open have none.
         outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
         passed_over: messages of PyTorch's own refusals that do not end the program; see ``passing_over.py``.
+        sizes_of_cpu: results have the sizes that they have on the CPU, where MPS gives others.
         recorder: keeps what was called; one of its own by default.
         lifetimes: gets the beginning and the end of each storage on the device, and what made it.
+        found: how many of them operators such as ``nonzero`` find where values are not known.
 
     Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
     while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
@@ -83,8 +86,10 @@ class VirtualDevice:
         data_on_cpu: bool = True,
         outcomes: Outcomes | None = None,
         passed_over: frozenset[str] = frozenset(),
+        sizes_of_cpu: bool = False,
         recorder: Recorder | None = None,
         lifetimes: Lifetimes | None = None,
+        found: Found = "ones",
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
@@ -105,7 +110,9 @@ class VirtualDevice:
             {} if outcomes is None else outcomes,
         )
         self._interception.passed_over = passed_over
+        self._interception.sizes_of_cpu = sizes_of_cpu
         self._interception.elsewhere.data = data_on_cpu
+        self._interception.data_dependent.found = found
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
 
@@ -182,6 +189,11 @@ class VirtualDevice:
         moved = self._wrapper.nested(value)
         self._record_refused((None, leaf) for leaf in tree_leaves(moved) if isinstance(leaf, torch.Tensor))
         return moved
+
+    @property
+    def other_sizes(self) -> str:
+        """Why a result had other sizes than on the CPU; empty if none had."""
+        return self._interception.other_sizes
 
     def calls(self) -> Calls:
         """The calls that were judged native, one of each kind; what is made of others is there without any."""

@@ -19,12 +19,13 @@ from mpsprobe_coverage.kernels.table import MPS, KernelTable
 
 
 class Watching:
-    """The advisories of one release, by operator."""
+    """The advisories of one release, or of several that are judged together, by operator."""
 
-    def __init__(self, table: KernelTable) -> None:
+    def __init__(self, *tables: KernelTable) -> None:
         self._by_operator: dict[str, tuple[Advisory, ...]] = {}
         self._known: dict[tuple[Outcome, str], tuple[str, ...]] = {}
-        for advisory in advisories_for(table.release, table.macos_minimum) if table.backend.key == MPS else ():
+        known = [one for table in tables for one in advisories_for(table.release, table.macos_minimum)]
+        for advisory in {one.id: one for one in known}.values() if tables[0].backend.key == MPS else ():
             for name in advisory.operators:
                 self._by_operator[name] = (*self._by_operator.get(name, ()), advisory)
 

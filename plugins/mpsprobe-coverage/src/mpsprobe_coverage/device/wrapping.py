@@ -15,6 +15,7 @@ from mpsprobe_coverage.device.construction import is_placed
 from mpsprobe_coverage.device.lazy import uninitialised
 from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for, undispatched, virtual_parameter, virtual_tensor
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT
+from mpsprobe_coverage.memory.lifetimes import Held
 
 
 class NotStrided(TypeError):
@@ -36,6 +37,7 @@ class Wrapper:
         self.shadow_limit = shadow_limit
         self.keep_parameters = keep_parameters
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._again: dict[int, tuple[Held, Held]] = {}
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """The virtual tensor for ``tensor``, or a tensor of its class that holds such; parameters become parameters.
@@ -44,6 +46,7 @@ class Wrapper:
             NotStrided: for layouts other than strided and sparse.
         """
         if isinstance(tensor, VirtualTensor):
+            self._begin_again(tensor)
             return tensor
         known = self._made.get(id(tensor))
         if known is not None:
@@ -70,6 +73,16 @@ class Wrapper:
         self._made[id(tensor)] = (tensor, virtual)
         return virtual
 
+    def _begin_again(self, tensor: VirtualTensor) -> None:
+        """A tensor that an earlier run has moved is there from the beginning of this one; views share what it has."""
+        lifetimes = stands_for.lifetimes
+        if lifetimes is None:
+            return
+        if tensor.memory is None:
+            tensor.memory = lifetimes.begin(tensor.spec.held)
+        else:
+            tensor.memory.begin_again(lifetimes.events)
+
     def _holder(self, tensor: Any) -> torch.Tensor:
         """A tensor of a class that holds others (nested ones of jagged layout, quantized weights), with those moved."""
         names, context = tensor.__tensor_flatten__()
@@ -89,7 +102,9 @@ class Wrapper:
                         store[name] = self.tensor(value)
             # Tensors that a module keeps as plain attributes stay behind, as on a Mac.
             for name, value in list(vars(child).items()):
-                if isinstance(value, torch.Tensor) and type(value) is not VirtualTensor:
+                if type(value) is VirtualTensor:
+                    self._begin_again(value)
+                elif isinstance(value, torch.Tensor):
                     if is_placed(value):
                         vars(child)[name] = self.tensor(value)
                     elif value.is_meta:

@@ -68,19 +68,25 @@ class Judges:
         registered: what the last judge says.
         rules: of the others, in the order in which they are asked.
         later: what the first release with a kernel does not compute on the GPU; for an operator without one.
+        others: those of ``Chain.others``.
     """
 
     operator: str
     registered: Judgement
     rules: tuple[Rule, ...] = ()
     later: tuple[Rule, ...] = ()
+    others: tuple[Judges, ...] = ()
 
     def but_registered(self, judgement: Judgement) -> Self:
         """The same judges where the last one says ``judgement``."""
-        return replace(self, registered=judgement)
+        return replace(self, registered=judgement, others=tuple(one.but_registered(judgement) for one in self.others))
 
     def judge(self, call: Call) -> Judgement:
         """The judgement on a call of this operator."""
+        found = self._judge(call)
+        return found._replace(others=tuple(one.judge(call) for one in self.others)) if self.others else found
+
+    def _judge(self, call: Call) -> Judgement:
         for position, rule in enumerate(self.rules, 1):
             judgement = rule(call)
             if judgement is not None:
@@ -111,6 +117,7 @@ class Chain:
         libraries: tables of further libraries (torchvision), by namespace.
         lists: which lists of PyTorch's tests are a source in addition to the mechanism; see ``lists.py``.
         macos: the macOS to judge for; None for any that the release runs on.
+        others: chains of releases with the same registrations, whose judgements each judgement has with it.
 
     Raises:
         PluginError: a plugin's table names a dtype that torch does not have.
@@ -126,8 +133,9 @@ class Chain:
         libraries: Mapping[str, KernelTable] | None = None,
         lists: Lists = "own",
         macos: Version | None = None,
+        others: Sequence[Chain] = (),
     ) -> None:
-        self.table = table
+        self.table, self.others = table, tuple(others)
         self.tables = {**dict.fromkeys(table.namespaces, table), **(libraries or {})}
         self._lists, self._macos = lists, macos
         self._renames = renames(self.table)
@@ -144,7 +152,8 @@ class Chain:
         """
         judges = self._known.get((func, key))
         if judges is None:
-            judges = self._known[func, key] = self._judges(func, key)
+            others = tuple(one.judges_of(func, key) for one in self.others)
+            judges = self._known[func, key] = replace(self._judges(func, key), others=others)
         return judges
 
     def rules_of(self, operator: str) -> tuple[Rule, ...]:

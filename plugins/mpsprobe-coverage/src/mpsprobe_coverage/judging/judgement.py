@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 
@@ -30,6 +30,7 @@ class Judgement(NamedTuple):
         needs_macos: the first macOS on which the same release accepts the call; None where that does not matter.
         made_at: file and line that made the tensor in question, where it is another one than the call's.
         asked: the judges that were asked, by the names of their files, in order; the last one answered.
+        others: what releases say that are judged in the same run (``Chain.others``), in their order.
     """
 
     verdict: Verdict
@@ -40,6 +41,7 @@ class Judgement(NamedTuple):
     needs_macos: str | None = None
     made_at: tuple[str, int] | None = None
     asked: tuple[str, ...] = ()
+    others: tuple[Any, ...] = ()
 
     @property
     def ends_process(self) -> bool:

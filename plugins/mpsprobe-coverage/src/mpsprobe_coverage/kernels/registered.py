@@ -27,6 +27,10 @@ Key = tuple[str, str, tuple[tuple[str, str], ...], tuple[str, ...]]
 class RegisteredKernels(Protocol):
     """What a plugin makes.
 
+    One that knows wrong results of its backend may also have ``advisories() -> Sequence[Mapping[str, Any]]``, each with
+    ``id``, ``title``, ``kind``, ``condition``, ``symptom``, ``workaround``, ``basis``, ``sources``, ``releases`` (those
+    that have it; empty where that is not known) and ``operators``.
+
     Attributes:
         label: the backend as people write it.
     """
@@ -77,6 +81,17 @@ class RegisteredFamily:
     def table(self, release: str) -> Mapping[str, Any]:
         """What one release registers, as the plugin has it."""
         return self._tables.table(release)
+
+    def advisories(self, release: str | None = None, operator: str | None = None) -> list[Entry]:
+        """What is known of the backend, of all releases or one, and of all operators or one."""
+        asked = getattr(self._tables, "advisories", None)
+        named = set(self.resolve(release)) if release is not None else set()
+        return [
+            one
+            for one in (asked() if asked is not None else ())
+            if (not named or not one["releases"] or named & set(one["releases"]))
+            and (operator is None or operator.lower() in map(str.lower, one["operators"]))
+        ]
 
     def all_of(self, release: str) -> list[Entry]:
         """Every registration of a release, those of some macOS included."""

@@ -8,40 +8,23 @@ their own, rounded to 2 MiB. The smallest free block that fits is taken and spli
 
 from __future__ import annotations
 
-from mpsprobe_coverage.memory.allocator import Range, Ranges
+from mpsprobe_coverage.memory.allocator import Merging, Ranges
 
-_KIB, _MIB = 2**10, 2**20
-ROUND, SMALL = 512, _MIB
+_MIB = 2**20
+ROUND, SMALL = 512, Merging.SMALL
 SMALL_SEGMENT, LARGE_SEGMENT, LARGE, ROUND_LARGE = 2 * _MIB, 20 * _MIB, 10 * _MIB, 2 * _MIB
 
 
-class CudaAllocator:
+class CudaAllocator(Merging):
     """See ``Allocator``; memory does not end."""
 
     def __init__(self) -> None:
-        self.in_use = self.reserved = 0
-        self._small, self._large = Ranges(ROUND), Ranges(SMALL + 1)
+        super().__init__(Ranges(ROUND), Ranges(SMALL + 1))
 
-    def allocate(self, nbytes: int) -> tuple[Ranges, Range]:
-        size = -(-nbytes // ROUND) * ROUND
-        pool = self._small if size <= SMALL else self._large
-        found = pool.take(size)
-        if found is None:
-            segment = _segment(size)
-            self.reserved += segment
-            pool.segment(segment)
-            found = pool.take(size)
-            assert found is not None
-        self.in_use += found.size
-        return pool, found
+    def _rounded(self, nbytes: int) -> int:
+        return -(-nbytes // ROUND) * ROUND
 
-    def free(self, handle: tuple[Ranges, Range]) -> None:
-        pool, found = handle
-        self.in_use -= found.size
-        pool.give_back(found)
-
-
-def _segment(size: int) -> int:
-    if size <= SMALL:
-        return SMALL_SEGMENT
-    return LARGE_SEGMENT if size < LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE
+    def _segment(self, size: int) -> int:
+        if size <= SMALL:
+            return SMALL_SEGMENT
+        return LARGE_SEGMENT if size < LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE

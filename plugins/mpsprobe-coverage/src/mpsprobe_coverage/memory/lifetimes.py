@@ -7,7 +7,7 @@ Nothing is worked out before the run is over: a storage costs two objects and tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mpsprobe_coverage.calls.spec import Specs
@@ -41,6 +41,12 @@ class Held:
 
     def __del__(self) -> None:
         self._events.append(self.block)
+
+    def begin_again(self, events: list[Event]) -> None:
+        """In the events of another run, where it was moved to the device in an earlier one."""
+        if self._events is not events:
+            self.block, self._events = Block(self.block.nbytes), events
+            events.append(self.block)
 
     def grow(self, nbytes: int) -> None:
         """The storage has ``nbytes`` from now on: others are allocated, and those before are freed then."""
@@ -86,14 +92,22 @@ class Lifetimes:
     """The events of one run, in their order.
 
     ``events`` may be read at any time. Storages that live on have one entry there; ``end`` stops the recording.
+
+    Args:
+        returns_twice: whether a call with these inputs returns its first result for the second one too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, returns_twice: Callable[[str, Specs], bool] | None = None) -> None:
         self.events: list[Event] = []
+        self._returns_twice = returns_twice
 
     def begin(self, nbytes: int) -> Held:
         """A storage of ``nbytes`` is allocated; keep what is returned for as long as that lives."""
         return Held(Block(nbytes), self.events)
+
+    def has(self, held: Held) -> bool:
+        """Whether that storage began here, and not in another run."""
+        return held._events is self.events
 
     def made(
         self,
@@ -104,6 +118,10 @@ class Lifetimes:
         verdict: str = "",
     ) -> None:
         """What was allocated since the last call belongs to this one; see ``Made``."""
+        if self._returns_twice is not None and len(outputs) == 2 and self._returns_twice(operator, inputs):
+            second = self.events[-1]
+            if type(second) is Block and second.nbytes == outputs[1].held:
+                second.nbytes, outputs = 0, outputs[:1]
         self.events.append(Made(operator, *origin, inputs, outputs, verdict))
 
     def phase(self, name: str | None) -> None:

@@ -11,7 +11,9 @@ Facts, from PyTorch's ``aten/src/ATen/mps/MPSAllocator.h`` of the wheels of 2.5.
   0 switches that off. ``PYTORCH_MPS_LOW_WATERMARK_RATIO`` (1.4; at most the other one, or 2) times that is where memory
   is short, and cached buffers are released; 0 switches that off.
 - A buffer of ``maxBufferLength`` or more raises "Invalid buffer size".
+- In messages 2**30 bytes are called GB until 2.7, GiB from 2.8 on (the texts in the libraries).
 
+Where Metal puts a buffer in a heap of releases before 2.14.1 is not published; here it is the smallest gap that fits.
 Buffers are rounded to ``ROUND`` bytes, as ``heapBufferSizeAndAlignWithLength`` answers; PyTorch only asks. What Metal
 and MPSGraph allocate themselves is not known here, so ``reserved`` is a lower bound of ``driver_allocated_memory``.
 """
@@ -27,16 +29,16 @@ from itertools import count
 from packaging.version import Version
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.memory.allocator import Allocator, OutOfMemory, Range, Ranges
+from mpsprobe_coverage.memory.allocator import Allocator, Merging, OutOfMemory, Place, Range, Ranges
 
 ROUND = 256
 _MIB = 2**20
-SMALL, LARGE, OWN, TOO_LARGE, ROUND_OWN = _MIB, 10 * _MIB, 512 * _MIB, 32 * _MIB, 2 * _MIB
+SMALL, LARGE, OWN, TOO_LARGE, ROUND_OWN = Merging.SMALL, 10 * _MIB, 512 * _MIB, 32 * _MIB, 2 * _MIB
 SCALAR = 8
 SMALL_HEAP, LARGE_HEAP, XLARGE_HEAP = 8 * _MIB, 32 * _MIB, 1024 * _MIB
 HIGH, LOW, MOST = 1.7, 1.4, 2.0
 HIGH_VARIABLE, LOW_VARIABLE = "PYTORCH_MPS_HIGH_WATERMARK_RATIO", "PYTORCH_MPS_LOW_WATERMARK_RATIO"
-SHARED_SINCE, PLACED_SINCE = Version("2.12"), Version("2.14.1")
+SHARED_SINCE, PLACED_SINCE, BINARY_SINCE = Version("2.12"), Version("2.14.1"), Version("2.8")
 NO_LIMIT = 2**63
 
 
@@ -86,22 +88,38 @@ def _ratio(environ: Mapping[str, str], name: str, usual: float, most: float) -> 
 
 def allocator_of(release: str, limits: Limits) -> Allocator:
     """A new allocator, as that torch release has it."""
+    placed, shared = allocator_kind(release)
+    unit = "iB" if Version(release) >= BINARY_SINCE else "B"
+    return (Placed if placed else Buffers)(limits, shared=shared, unit=unit)
+
+
+def allocator_kind(release: str) -> tuple[bool, bool]:
+    """What of a release makes a difference to what ``allocator_of`` allocates."""
     version = Version(release)
-    kind = Placed if version >= PLACED_SINCE else Buffers
-    return kind(limits, shared=version >= SHARED_SINCE)
+    return version >= PLACED_SINCE, version >= SHARED_SINCE
 
 
 class _Heaps:
     """What both kinds share: sizes, limits, messages."""
 
-    def __init__(self, limits: Limits, *, shared: bool) -> None:
-        self.limits, self.shared = limits, shared
+    def __init__(self, limits: Limits, *, shared: bool, unit: str) -> None:
+        self.limits, self.shared, self._unit = limits, shared, unit
         self.in_use = self.reserved = 0
+        self.segments: list[int] = []
 
     def _rounded(self, nbytes: int) -> int:
         if self.limits.buffer is not None and nbytes >= self.limits.buffer:
-            raise OutOfMemory(f"Invalid buffer size: {_size(nbytes)}")
+            raise OutOfMemory(f"Invalid buffer size: {self._size(nbytes)}")
         return -(-nbytes // ROUND) * ROUND
+
+    def _size(self, nbytes: int) -> str:
+        """As ``MPSHeapAllocatorImpl::format_size`` writes it."""
+        if nbytes <= 1024:
+            return f"{nbytes} bytes"
+        for power, letter in ((30, "G"), (20, "M")):
+            if nbytes > 2**power:
+                return f"{nbytes / 2**power:.2f} {letter}{self._unit}"
+        return f"{nbytes / 2**10:.2f} K{self._unit}"
 
     def _heap(self, size: int) -> int:
         if size <= SMALL:
@@ -118,15 +136,16 @@ class _Heaps:
         return self.reserved + size <= self.limits.allowed
 
     def _raise(self, size: int) -> None:
-        limited = f", max allowed: {_size(self.limits.allowed)}" if self.limits.high else ""
+        limited = f", max allowed: {self._size(self.limits.allowed)}" if self.limits.high else ""
         hint = (
             f" Use {HIGH_VARIABLE}=0.0 to disable upper limit for memory allocations (may cause system failure)."
             if self.limits.high
             else ""
         )
+        reserved = self._size(self.reserved)
         raise OutOfMemory(
-            f"MPS backend out of memory (MPS allocated: {_size(self.reserved)}, other allocations: 0 bytes{limited}). "
-            f"Tried to allocate {_size(size)} on {'shared' if self.shared else 'private'} pool.{hint}"
+            f"MPS backend out of memory (MPS allocated: {reserved}, other allocations: 0 bytes{limited}). "
+            f"Tried to allocate {self._size(size)} on {'shared' if self.shared else 'private'} pool.{hint}"
         )
 
 
@@ -136,15 +155,21 @@ _numbers = count()
 @dataclass(slots=True)
 class _Heap:
     total: int
-    available: int
+    ranges: Ranges
     buffers: int = 0
     number: int = field(default_factory=lambda: next(_numbers))
+
+    @property
+    def available(self) -> int:
+        """The largest buffer that still fits: ``maxAvailableSizeWithAlignment``."""
+        return self.ranges.largest
 
 
 @dataclass(slots=True)
 class _Buffer:
     size: int
     heap: _Heap
+    range: Range
     age: int = 0
     number: int = field(default_factory=lambda: next(_numbers))
 
@@ -159,8 +184,8 @@ class _Pool:
 class Buffers(_Heaps):
     """Until 2.14.0: buffers keep their size for as long as they are cached."""
 
-    def __init__(self, limits: Limits, *, shared: bool) -> None:
-        super().__init__(limits, shared=shared)
+    def __init__(self, limits: Limits, *, shared: bool, unit: str) -> None:
+        super().__init__(limits, shared=shared, unit=unit)
         self._pools = {"scalar": _Pool(False), "small": _Pool(False), "large": _Pool(True)}
 
     def allocate(self, nbytes: int) -> tuple[_Pool, _Buffer]:
@@ -186,6 +211,9 @@ class Buffers(_Heaps):
         pool, buffer = handle
         self.in_use -= buffer.size
         insort(pool.free, (buffer.size, buffer.number, buffer))
+
+    def place(self, handle: tuple[_Pool, _Buffer]) -> Place:
+        return handle[1].range.place()
 
     def _cached(self, pool: _Pool, size: int) -> _Buffer | None:
         if not self._fits(size):
@@ -216,18 +244,21 @@ class Buffers(_Heaps):
             heap = pool.heaps.pop(place)[2]
         else:
             total = self._heap(size)
-            heap = _Heap(total, total)
+            heap = _Heap(total, Ranges(ROUND))
+            heap.ranges.segment(total, len(self.segments))
+            self.segments.append(total)
             self.reserved += total
-        heap.available -= size
+        found = heap.ranges.take(size)
+        assert found is not None
         heap.buffers += 1
         insort(pool.heaps, (heap.available, heap.number, heap))
-        return _Buffer(size, heap)
+        return _Buffer(size, heap, found)
 
     def _release(self, pool: _Pool, buffer: _Buffer, *, keep_heap: bool = False) -> None:
         del pool.free[bisect_left(pool.free, (buffer.size, buffer.number))]
         heap = buffer.heap
         del pool.heaps[bisect_left(pool.heaps, (heap.available, heap.number))]
-        heap.available += buffer.size
+        heap.ranges.give_back(buffer.range)
         heap.buffers -= 1
         if heap.buffers or keep_heap:
             insort(pool.heaps, (heap.available, heap.number, heap))
@@ -258,45 +289,20 @@ class Buffers(_Heaps):
                     self._release(pool, buffer, keep_heap=split)
 
 
-class Placed(_Heaps):
+class Placed(_Heaps, Merging):
     """From 2.14.1 on: freed ranges of a heap are split and merged."""
 
-    def __init__(self, limits: Limits, *, shared: bool) -> None:
-        super().__init__(limits, shared=shared)
-        self._small, self._large = Ranges(ROUND), Ranges(SMALL)
+    def __init__(self, limits: Limits, *, shared: bool, unit: str) -> None:
+        _Heaps.__init__(self, limits, shared=shared, unit=unit)
+        Merging.__init__(self, Ranges(ROUND), Ranges(SMALL))
 
-    def allocate(self, nbytes: int) -> tuple[Ranges, Range]:
-        size = self._rounded(nbytes)
-        pool = self._small if size <= SMALL else self._large
-        found = pool.take(size)
-        if found is None:
-            if not self._fits(size) or self._short:
-                self._release()
-            if not self._fits(size):
-                self._raise(size)
-            heap = self._heap(size)
-            self.reserved += heap
-            pool.segment(heap)
-            found = pool.take(size)
-            assert found is not None
-        self.in_use += found.size
-        return pool, found
-
-    def free(self, handle: tuple[Ranges, Range]) -> None:
-        pool, found = handle
-        self.in_use -= found.size
-        pool.give_back(found)
+    def _segment(self, size: int) -> int:
+        if not self._fits(size) or self._short:
+            self._release()
+        if not self._fits(size):
+            self._raise(size)
+        return self._heap(size)
 
     def _release(self) -> None:
         for pool in (self._small, self._large):
             self.reserved -= sum(one.size for one in pool.whole())
-
-
-def _size(nbytes: int) -> str:
-    """As ``MPSHeapAllocatorImpl::format_size`` writes it."""
-    if nbytes <= 1024:
-        return f"{nbytes} bytes"
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
-        if nbytes > unit:
-            return f"{nbytes / unit:.2f} {name}"
-    return f"{nbytes / 2**10:.2f} KiB"

@@ -118,6 +118,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
                 kernel = Storage(inside, INSIDE, event.module, phase, event)
                 found += (Change(kernel, True), Change(kernel, False))
         elif type(event) is Phase:
+            new.clear()  # what was moved to the device is made by no call
             if phase == FORWARD and event.name != FORWARD:
                 for storage in alive.values():
                     if storage.phase == FORWARD and storage.category == TEMPORARY:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mpsprobe_coverage.memory.lifetimes import Held, Lifetimes
@@ -23,7 +24,8 @@ class Tracking(TorchDispatchMode):  # type: ignore[no-untyped-call]
         lifetimes: gets the events.
         device: the type, ``cuda``. Under ``FakeTensorMode`` it is the one that the tensors stand for.
 
-    Open it inside the ``FakeTensorMode``, so that it sees what that returns. What exists before is added by ``add``.
+    Open it inside the ``FakeTensorMode``, so that it sees what that returns. What exists before is added by ``add``. A
+    value that Python asks a fake tensor for is taken for zero, or False.
     """
 
     def __init__(self, lifetimes: Lifetimes, device: str) -> None:
@@ -32,7 +34,10 @@ class Tracking(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
-        result = func(*args, **(kwargs or {}))
+        try:
+            result = func(*args, **(kwargs or {}))
+        except DataDependentOutputException:  # `if torch.rand([]) < self.layerdrop`
+            return False if args[0].dtype is torch.bool else 0
         before = len(self.lifetimes.events)
         if isinstance(result, torch.Tensor):
             self.add((result,))

@@ -72,6 +72,7 @@ class _Group:
     shapes: Counter[str] = field(default_factory=Counter)
     composed_by: Counter[str] = field(default_factory=Counter)
     graphs: set[Key] = field(default_factory=set)
+    examples: dict[str, None] = field(default_factory=dict)
     input_bytes: int = 0
     output_bytes: int = 0
 
@@ -98,7 +99,9 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     for record in recorder.calls():
         dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
         judgement = with_proof(record.operator, record.judgement, dtypes, table)
-        groups.setdefault((record.operator, judgement), _Group()).add(record)
+        group = groups.setdefault((record.operator, judgement), _Group())
+        group.add(record)
+        group.examples |= recorder.examples.get((record.operator, record.judgement), {})
     unsorted = [_finding(*judged, group, table, workload_since) for judged, group in groups.items()]
     return sorted(unsorted, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
 
@@ -217,6 +220,7 @@ def _finding(
         graph=graph,
         graphs=0 if graph in (None, "never") else len(group.graphs),
         composed_by=dict(group.composed_by),
+        examples=list(group.examples),
         **origins,
     )
 

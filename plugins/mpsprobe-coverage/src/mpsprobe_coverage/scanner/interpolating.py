@@ -1,9 +1,9 @@
 """How the storages of a run grow with one of its sizes: interpolated between a few runs, which is checked by another.
 
 A run with another batch or length makes the same storages in the same order, each of a size that is a polynomial of
-it: of the batch a line, of a length at most a parabola (the scores of attention). So from two or three runs follow the
-storages of every other one, and the allocator takes these as it takes real ones. Where two runs differ in more than
-sizes, each one that is asked for is run.
+it: of the batch a line, of a length at most a parabola (the scores of attention), of the width of an image at most the
+fourth power (the same, over its patches). So from a few runs follow the storages of every other one, and the allocator
+takes these as it takes real ones. Where two runs differ in more than sizes, each one that is asked for is run.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Growth:
     def guess(self, limit: int) -> int:
         """At which size about ``limit`` bytes are handed out, by a line through two of the points."""
         (first, one), (second, other) = self.points[0], self.points[-1]
-        slope = Fraction(other.unlimited.in_use - one.unlimited.in_use, second - first)
+        slope = Fraction(other.unlimited.in_use - one.unlimited.in_use, (second - first) or 1)
         return first + int((limit - one.unlimited.in_use) / slope) if slope > 0 else max(first, second)
 
 

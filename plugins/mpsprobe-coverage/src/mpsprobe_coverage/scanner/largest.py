@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import gcd
 from typing import Any
 
 import torch
@@ -17,26 +16,28 @@ from mpsprobe.schemas.fit import Varied
 from mpsprobe.stepping import workload_info
 from mpsprobe_coverage.chips.mac import Mac
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.data_dependent import Found
 from mpsprobe_coverage.device.execution import Outcomes
+from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.memory.lifetimes import INPUTS, PARAMETERS
 from mpsprobe_coverage.memory.mps_allocator import Limits
 from mpsprobe_coverage.memory.timeline import Change, Storage, timeline
 from mpsprobe_coverage.scanner import images
+from mpsprobe_coverage.scanner.ends import at_most, places
 from mpsprobe_coverage.scanner.findings import data_dependence
 from mpsprobe_coverage.scanner.fitting import Needs, answer_with, ends_of, fit_on
 from mpsprobe_coverage.scanner.garbage import collecting_only_new
 from mpsprobe_coverage.scanner.interpolating import Growth, largest
 from mpsprobe_coverage.scanner.memory import figures
-from mpsprobe_coverage.scanner.scan import Trace, settled
+from mpsprobe_coverage.scanner.scan import settled
 from mpsprobe_coverage.scanner.step import make_adamw
-from mpsprobe_coverage.scanner.variations import ACCUMULATION, AS_IT_IS, Variation, variations
+from mpsprobe_coverage.scanner.traces import Trace
+from mpsprobe_coverage.scanner.variations import AS_IT_IS, NOTES, Variation, variations
 
 BATCH, LENGTH, SIZE = "batch-size", "seq-len", "size"
 FIELDS = {BATCH: "batch_size", LENGTH: "seq_len"}
-COARSE = 32
-"""Networks for images halve them some five times: a side that is no multiple of it has other remainders."""
 MOST_INPUTS = 2**29
 """Bytes of inputs that are made on this machine to try a size; there are no more of anything else."""
 WHAT = {BATCH: "batch size", LENGTH: "sequence length", SIZE: "image"}
@@ -64,6 +65,7 @@ class Search:
     _outcomes: Outcomes = field(default_factory=dict)
     _unit: int = 1  # images are a multiple of it
     _last: Trace | None = None
+    _most: Found = "most"  # where sizes depend on values that are not known; "ones" once a run cannot do that
 
     def report(self, *, savings: bool = True) -> FitReport:
         """The whole answer; ``savings``: with what needs less memory.
@@ -82,14 +84,19 @@ class Search:
                 info = workload_info(self.workload.name, run, self.options, optimizer)
                 begin_to_collect()
                 ways = list(variations(self.options, run)) if savings else [Variation(AS_IT_IS, self.options)]
-                rows, fit, dependence = [], None, []
+                rows, fit, dependence, high_end = [], None, [], []
                 for way in ways:
                     self.progress.advance(way.what)
                     row, needs = self._row(way, base)
                     rows.append(row)
                     if fit is None:
                         fit = fit_on(self.mac, needs) if needs else None
-                        dependence = data_dependence(self._last.recorder) if self._last else []
+                        recorder = self._last.recorder if self._last else Recorder()
+                        high_end = at_most(recorder, self._most)
+                        taken = {(one.operator, one.text) for one in high_end}
+                        dependence = [
+                            one for one in data_dependence(recorder) if (one.operator, one.assumed) not in taken
+                        ]
         finally:
             self.progress.stop()
         target = self.table.family.report_target(self.table, self.options.macos)
@@ -105,6 +112,7 @@ class Search:
             new_tokens=self.options.new_tokens if self.options.phase == "generate" else None,
             fit=fit,
             rows=rows,
+            high_end=places(high_end),
             data_dependence=dependence,
         )
 
@@ -120,7 +128,7 @@ class Search:
             hint = f"It has: {', '.join(others)}." if others else "Its inputs are made by its own code."
             raise UsageError(f"'{self.workload.name}' has no {WHAT[self.vary]} to vary", hint)
         if self.vary != SIZE:
-            other = found * 2 if self.vary == BATCH else max(1, found // 2)
+            other = found * 2 if self.vary == BATCH and found <= LARGEST // 2 else max(1, found // 2)
             if (
                 other != found
                 and getattr(self._built(self._with(self.options, other), None), FIELDS[self.vary]) == found
@@ -129,7 +137,7 @@ class Search:
                     f"the {WHAT[self.vary]} of '{self.workload.name}' is always {found}",
                     "Its code makes the inputs: let it take the options, or call it with others.",
                 )
-        self._unit = gcd(int(found), COARSE) if self.vary == SIZE else 1
+        self._unit = images.unit(run) if self.vary == SIZE else 1
         return int(found) // self._unit
 
     def _with(self, options: RunOptions, size: int) -> RunOptions:
@@ -161,9 +169,9 @@ class Search:
                 note = f"its parameters alone do not fit, {alone.unlimited.live / 1e9:,.1f} GB"
                 none = SizeRange(low=0, high=0)
                 return FitRow(what=way.what, largest=none, without_pressure=none, note=note), alone
-            growth = Growth(lambda size: self._needs(way, size), self._points(way, first))
+            growth, only = self._growth(way, first)
             needs = growth.measured(first)
-            row = self._found(way, growth, (low, high), first)
+            row = self._found(way, growth, (low, high), first, only)
         except RunFailed as error:
             if way.what == AS_IT_IS:
                 raise
@@ -174,8 +182,23 @@ class Search:
             return FitRow(what=way.what, note=f"not run: {error.message}"), None
         return row, needs
 
-    def _found(self, way: Variation, growth: Growth, ends: tuple[Limits, Limits], first: int) -> FitRow:
-        most, bound = LARGEST // self._unit, None
+    def _growth(self, way: Variation, first: int) -> tuple[Growth, str | None]:
+        """How it grows, and why the workload takes ``first`` alone, where it does."""
+
+        def needs(size: int) -> Needs:
+            return self._needs(way, size)
+
+        try:
+            return Growth(needs, self._points(way, first)), None
+        except RunFailed as error:
+            if self.vary != SIZE:
+                raise
+            return Growth(needs, [first]), f"it takes images of its own size alone: {error.message}"
+
+    def _found(
+        self, way: Variation, growth: Growth, ends: tuple[Limits, Limits], first: int, bound: str | None
+    ) -> FitRow:
+        most = first if bound else LARGEST // self._unit
         wanted = [(answer, limits) for answer in ("raises", "pressure") for limits in ends]
         found = [
             growth.guess(limits.allowed if answer == "raises" else limits.recommended or 0) for answer, limits in wanted
@@ -187,6 +210,8 @@ class Search:
                 for near, (answer, limits) in zip(found, wanted, strict=True)
             ]
             reached = max(found)
+            if reached == most and exact and not bound and not growth.check(2 * growth.points[-1][0]):
+                continue  # far from the points an interpolation is soon wrong
             inputs = sum(one.storage.nbytes for one in growth.at(reached or 1).steady if one.storage.category == INPUTS)
             if reached > most - 1 and bound is None:
                 bound = f"it hardly grows with the {WHAT[self.vary]}"
@@ -211,13 +236,21 @@ class Search:
             without_pressure=SizeRange(low=low_calm, high=high_calm),
             bound=bound,
             runs=growth.runs,
-            note="of each pass; any number of passes makes up a batch" if way.what == ACCUMULATION else None,
+            note=NOTES.get(way.what),
         )
 
     def _points(self, way: Variation, first: int) -> list[int]:
-        """The sizes to run: two for a batch, where 1 is a case of its own; three for what may grow faster."""
+        """The sizes to run: two for a batch, where 1 is a case of its own; three for what may grow faster.
+
+        Attention over the patches of an image grows with the fourth power of its width, hence five. They are others
+        than the model's own size, which may be a case of its own too.
+        """
         if self.vary == BATCH:
-            return [max(first, 2), 2 * max(first, 2)]
+            least = min(max(first, 2), LARGEST // 2)
+            return [least, 2 * least]
+        if self.vary == SIZE:
+            step = max(1, first // 4)
+            return [first + step * times for times in range(1, 6)]
         step = max(1, first // 4)
         return [first, first - step, first - 2 * step] if first > 2 * step else [first, first + step, first + 2 * step]
 
@@ -240,7 +273,10 @@ class Search:
         way.change(run)
         options = self._with(way.options, size)
         device = VirtualDevice(self.table)
-        _, found = settled(run, options, self.table, self._outcomes, device)
+        _, found = settled(run, options, self.table, self._outcomes, device, self._most)
+        if found.failure is not None and self._most == "most":
+            self._most = "ones"
+            return self._needs(way, size)
         if found.failure is not None:
             raise RunFailed(found.failure, False)
         self._last = found if way.what == AS_IT_IS else self._last

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe.schemas import MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
+from mpsprobe.schemas import AllocationList, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
 from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.calls.spec import tensors_in
 from mpsprobe_coverage.chips.mac import Mac
@@ -25,10 +25,12 @@ from mpsprobe_coverage.memory.lifetimes import (
     PARAMETERS,
     Event,
     Held,
+    Phase,
     label,
 )
 from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.memory.timeline import Change, Timeline, timeline
+from mpsprobe_coverage.scanner.allocations import allocation_list
 from mpsprobe_coverage.scanner.findings import site
 from mpsprobe_coverage.scanner.fitting import Needs, fit_on
 
@@ -118,15 +120,45 @@ def figures(changes: Iterable[Change], release: str, limits: Limits | None = Non
 
 
 def prediction(
-    events: Sequence[Event], release: str, macos: str | None, mac: Mac | None = None
+    events: Sequence[Event], release: str, macos: str | None, mac: Mac | None = None, *, detailed: bool = False
 ) -> MemoryPrediction | None:
-    """The section of the report; None where nothing was on the device. ``mac``: the one on which it is to fit."""
+    """The section of the report; None where nothing was on the device.
+
+    Args:
+        macos: the version that is asked about; None for a new one.
+        mac: the one on which it is to fit.
+        detailed: with every allocation.
+    """
+    events = of_step(events)
     found = timeline(events)
     if not found.peak:
         return None
     allocated = figures(found.changes, release)
-    largest = found.largest.nbytes if found.largest else 0
-    needs = Needs(release, found.changes, allocated, largest, events)
+    fit = fit_on(mac, needs_of(found, allocated, release, events)) if mac else None
+    allocations = allocation_list(found.changes, allocator_of(release, Limits())) if detailed else None
+    return section(found, allocated, events, macos, fit, allocations)
+
+
+def of_step(events: Sequence[Event]) -> Sequence[Event]:
+    """``events`` without what Python deletes after the step."""
+    ends = [number for number, event in enumerate(events) if type(event) is Phase]
+    return events[: ends[-1] + 1] if ends else events
+
+
+def needs_of(found: Timeline, allocated: Figures, release: str, events: Sequence[Event] = ()) -> Needs:
+    """What has to fit; ``allocated`` is what the allocator of the release makes of it."""
+    return Needs(release, found.changes, allocated, found.largest.nbytes if found.largest else 0, events)
+
+
+def section(
+    found: Timeline,
+    allocated: Figures,
+    events: Sequence[Event],
+    macos: str | None,
+    fit: MemoryFit | None = None,
+    allocations: AllocationList | None = None,
+) -> MemoryPrediction:
+    """The section of the report on a run in which something was on the device."""
     return MemoryPrediction(
         peak_bytes=found.peak,
         phase=found.phase,
@@ -135,12 +167,13 @@ def prediction(
         by_module=dict(sorted(found.by_module.items(), key=lambda one: -one[1])[:MOST_MODULES]),
         holders=_holders(found),
         curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in found.curve],
-        largest_bytes=largest,
+        largest_bytes=found.largest.nbytes if found.largest else 0,
         allocated_bytes=allocated.in_use,
         reserved_bytes=allocated.reserved,
         kernels_bytes=found.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
-        fit=fit_on(mac, needs) if mac else None,
+        allocations=allocations,
+        fit=fit,
     )
 
 

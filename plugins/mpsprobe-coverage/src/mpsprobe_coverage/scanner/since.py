@@ -17,8 +17,6 @@ from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.releases import since_without_gap
 
-LARGE = (1 << 31) - 1
-
 
 @dataclass(frozen=True)
 class NativeRun:
@@ -28,7 +26,7 @@ class NativeRun:
         chain: the judges of its release.
         calls: what it called, one call of each kind.
         autocast: whether it was under autocast.
-        large: whether a tensor had ``LARGE`` elements or more: which operators are called may depend on that.
+        large: whether a convolution was of tensors with ``LARGE`` elements: which operator that calls depends on sizes.
     """
 
     chain: Chain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -12,7 +12,12 @@ import torch
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions, TorchRun
 
-AS_IT_IS, ACCUMULATION = "as it is", "gradient accumulation"
+AS_IT_IS, ACCUMULATION, EIGHT_BITS = "as it is", "gradient accumulation", "8-bit AdamW"
+NOTES = {
+    ACCUMULATION: "of each pass; any number of passes makes up a batch",
+    EIGHT_BITS: "run as it is written; where torch.compile works, it fuses the update and makes fewer tensors",
+}
+"""What to know of the figures of a way."""
 _CHECKPOINTING = (
     "activation_checkpointing_enable",
     "gradient_checkpointing_enable",
@@ -56,7 +61,7 @@ def variations(options: RunOptions, run: TorchRun) -> Iterator[Variation]:
         if (run.batch_size or 1) > 1 and options.grad_accum == 1:
             half = (run.batch_size or 1) // 2
             yield Variation(ACCUMULATION, replace(options, grad_accum=2, batch_size=half))
-        yield Variation("8-bit AdamW", options, _eight_bits)
+        yield Variation(EIGHT_BITS, options, _eight_bits)
         yield Variation("SGD, which keeps no state", options, _sgd)
         if not options.lora:
             yield Variation(f"LoRA of rank {options.lora_rank}", replace(options, lora=True))
@@ -84,11 +89,12 @@ def _sgd(run: TorchRun) -> None:
 
 
 def _eight_bits(run: TorchRun) -> None:
-    if find_spec("torchao") is None:
-        raise UsageError("torchao, whose AdamW8bit is made of PyTorch's own operators, is not installed")
-    from torchao.optim import AdamW8bit  # type: ignore[import-not-found,unused-ignore]
-
-    run.optimizer = lambda model: AdamW8bit([one for one in model.parameters() if one.requires_grad])
+    try:
+        optim = import_module("torchao.optim")
+    except ImportError as error:
+        why = "torchao, whose AdamW8bit is made of PyTorch's own operators, is not installed"
+        raise UsageError(why) from error
+    run.optimizer = lambda model: optim.AdamW8bit([one for one in model.parameters() if one.requires_grad])
 
 
 def _slice_attention(run: TorchRun) -> None:

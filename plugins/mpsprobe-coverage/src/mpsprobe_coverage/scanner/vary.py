@@ -7,16 +7,20 @@ from typing import Any
 
 from mpsprobe.protocols import RunOptions
 
+SIZE = "size"
+
 
 @dataclass(frozen=True, slots=True)
 class Vary:
-    """Every whole number from ``first`` to ``last``; ``what`` is ``seq-len``, ``batch-size`` or ``new-tokens``."""
+    """Every whole number from ``first`` to ``last``; ``what`` is one of ``commands.options.VARIED``."""
 
     what: Any
     first: int
     last: int
 
     def with_value(self, options: RunOptions, value: int) -> RunOptions:
-        """``options`` with one of the numbers."""
+        """``options`` with one of the numbers; the ``size`` of images is none of them."""
+        if self.what == SIZE:
+            return options
         changed: dict[str, Any] = {self.what.replace("-", "_"): value}
         return replace(options, **changed)

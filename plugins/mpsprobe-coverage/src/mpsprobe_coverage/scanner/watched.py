@@ -9,7 +9,9 @@ from mpsprobe.schemas import CoverageReport, WorkloadInfo
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.scanner.macos import check_macos
-from mpsprobe_coverage.scanner.scan import Trace, chain_for, single
+from mpsprobe_coverage.scanner.reporting import single
+from mpsprobe_coverage.scanner.scan import chain_for
+from mpsprobe_coverage.scanner.traces import Trace
 
 PHASE = "forward"
 

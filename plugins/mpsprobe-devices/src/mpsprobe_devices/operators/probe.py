@@ -46,7 +46,9 @@ class OperatorsProbe:
         self.steps = STEPS
 
     def unavailable(self, device: Device) -> str | None:
-        """Where torch.profiler would be used and is running already."""
+        """Where torch.profiler would be used and is running already, or would see nothing: devices of others."""
+        if getattr(device, "framework", "torch") != "torch":
+            return "it sees operators of torch alone: mpsprobe import reads what another framework's profiler wrote"
         if not self._is_slow(device) and kineto.running():
             return f"{kineto.RUNNING}: stop it first"
         return None

@@ -34,6 +34,7 @@ from mpsprobe_devkit.testing.fakes import (
 from mpsprobe_devkit.testing.fits import sample_fit_report
 from mpsprobe_devkit.testing.packages import install_plugin
 from mpsprobe_devkit.testing.profiles import sample_cell, sample_profile_report, sample_trace
+from mpsprobe_devkit.testing.releases import sample_ranking_report, sample_upgrade_report
 from mpsprobe_devkit.testing.reports import (
     sample_coverage_report,
     sample_matrix_report,
@@ -76,10 +77,12 @@ __all__ = [
     "sample_fit_report",
     "sample_matrix_report",
     "sample_profile_report",
+    "sample_ranking_report",
     "sample_reports",
     "sample_several_report",
     "sample_trace",
     "sample_unknown_report",
+    "sample_upgrade_report",
     "scanner_contract",
     "workload_contract",
 ]

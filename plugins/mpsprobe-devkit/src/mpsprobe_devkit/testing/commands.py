@@ -55,6 +55,8 @@ def command_environment(
 ) -> dict[str, str]:
     """This process's variables without ``MPSPROBE_*`` ones, plus ``variables``; English and not coloured.
 
+    What commands answer is worked out anew: what a user has in the cache is no test of anything.
+
     Args:
         plugin_folders: put in front of ``PYTHONPATH``, so that what ``install_plugin`` wrote there is found.
     """
@@ -64,7 +66,7 @@ def command_environment(
         folders.append(inherited)
     if folders:
         kept["PYTHONPATH"] = os.pathsep.join(folders)
-    return {**kept, "NO_COLOR": "1", "COLUMNS": "120", **(variables or {})}
+    return {**kept, "NO_COLOR": "1", "COLUMNS": "120", "MPSPROBE_NO_CACHE": "1", **(variables or {})}
 
 
 def run_cli(

@@ -10,6 +10,7 @@ from mpsprobe.schemas import (
     ComparedCell,
     ComparedFailure,
     ComparedFallback,
+    ComparedMemory,
     ComparedOperator,
     ComparedQuantity,
     ComparedSide,
@@ -17,9 +18,10 @@ from mpsprobe.schemas import (
     ComparisonMethod,
     ComparisonReport,
     DeviceInfo,
+    MemoryFigures,
     UnpairedCell,
 )
-from mpsprobe_devkit.testing.reports import ENVIRONMENT, FAILURE, WORKLOAD
+from mpsprobe_devkit.testing.reports import ENVIRONMENT, FAILURE, MEMORY, WORKLOAD
 
 MS = 1e6
 KEY: dict[str, Any] = {"workload": WORKLOAD.name, "phase": WORKLOAD.phase, "device": "mps", "batch_size": 2}
@@ -129,6 +131,7 @@ def sample_comparison_report() -> ComparisonReport:
         verdicts=[],
         advisories=[],
         failures=[],
+        memory=[],
         same_verdicts=0,
         regressions=4,
         notes=["made for tests"],
@@ -156,5 +159,6 @@ def sample_coverage_comparison() -> ComparisonReport:
         failures=[ComparedFailure(new=FAILURE, regression=True)],
         same_verdicts=20,
         regressions=4,
+        memory=[ComparedMemory(release="2.13.0", old=MEMORY.figures(), new=MemoryFigures(peak_bytes=2_000_000_000))],
         notes=["one of the runs stopped: operators after that are not compared"],
     )

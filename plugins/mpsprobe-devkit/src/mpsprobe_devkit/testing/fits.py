@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpsprobe.schemas import FitReport, FitRow, SizeRange, Target
+from mpsprobe.schemas import FitReport, FitRow, Recalled, SizeRange, Target
 from mpsprobe_devkit.testing.reports import DATA_DEPENDENCE, ENVIRONMENT, FIT, WORKLOAD, sample_coverage_report
 
 
@@ -17,6 +17,7 @@ def sample_fit_report() -> FitReport:
         vary="batch-size",
         new_tokens=8,
         fit=FIT,
+        high_end=["aten::nonzero at modeling_detector.py:120"],
         rows=[
             FitRow(
                 what="as it is",
@@ -41,4 +42,5 @@ def sample_fit_report() -> FitReport:
             FitRow(what="8-bit AdamW", note="not run: torchao is not installed"),
         ],
         data_dependence=DATA_DEPENDENCE,
+        recalled=Recalled(source="cache", made="2026-11-22T19:30:00Z"),
     )

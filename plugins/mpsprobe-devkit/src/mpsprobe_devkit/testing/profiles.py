@@ -236,6 +236,7 @@ def sample_profile_report() -> ProfileReport:
             ProfileCell.model_validate({"workload": WORKLOAD.name, "phase": WORKLOAD.phase, **failed}),
             sample_cell("cpu", 6_400),
         ],
+        backend="mps",
         predicted_with=TableProvenance(wheel="torch-2.13.0-cp311-none-macosx_14_0_arm64.whl", sha256="0" * 64),
         complete=False,
         notes=["made for tests"],

@@ -6,6 +6,9 @@ from mpsprobe.schemas import (
     AdvisoryMatch,
     AffectedRange,
     AffectedSystems,
+    AllocatingCall,
+    Allocation,
+    AllocationList,
     ComputedOnCpu,
     CoverageReport,
     CoverageSummary,
@@ -19,6 +22,7 @@ from mpsprobe.schemas import (
     MatrixCell,
     MatrixReport,
     MemoryEnd,
+    MemoryFigures,
     MemoryFit,
     MemoryHolder,
     MemoryPoint,
@@ -27,6 +31,7 @@ from mpsprobe.schemas import (
     OnTheCpu,
     OperatorFinding,
     ProgramInfo,
+    Recalled,
     RefusedTensor,
     RunFailure,
     SeveralReport,
@@ -195,6 +200,24 @@ MEMORY = MemoryPrediction(
     reserved_bytes=2_466_250_752,
     kernels_bytes=1_048_576,
     not_counted=[NotCounted(what="graphs that MPSGraph compiles"), NotCounted(what="copies", bytes=4096)],
+    allocations=AllocationList(
+        storages=[
+            Allocation(bytes=4096, category="parameters", begins=0, module="attention", segment=0, offset=0, size=4096),
+            Allocation(
+                bytes=600,
+                category="temporary",
+                begins=1,
+                ends=2,
+                phase="forward",
+                call=0,
+                segment=0,
+                offset=4096,
+                size=768,
+            ),
+        ],
+        calls=[AllocatingCall(operator="aten::linear", module="attention", call_site="model.py:12")],
+        segments=[8_388_608],
+    ),
     fit=FIT,
 )
 FAILURE = RunFailure(
@@ -252,6 +275,7 @@ def sample_coverage_report() -> CoverageReport:
         failure=FAILURE,
         program=PROGRAM,
         allowed=["aten::_ctc_loss"],
+        recalled=Recalled(source="mpsprobe-atlas 0.1.0", made="2026-11-22T19:30:00Z", notes=["torch 2.6.0 is here"]),
     )
 
 
@@ -272,14 +296,21 @@ def sample_matrix_report() -> MatrixReport:
         native_since="2.14.0",
         releases=[
             MatrixCell(target=_target("1.12.0"), summary=SUMMARY, fit=FIT, findings=findings, failure=FAILURE),
-            MatrixCell(target=_target("2.13.0"), summary=SUMMARY, findings=findings, advisories=[ADVISORY.id]),
-            MatrixCell(target=_target("2.14.0"), summary=clean),
+            MatrixCell(
+                target=_target("2.13.0"),
+                summary=SUMMARY,
+                memory=MEMORY.figures(),
+                findings=findings,
+                advisories=[ADVISORY.id],
+            ),
+            MatrixCell(target=_target("2.14.0"), summary=clean, memory=MemoryFigures(peak_bytes=2_000_000_000)),
         ],
         operators=[one.model_copy(update={"verdict": "native", "reason": None, "advice": None}) for one in OPERATORS],
         not_judged=UNJUDGED,
         data_dependence=DATA_DEPENDENCE,
         advisories=[ADVISORY],
         allowed=["aten::_ctc_loss"],
+        recalled=Recalled(source="cache", made="2026-11-22T19:30:00Z"),
     )
 
 

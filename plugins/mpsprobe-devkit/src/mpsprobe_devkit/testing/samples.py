@@ -7,6 +7,7 @@ from mpsprobe_devkit.testing.checkpoints import sample_checkpoint_report
 from mpsprobe_devkit.testing.comparisons import sample_comparison_report
 from mpsprobe_devkit.testing.fits import sample_fit_report
 from mpsprobe_devkit.testing.profiles import sample_profile_report
+from mpsprobe_devkit.testing.releases import sample_ranking_report, sample_upgrade_report
 from mpsprobe_devkit.testing.reports import (
     sample_coverage_report,
     sample_matrix_report,
@@ -25,6 +26,8 @@ def sample_reports() -> dict[str, Report]:
         sample_comparison_report(),
         sample_checkpoint_report(),
         sample_fit_report(),
+        sample_upgrade_report(),
+        sample_ranking_report(),
         sample_unknown_report(),
     ]
     return {report.kind: report for report in reports}

@@ -27,6 +27,7 @@ from mpsprobe_devkit.testing.strategies import (
     operator_names,
     plugin_names,
     profile_reports,
+    ranking_reports,
     records,
     releases,
     reports,
@@ -36,6 +37,7 @@ from mpsprobe_devkit.testing.strategies import (
     texts,
     traces,
     unknown_reports,
+    upgrade_reports,
     workload_declarations,
 )
 
@@ -48,6 +50,8 @@ MAKERS = {
     "comparison": comparison_reports,
     "checkpoint": checkpoint_reports,
     "fit": fit_reports,
+    "upgrade": upgrade_reports,
+    "ranking": ranking_reports,
 }
 
 

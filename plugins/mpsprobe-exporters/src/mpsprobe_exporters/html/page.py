@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mpsprobe_exporters.html.markup import Child, Markup, element
 
 STYLES = ("theme.css", "layout.css", "data.css", "document.css")
-SCRIPTS = ("start.js", "tables.js", "tree.js", "tips.js", "timeline.js", "drawing.js", "views.js")
+SCRIPTS = ("start.js", "tables.js", "tree.js", "tips.js", "timeline.js", "drawing.js", "theme.js", "views.js")
 POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
 
 
@@ -47,7 +47,7 @@ def page(
         tone: of the answer: ``good``, ``bad`` or ``plain``.
     """
     style, script = asset(STYLES), asset(SCRIPTS)
-    policy = POLICY.format(script=_hash(script), style=_hash(style))
+    policy = POLICY.format(script=hashed(script), style=hashed(style))
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -80,12 +80,16 @@ def page(
 
 
 @cache
-def asset(names: tuple[str, ...]) -> str:
-    """The files ``names`` of the package, one after the other; scripts become one function, whose names are its own."""
+def asset(names: tuple[str, ...], *, wrapped: bool = True) -> str:
+    """The files ``names`` of the package, one after the other; scripts become one function, whose names are its own.
+
+    ``wrapped``: false for scripts that become part of another function.
+    """
     folder = resources.files("mpsprobe_exporters.html") / "assets"
     whole = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
-    return f'(() => {{\n"use strict";\n{whole}}})();' if names[0].endswith(".js") else whole
+    return f'(() => {{\n"use strict";\n{whole}}})();' if wrapped and names[0].endswith(".js") else whole
 
 
-def _hash(content: str) -> str:
+def hashed(content: str) -> str:
+    """``content`` as a content security policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -11,7 +11,17 @@ if TYPE_CHECKING:
 
 def document_of(report: SupportedReport) -> Document:
     """``report`` as people read it."""
-    from mpsprobe_exporters.reports import checkpoint, comparison, coverage, largest, matrix, profile, several
+    from mpsprobe_exporters.reports import (
+        checkpoint,
+        comparison,
+        coverage,
+        largest,
+        matrix,
+        profile,
+        ranking,
+        several,
+        upgrade,
+    )
 
     if report.kind == "profile":
         return profile.document(report)
@@ -19,6 +29,10 @@ def document_of(report: SupportedReport) -> Document:
         return checkpoint.document(report)
     if report.kind == "fit":
         return largest.document(report)
+    if report.kind == "upgrade":
+        return upgrade.document(report)
+    if report.kind == "ranking":
+        return ranking.document(report)
     if report.kind == "comparison":
         return comparison.document(report)
     if report.kind == "coverage-several":

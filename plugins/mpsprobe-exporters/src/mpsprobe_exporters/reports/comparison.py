@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.answer import failure_sentence
 from mpsprobe_exporters.document import Amount, Bar, Bars, Column, Document, Paragraph, Part, Section, bullets, table
 from mpsprobe_exporters.plain_text import distinct, listed, one_line, plural, shortened
-from mpsprobe_exporters.reports import configurations
+from mpsprobe_exporters.reports import configurations, memory
 from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def document(report: ComparisonReport) -> Document:
             Section("Steps", list(_ratios(report)), depth="page"),
             Section("Verdicts", table(VERDICTS, None, report.verdicts, "Changed verdicts", filtered=True)),
             Section("Known wrong results", bullets(advisory_lines(report))),
+            Section("Predicted memory", table(memory.CHANGED, None, memory.changes(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
             Section(UNPAIRED, bullets(unpaired_lines(report))),

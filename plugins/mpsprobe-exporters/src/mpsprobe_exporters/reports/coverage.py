@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, sources
+from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, recalled, sources
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
@@ -96,7 +96,13 @@ def document(report: CoverageReport) -> Document:
         headline=answer.headline(report),
         tone="good" if clean else "bad",
         alerts=alerts,
-        lines=[*answer.details(report), answer.workload_line(report), *memory_lines, answer.method_line(report)],
+        lines=[
+            *answer.details(report),
+            answer.workload_line(report),
+            *memory_lines,
+            answer.method_line(report),
+            *recalled.lines(report),
+        ],
         notes=notes,
         sections=[
             *sections,
@@ -110,6 +116,7 @@ def document(report: CoverageReport) -> Document:
             *(f"{line}." for line in memory_lines),
             *answer.details(report),
             *notes,
+            *(f"{line}." for line in recalled.lines(report)),
             NEXT,
         ]
         if clean
@@ -198,6 +205,8 @@ def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
         reason = f"{known.id}: {known.title}. When: {known.condition}. {known.symptom}"
         record = _record("; ".join(known.operators), "advisory", known.calls, reason, known.call_sites)
         yield {**record, "phases": known.phases, "modules": fold_names(known.modules), "advice": known.workaround}
+    if report.memory and not report.failure:
+        yield memory.record(report.memory)
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, fitting
+from mpsprobe_exporters import answer, fitting, recalled
 from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import byte_size, number
@@ -44,7 +44,7 @@ def document(report: FitReport) -> Document:
         title=one_line(report.workload.name, 60),
         headline=_headline(report),
         tone="good" if fits else "bad",
-        lines=list(_lines(report)),
+        lines=[*_lines(report), *recalled.lines(report)],
         notes=[*map(one_line, report.workload.notes)],
         sections=[
             Section(f"How large it may be on {_mac(report)}", table(FIELDS, report, report.rows, "Ways to run it")),
@@ -69,7 +69,8 @@ def _headline(report: FitReport) -> str:
         others = [one for one in report.rows if one.largest is not None and one.largest.low > 0]
         best = max(others, key=lambda one: one.largest.low if one.largest else 0, default=None)
         instead = f"; with {one_line(best.what, 60)}, {what} {_range(best.largest)}" if best else "; nothing here helps"
-        return f"It does not fit {on}, {first.note or f'not even with {what} 1'}{instead}"
+        least = "the smallest image" if report.vary == "size" else f"{what} 1"
+        return f"It does not fit {on}, {first.note or f'not even with {least}'}{instead}"
     return f"The largest {what} that fits {on} is {_range(first.largest)}"
 
 
@@ -92,6 +93,11 @@ def _notes(report: FitReport) -> Iterator[Bullet]:
                 said.setdefault(one_line(text, 400), []).append(one_line(one.what, 60))
     for text, names in said.items():
         yield Bullet(text, ", ".join(names))
+    if report.high_end:
+        where = ", ".join(one_line(one, 160) for one in report.high_end)
+        yield Bullet(
+            f"how many are found is not known ({where}): all figures are of the high end, with the most", "data"
+        )
     for read in report.data_dependence[:5]:
         assumed = f"the course depends on its value, which is not known: assumed {one_line(read.assumed, 200)}"
         yield Bullet(f"{assumed} ({plural(read.calls, 'call')}); the peak may be another", one_line(read.operator, 60))

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters import answer, backends, recalled
 from mpsprobe_exporters.document import NOTHING, Bar, Bars, Document, Grid, Paragraph, Part, Section, runs, span
 from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.reports import memory
 from mpsprobe_exporters.reports.coverage import all_operators, middle
 from mpsprobe_exporters.units import number
 
@@ -34,13 +35,20 @@ def document(report: MatrixReport) -> Document:
         headline=answer.headline(report),
         tone="good" if clean else "bad",
         alerts=answer.failures(report),
-        lines=[*answer.details(report), answer.workload_line(report), answer.method_line(report)],
+        lines=[
+            *answer.details(report),
+            answer.workload_line(report),
+            *memory.line_of_releases(report),
+            answer.method_line(report),
+            *recalled.lines(report),
+        ],
         notes=[*backends.notes(report), *answer.allowed(report)],
         sections=[
             Section(answer.TO_DO, [Paragraph(TO_DO.format(software, first))] if late else []),
             *middle(report),
             Section("Findings by release", list(_bars(report))),
             Section("Operators by release", list(_grid(report)), view="Releases"),
+            *memory.by_release(report),
             *all_operators(report),
         ],
     )
@@ -100,6 +108,8 @@ def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:
     yield ("(operators)", *(cell.summary.operators for cell in cells))
     yield ("(native)", *(cell.summary.operators_by_verdict.get("native", 0) for cell in cells))
     yield ("(failure)", *(answer.failure_sentence(cell.failure) if cell.failure else "" for cell in cells))
+    for name in memory.FIGURES if any(cell.memory for cell in cells) else ():
+        yield (f"({name})", *(getattr(cell.memory, name, None) for cell in cells))
     if report.advisories:
         yield ("(advisories)", *(tuple(cell.advisories) for cell in cells))
     for operator in operators(report):

@@ -1,19 +1,27 @@
-"""The memory that a workload was predicted to need: a line, the peak by category, and what holds it."""
+"""The memory that a workload was predicted to need: a line, the peak by category, what holds it; and by release."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters import sources
-from mpsprobe_exporters.document import Column, Section, Tile, Tiles, bullets, table
+from mpsprobe_exporters.document import Column, Section, Tile, Tiles, bullets, runs, span, table, written
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import byte_size
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MemoryHolder
-    from mpsprobe_exporters.document import Fields
+    from mpsprobe.schemas import (
+        ComparisonReport,
+        CoverageReport,
+        MatrixCell,
+        MatrixReport,
+        MemoryFigures,
+        MemoryHolder,
+        MemoryRange,
+    )
+    from mpsprobe_exporters.document import Cell, Fields
 
 TITLE = "Memory"
 PEAK = "What is alive at the peak"
@@ -24,6 +32,44 @@ FIELDS: Fields[CoverageReport, MemoryHolder] = (
     (Column("by", "name", rank=2), lambda _, one: one.operator),
     (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
     (Column("line", "places", rank=1), lambda report, one: sources.lines(_site(one), report.environment)),
+)
+LARGEST = 2**63  # a report may hold any number, also one that no float can
+FIGURES = {"peak_bytes": "peak", "allocated_bytes": "handed out", "reserved_bytes": "asked of Metal"}
+"""Their names in records → what a reader sees."""
+ANSWERS = {"fits": "fits", "pressure": "under pressure", "raises": "does not fit", "unclear": "fits or not"}
+
+
+class OfReleases(NamedTuple):
+    """Neighbouring releases that need the same."""
+
+    releases: str
+    cell: MatrixCell
+
+
+class Changed(NamedTuple):
+    """A figure of two reports; ``ratio`` is new divided by old."""
+
+    release: str | None
+    name: str
+    old: int
+    new: int
+    ratio: float | None
+
+
+RELEASES: Fields[None, OfReleases] = (
+    (Column("release"), lambda _, one: one.releases),
+    *(
+        (Column(title, "bytes"), lambda _, one, name=name: getattr(one.cell.memory, name, None))
+        for name, title in FIGURES.items()
+    ),
+    (Column("on the Mac"), lambda _, one: _on_the_mac(one.cell)),
+)
+CHANGED: Fields[None, Changed] = (
+    (Column("release", rank=2), lambda _, one: one.release),
+    (Column("what"), lambda _, one: FIGURES[one.name]),
+    (Column("old", "bytes", rank=1), lambda _, one: one.old),
+    (Column("new", "bytes"), lambda _, one: one.new),
+    (Column("ratio", "ratio", about="new divided by old"), lambda _, one: one.ratio),
 )
 
 
@@ -36,7 +82,20 @@ def line(report: CoverageReport) -> list[str]:
     of = f"{byte_size(parameters)} of parameters, " if parameters else ""
     phase = f" ({one_line(memory.phase, 40)})" if memory.phase else ""
     asked = byte_size(memory.reserved_bytes)
-    return [f"Memory: {of}peak {byte_size(memory.peak_bytes)}{phase}; the allocator asks Metal for {asked}"]
+    peak = byte_size(memory.peak_bytes)
+    said = [f"Memory: {of}peak {_ends(memory.range) or peak}{phase}; the allocator asks Metal for {asked}"]
+    if memory.range:
+        where = ", ".join(one_line(one, 160) for one in memory.range.because)
+        said.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
+    return said
+
+
+def _ends(found: MemoryRange | None) -> str:
+    """``0.6 GB to 1.2 GB``; empty where the peak is known."""
+    if found is None:
+        return ""
+    low = "at most" if found.low_bytes is None else f"{byte_size(found.low_bytes)} to"
+    return f"{low} {byte_size(found.high_bytes)}"
 
 
 def sections(report: CoverageReport) -> Iterator[Section]:
@@ -57,3 +116,45 @@ def sections(report: CoverageReport) -> Iterator[Section]:
 
 def _site(one: MemoryHolder) -> list[str]:
     return [one.call_site] if one.call_site else []
+
+
+def line_of_releases(report: MatrixReport) -> list[str]:
+    """``Memory: peak 2.1 GB to 2.3 GB; the allocator asks Metal for 2.5 GB``; nothing where no release has figures."""
+    known = [cell.memory for cell in report.releases if cell.memory]
+    if not known:
+        return []
+    peak, asked = (_range([getattr(one, name) for one in known]) for name in ("peak_bytes", "reserved_bytes"))
+    return [f"Memory: peak {peak}; the allocator asks Metal for {asked}"]
+
+
+def by_release(report: MatrixReport) -> Iterator[Section]:
+    """The figures of each release, the newest first, successive equal ones as one."""
+    cells = [cell for cell in report.releases[::-1] if cell.memory]
+    names = [cell.target.version for cell in cells]
+    said = [[written(of(None, OfReleases("", cell)), column.kind) for column, of in RELEASES] for cell in cells]
+    rows = [OfReleases(span(names, run), cells[run[0]]) for run in runs(range(len(cells)), said.__getitem__)]
+    yield Section(f"{TITLE} by release", table(RELEASES, None, rows, f"{TITLE} by release"), view=TITLE, depth="all")
+
+
+def record(found: MemoryFigures) -> dict[str, Cell]:
+    """A row of a CSV file, under a verdict of its own."""
+    return {"verdict": "memory", "reason": {name: getattr(found, name) for name in FIGURES}}
+
+
+def changes(report: ComparisonReport) -> list[Changed]:
+    """Each figure that differs between two reports."""
+    found = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
+    return [
+        Changed(one.release, name, old, new, new / old if old > 0 and max(old, new) < LARGEST else None)
+        for one, name, old, new in found
+        if old != new
+    ]
+
+
+def _on_the_mac(cell: MatrixCell) -> str | None:
+    return ANSWERS[cell.fit.answer] if cell.fit else None
+
+
+def _range(sizes: list[int]) -> str:
+    least, most = byte_size(min(sizes)), byte_size(max(sizes))
+    return least if least == most else f"{least} to {most}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer
+from mpsprobe_exporters import answer, backends
 from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
@@ -203,7 +203,7 @@ def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
     if cell.fallbacks:
         observed = sum(one.duration_ns or 0 for one in cell.fallbacks)
         spent = f"{duration(observed)} a step" if observed else "predicted"
-        yield Tile("Leaves MPS", plural(len(cell.fallbacks), "operator"), spent)
+        yield Tile(f"Leaves {backends.profiled(report)}", plural(len(cell.fallbacks), "operator"), spent)
 
 
 def peak(cell: ProfileCell) -> tuple[str, int | None]:
@@ -306,6 +306,7 @@ def _facts(report: ProfileReport) -> Table:
     if made is not None:
         build = f"{made.torch}+{made.torch_build}" if made.torch and made.torch_build else made.torch
         libraries = {"torch": build, "transformers": made.transformers, "torchvision": made.torchvision}
+        libraries |= {"tensorflow": made.tensorflow, "keras": made.keras}
         versions = {"mpsprobe": made.mpsprobe, "Python": made.python, **libraries}
         said = [f"{name} {version}" for name, version in versions.items() if version]
         rows.append(("versions", ", ".join([*said, made.platform])))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpsprobe_exporters import backends
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.reports.configurations import but_for, device_memory, rate, twin
 from mpsprobe_exporters.reports.configurations import name as configuration
@@ -98,36 +99,40 @@ def is_slow_mode(cell: ProfileCell) -> bool:
 def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
     where = configuration(report, cell)
     device = () if division is None or is_slow_mode(cell) else _device_time(cell, division)
-    for kind, found, remedy, share in (*_fallbacks(cell), *device, *_steps(cell), *_whole(report, cell)):
+    for kind, found, remedy, share in (*_fallbacks(report, cell), *device, *_steps(cell), *_whole(report, cell)):
         yield Advice(kind, where, found, remedy, share)
 
 
 Finding = tuple[str, str, str, float | None]
 
 
-def _fallbacks(cell: ProfileCell) -> Iterator[Finding]:
-    """The operators that leave MPS, without those that cost next to nothing."""
+def _fallbacks(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
+    """The operators that leave the backend, without those that cost next to nothing."""
+    backend = backends.profiled(report)
     for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
         share = _share_of_step(cell, one.duration_ns)
         if share is None or share >= SMALL:
-            yield "fallback", _fallback_cost(one, share), _fallback_cure(one), share
+            yield "fallback", _fallback_cost(one, share, backend), _fallback_cure(one, backend), share
 
 
-def _fallback_cost(one: FallbackCost, share: float | None) -> str:
+def _fallback_cost(one: FallbackCost, share: float | None, backend: str) -> str:
     calls = plural(one.calls, "call")
     if one.method == "predicted":
         moved = f" and copies {byte_size(one.bytes)}" if one.bytes else ""
-        return f"It leaves MPS ({one_line(one.verdict, 40)}, {calls} a step){moved}; its time was not measured."
+        return f"It leaves {backend} ({one_line(one.verdict, 40)}, {calls} a step){moved}; its time was not measured."
     moved = f" and copied {byte_size(one.bytes)}" if one.bytes else ""
     spent = "" if one.duration_ns is None else f" for {duration(one.duration_ns)} of each step"
     part = "" if share is None else f" ({percent(share)})"
     return f"It ran on the CPU{spent}{part}{moved}."
 
 
-def _fallback_cure(one: FallbackCost) -> str:
+def _fallback_cure(one: FallbackCost, backend: str) -> str:
     name = one_line(one.operator, 80)
     if one.native_since:
-        return f"Upgrade to torch {one_line(one.native_since, 40)} or newer, which has an MPS kernel for {name}."
+        software, kernel = ("torch", "an MPS kernel") if backend == "MPS" else (backend, "a kernel")
+        return f"Upgrade to {software} {one_line(one.native_since, 40)} or newer, which has {kernel} for {name}."
+    if backend != "MPS":  # what is placed elsewhere may have a kernel: 'mpsprobe coverage' says why
+        return f"Replace {name} or move it out of the step: no release of {backend} runs it on the GPU."
     return f"Replace {name} or move it out of the step: no release has an MPS kernel for it."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
@@ -37,14 +38,14 @@ SOURCES = {"allocator": "counted by the allocator", "sampled": "largest of sampl
 OWN = frozenset({"source", "events", "steps"})
 MODEL = "(model)"
 SPREAD = "scaled median absolute deviation as a share of the median"
-NATIVE = "the torch release that has an MPS kernel"
+NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
 
 
 def sections(report: ProfileReport) -> Iterator[Section]:
     """Those that have something to say, in the order of reading."""
     yield Section("Peak memory", _memory(report), view="Memory")
     yield from _each(report, "Readings", "Probes", _readings)
-    yield from _each(report, "Operators that leave MPS, in one step", "Fallbacks", _fallbacks)
+    yield from _each(report, f"Operators that leave {backends.profiled(report)}, in one step", "Fallbacks", _fallbacks)
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
     yield from _each(report, "Modules, in one step", "", _modules)
     for index, cell in enumerate(report.cells):

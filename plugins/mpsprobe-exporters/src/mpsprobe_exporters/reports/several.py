@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.schemas import SEVERITY
-from mpsprobe_exporters import advisories, answer, backends
+from mpsprobe_exporters import advisories, answer, backends, recalled
 from mpsprobe_exporters.document import Column, Document, Section, table
 from mpsprobe_exporters.plain_text import one_line, plural
-from mpsprobe_exporters.reports import coverage, matrix
+from mpsprobe_exporters.reports import coverage, matrix, memory
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, CoverageSummary, JudgedWorkload, MatrixReport, SeveralReport
+    from mpsprobe.schemas import (
+        CoverageReport,
+        CoverageSummary,
+        JudgedWorkload,
+        MatrixCell,
+        MatrixReport,
+        SeveralReport,
+    )
     from mpsprobe_exporters.document import Cell, Fields
 
 INTERRUPTED = "Interrupted: the workloads without a row were not judged"
@@ -40,6 +47,11 @@ FIELDS: Fields[None, JudgedWorkload] = (
         Column("wrong", "number", about="known wrong results"),
         lambda _, one: _nonzero(len(one.report.advisories) if one.report else 0),
     ),
+    (Column("peak", "bytes", about=f"of memory; {NEWEST}", rank=4), lambda _, one: _memory(one, "peak_bytes")),
+    (
+        Column("asked of Metal", "bytes", about=f"by the allocator; {NEWEST}", rank=5),
+        lambda _, one: _memory(one, "reserved_bytes"),
+    ),
     (Column("native since", rank=3), lambda _, one: _since(one.report)),
     (Column("note"), lambda _, one: why(one)),
 )
@@ -54,7 +66,7 @@ def document(report: SeveralReport) -> Document:
         headline=headline(report),
         tone="good" if clean else "bad",
         alerts=[] if report.complete else [INTERRUPTED],
-        lines=[f"Predicted: traced with {answer.made_with(report.environment)}"],
+        lines=[f"Predicted: traced with {answer.made_with(report.environment)}", *recalled.of_several(report)],
         sections=[
             Section("Workloads", table(FIELDS, None, report.workloads, "Workloads")),
             Section(NO_REPORT, table(ERRORS, None, errors, entries=True)),
@@ -174,8 +186,11 @@ def rows(report: SeveralReport) -> Iterator[tuple[Cell, ...]]:
             yield from ((one.name, torch, *map(record.get, keys)) for record in coverage.records(one.report))
         else:
             for cell in one.report.releases:
-                found = [{"operator": name, "verdict": verdict} for name, verdict in cell.findings.items()]
+                found: list[dict[str, Cell]] = [
+                    {"operator": name, "verdict": verdict} for name, verdict in cell.findings.items()
+                ]
                 found += [{"verdict": "advisory", "reason": known} for known in cell.advisories]
+                found += [memory.record(cell.memory)] if cell.memory else []
                 found += [{"verdict": "failure", "reason": cell.failure.message}] if cell.failure else []
                 yield from ((one.name, cell.target.version, *map(record.get, keys)) for record in found)
 
@@ -197,6 +212,13 @@ def _newest(one: JudgedWorkload) -> CoverageSummary | None:
     if one.report.kind == "coverage":
         return one.report.summary
     return one.report.releases[-1].summary if one.report.releases else None
+
+
+def _memory(one: JudgedWorkload, figure: str) -> int | None:
+    cells: Sequence[CoverageReport | MatrixCell] = ()
+    if one.report is not None:
+        cells = [one.report] if one.report.kind == "coverage" else one.report.releases
+    return getattr(cells[-1].memory, figure, None) if cells and not cells[-1].failure else None
 
 
 def _operators(one: JudgedWorkload) -> int | None:

@@ -36,8 +36,8 @@ def blocks(document: Document, width: int, *, everything: bool) -> Iterator[Text
     if document.brief and not everything:
         yield from (_text(line, width) for line in document.brief)
         return
-    yield from (_text(line, width, TONES["bad"]) for line in document.alerts)
     yield _text(document.headline, width, "bold")
+    yield from (_text(line, width, TONES["bad"]) for line in document.alerts)
     yield from (_text(line, width) for line in document.lines)
     yield from (_indented(_text(f"note: {note}", width - GAP), GAP) for note in document.notes)
     for section in document.at("first", "all") if everything else document.at("first"):
@@ -137,11 +137,11 @@ def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: S
 
 def _beside(rows: Sequence[Sequence[Sequence[Text]]], right: Sequence[int] = (), ruled: int = 0) -> Iterator[Text]:
     """Cells of lines next to each other, those numbered in ``right`` to the right; a rule below the first row."""
-    widths = (
-        [max(line.cell_len for row in rows for line in row[place]) for place in range(len(rows[0]))] if rows else []
-    )
+    if not any(rows):  # nor is there a column where all cells are empty
+        return
+    widths = [max(line.cell_len for row in rows for line in row[place]) for place in range(len(rows[0]))]
     for number, row in enumerate(rows):
-        for at in range(max(map(len, row))):
+        for at in range(max(map(len, row), default=0)):
             made = Text()
             for place, (lines, wide) in enumerate(zip(row, widths, strict=True)):
                 line = lines[at] if at < len(lines) else BLANK

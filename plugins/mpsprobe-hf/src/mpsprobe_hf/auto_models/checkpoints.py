@@ -145,12 +145,13 @@ class CheckpointWorkload:
 
     def _class(self, config: Any, options: RunOptions) -> type[Any]:
         """The class that the checkpoint was saved from, else the one that ``AutoModel`` chooses."""
-        wanted = next((one for one in getattr(config, "architectures", None) or () if isinstance(one, str)), "")
+        named = getattr(config, "architectures", None)
+        wanted = next((one for one in named if isinstance(one, str)), "") if isinstance(named, list) else ""
         if options.phase == "generate":  # a base model was saved without the head that its users generate with
             wanted = wanted if wanted and not wanted.endswith("Model") else generating_class_name(config.model_type)
-        auto_map = getattr(config, "auto_map", None) or {}
+        auto_map = getattr(config, "auto_map", None)
         if options.trust_remote_code and config.model_type not in model_types():
-            return self._own_class(auto_map)
+            return self._own_class(auto_map if isinstance(auto_map, dict) else {})
         try:
             return model_class_of(config.model_type, wanted or base_class_name(config.model_type))
         except MpsprobeError as error:

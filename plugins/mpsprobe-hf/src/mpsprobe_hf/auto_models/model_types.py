@@ -18,6 +18,7 @@ from mpsprobe_hf.auto_models.classes import (
     class_for_task,
     class_names,
     holder_of,
+    missing_package,
     model_class_of,
     model_types,
     part_types,
@@ -56,6 +57,20 @@ def load(name: str) -> Workload:
     raise UnknownName("model type", model_type, known, f"transformers has {len(known)} of them, such as hf:bert.")
 
 
+def _parts_made(model_type: str, options: RunOptions) -> list[str]:
+    """The parts of ``model_type`` that can be made of the packages that are installed; parts of those that cannot."""
+    found: list[str] = []
+    for part in part_types(model_type):
+        try:
+            ModelTypeWorkload(PREFIX + part, part)._sized(options)
+            found.append(PREFIX + part)
+        except MissingPackage:
+            found += _parts_made(part, options)
+        except MpsprobeError:
+            continue
+    return list(dict.fromkeys(found))
+
+
 class ModelTypeWorkload:
     """A model type with its default configuration and random weights."""
 
@@ -85,9 +100,9 @@ class ModelTypeWorkload:
         except UsageError:
             raise
         except MissingPackage as error:
-            parts = [] if self.class_name else [PREFIX + part for part in part_types(self.model_type)]
+            parts = [] if self.class_name else _parts_made(self.model_type, replace(options, size="small"))
             if parts:
-                error.hint = f"{error.hint}\nParts that may not need it: {', '.join(parts)}."
+                error.hint = f"{error.hint}\nParts that can be judged without it: {', '.join(parts)}."
             raise
         except WorkloadError:
             if not holder:
@@ -184,6 +199,8 @@ class ModelTypeWorkload:
             said = [*repair(config), *without_timm(config)]
             if options.size == "small":
                 config = make_small(config)
+        except ImportError as error:
+            raise missing_package(f"'{self.name}'", error) from error
         except Exception as error:
             raise WorkloadError(
                 f"the model type '{self.model_type}' has no default configuration: {in_short(error)}",

@@ -40,13 +40,15 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if folder is not None and (folder / "saved_model.pb").exists() and not (folder / "config.json").exists():
         return None  # mpsprobe-tensorflow reads it
     if folder is not None:
-        return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a checkpoint folder", "checkpoint")
+        of_a_pipeline = any((one / "model_index.json").exists() for one in (folder, folder.parent))
+        loads = f"{_ROOM}.checkpoints:load"
+        return WorkloadDeclaration(name, loads, "a checkpoint folder", "checkpoint", guess=of_a_pipeline)
     if PATH_LIKE.match(name):
         raise WorkloadError(f"there is no checkpoint folder '{printable(name)}'", _near_folders(name))
     if HUB_ID.fullmatch(name):
         if published_as(name) is not None:
             return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
-        return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a repository of the Hub", "hub")
+        return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a repository of the Hub", "hub", guess=True)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +19,23 @@ if TYPE_CHECKING:
     from mpsprobe_hf.auto_models.inputs.guess import Guess
     from mpsprobe_hf.catalog.entry import Field
 
+OF_A_DEVICE = re.compile(r"(?<!device=')\b(mps|cuda)\b|on the same device", re.IGNORECASE)
+"""In messages of what one device refuses and another takes; with ``device=`` a tensor is shown."""
+
 
 def check_config(name: str, config: Any) -> None:
     """Refuse numbers that no model has and that would take all memory. Raises as ``check_sizes``."""
     for sub in (config, *(getattr(config, key, None) for key in getattr(config, "sub_configs", ()))):
         if hasattr(sub, "__dict__"):
             check_sizes(name, vars(sub))
+
+
+def _of_images(model_type: str) -> str:
+    """The model of single images that one of videos is made of, which can be trained, as the end of a hint."""
+    from mpsprobe_hf.auto_models.classes import model_types
+
+    images = model_type.removesuffix("_video")
+    return f", or train hf:{images}" if images != model_type and images in model_types() else ""
 
 
 def make_run(
@@ -57,7 +69,7 @@ def make_run(
     if options.phase == "training" and runs_without_gradients(model_class):
         raise WorkloadError(
             f"'{printable(name)}' cannot be trained: the forward of {model_class.__name__} computes no gradients",
-            "Leave out --phase training.",
+            f"Leave out --phase training{_of_images(config.model_type)}.",
         )
     family = FAMILIES.get(config.model_type, NOTHING)
     head = head_of(model_class.__name__)
@@ -150,7 +162,9 @@ class Derivation:
         )
 
     def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
-        """The run with what ``error`` says about its inputs, which ``guess`` made."""
+        """The run with what ``error`` says about its inputs, of ``guess``; nothing where a device refused."""
+        if OF_A_DEVICE.search(str(error)):
+            return None
         from mpsprobe_hf.auto_models.correcting.corrections import corrected, one_sample, without_images, without_labels
 
         labels = [field.name for field in self.sizes(guess)[0].labels]

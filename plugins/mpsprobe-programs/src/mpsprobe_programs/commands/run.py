@@ -17,7 +17,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.coverage import exit_code, with_allowed
+from mpsprobe_coverage.commands.judge import exit_code, with_allowed
 from mpsprobe_coverage.commands.options import CHIP_OPTION, MacosVersion, VerdictList, releases
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -54,6 +55,8 @@ class NativeDevice:
         self._exits = ExitStack()
         self._recording: Recording | None = None
         DEVICE.load()
+        atexit.unregister(_await_autograd)
+        atexit.register(_await_autograd)
         operators = torch.ops.mpsprobe
         self.attribution.ask_for_threads(operators.thread_now.default, operators.thread_of_node.default)
         if not torch.ops.mpsprobe.is_found():
@@ -113,3 +116,8 @@ class NativeDevice:
 def native_device_now() -> NativeDevice | None:
     """The one that is open in this process."""
     return _open[-1] if _open else None
+
+
+def _await_autograd() -> None:
+    """Before Python ends: a thread of autograd that frees its objects later aborts the process (``ending.cpp``)."""
+    torch.ops.mpsprobe.await_autograd()

@@ -40,7 +40,10 @@ class Routed:
     Attributes:
         recording: what records, while the device is open.
         attribution: finds module and line.
+        sizes_of_cpu, other_sizes: as a ``Dispatch`` has them; what runs here has the sizes of its values.
     """
+
+    sizes_of_cpu, other_sizes = False, ""
 
     def __init__(self, chain: Chain, attribution: Attribution, routed: frozenset[str]) -> None:
         self.chain, self.table, self.attribution, self._routed = chain, chain.table, attribution, routed

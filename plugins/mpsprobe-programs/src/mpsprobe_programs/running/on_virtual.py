@@ -20,7 +20,9 @@ from mpsprobe_coverage.device import VirtualDevice, device_now
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.scanner.scan import Trace, chain_for, single
+from mpsprobe_coverage.scanner.reporting import single
+from mpsprobe_coverage.scanner.scan import chain_for
+from mpsprobe_coverage.scanner.traces import Trace
 from mpsprobe_programs.native.device import NativeDevice, native_device_now
 from mpsprobe_programs.observing.kinds import Happened, Kind
 from mpsprobe_programs.observing.observe import OURS, ObservedCall

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
-from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.device.dispatch import Plan
 from mpsprobe_coverage.device.interception import Interception
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.judging.chain import Chain, Judges
+from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.judging.lists import Lists
 from mpsprobe_coverage.judging.signatures import flags_of
@@ -76,7 +75,7 @@ class ShortRecorder(Recorder):
         calls: int = 1,
     ) -> None:
         # A reason may say sizes: their sources separate them, and the first of each is kept to be shown.
-        other = judgement.other if isinstance(judgement, TwoOpinions) else judgement
+        other = judgement.others[0] if judgement.others else judgement
         sources = judgement.verdict, judgement.source, other.verdict, other.source
         dtypes = tuple(spec.dtype for spec in inputs), tuple(spec.dtype for spec in outputs)
         flags = self.flags_of_judged[1] if self.flags_of_judged[0] == operator else ()
@@ -101,40 +100,6 @@ class ShortRecorder(Recorder):
                 by = judgement.verdict, judgement.reason, judgement.source
                 into.append(Seen(operator, *by, phase, _names(inputs), _names(outputs), flags))
         return tuple(both[0]), tuple(both[1])
-
-
-class TwoOpinions(Judgement):
-    """The judgement of one chain, with that of the ``other`` one."""
-
-    other: Judgement
-
-
-@dataclass(frozen=True, slots=True)
-class _TwoJudges(Judges):
-    other: Judges | None = None
-
-    def but_registered(self, judgement: Judgement) -> Self:
-        assert self.other is not None
-        return replace(self, registered=judgement, other=self.other.but_registered(judgement))
-
-    def judge(self, call: Call) -> Judgement:
-        assert self.other is not None
-        opinions = TwoOpinions(*Judges.judge(self, call))
-        opinions.other = self.other.judge(call)
-        return opinions
-
-
-class _TwoChains(Chain):
-    """Two sets of lists, asked at once: everything else about a run is the same."""
-
-    def __init__(self, table: KernelTable, lists: Lists, other: Lists) -> None:
-        super().__init__(table, lists=lists)
-        self._other = Chain(table, lists=other)
-
-    def judges_of(self, func: Any, key: str | None = None) -> Judges:
-        judges = super().judges_of(func, key)
-        other = self._other.judges_of(func, key)
-        return _TwoJudges(judges.operator, judges.registered, judges.rules, judges.later, other)
 
 
 class _Noting(Interception):
@@ -180,7 +145,8 @@ class AuditDevice(VirtualDevice):
     ) -> None:
         if note_flags:
             self._interception_type = _Noting
-        super().__init__(Chain(table, lists=lists) if other is None else _TwoChains(table, lists, other), **options)
+        others = () if other is None else (Chain(table, lists=other),)
+        super().__init__(Chain(table, lists=lists, others=others), **options)
         self.short = ShortRecorder()
         self.recorder = self._interception.recorder = self.short
         self.attribution = self._interception.attribution = _Unattributed()

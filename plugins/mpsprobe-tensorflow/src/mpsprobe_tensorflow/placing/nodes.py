@@ -78,6 +78,11 @@ class Node:
         """The name with those of the calls that lead to it."""
         return f"{self.scope}/{self.name}" if self.scope else self.name
 
+    @property
+    def module(self) -> str | None:
+        """The first name scopes without the node's own name: layers are name scopes."""
+        return "/".join(self.full_name.split("/")[:-1][:2]) or None
+
 
 @dataclass(slots=True)
 class Graph:

@@ -19,7 +19,7 @@ from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node
 
 METADATA = frozenset({"Shape", "Size", "Rank"})
 """``NC_METADATA`` of TensorFlow's ``core/graph/graph.cc``: they go where the tensor is that they ask about."""
-RESOURCE = "resource"
+RESOURCE, CONST = "resource", "Const"
 XLA = "the function is compiled by XLA (jit_compile=True), which has no compiler for this device"
 
 
@@ -54,16 +54,23 @@ class _Groups:
         self._parents[self.of(other)] = self.of(one)
 
 
-def place(graph: Graph, kernels: Kernels, *, soft: bool = True) -> list[Placed | None]:
+def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = False) -> list[Placed | None]:
     """What becomes of each node of ``graph``; ``None`` for its arguments.
 
     Args:
         kernels: those that there are.
         soft: soft placement, which TensorFlow 2 has on unless a program switches it off.
+        eager: each operation is placed when Python calls it (``eager/execute.cc``): where its variable is, else by
+            rules 1 and 3. Constants are Python's, in host memory.
     """
     nodes = graph.nodes
     able = [kernels.of(node) for node in nodes]
-    groups = _grouped(graph)
+    if eager:
+        able = [
+            {CPU: one[CPU]} if node.operator == CONST and CPU in one else one
+            for node, one in zip(nodes, able, strict=True)
+        ]
+    groups = _grouped(graph, eager=eager)
     possible = _possible(graph, able, groups, kernels, soft)
     placed: list[Placed | None] = [None] * len(nodes)
     readers: dict[int, list[int]] = {}
@@ -74,12 +81,12 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True) -> list[Placed |
     for index, node in enumerate(nodes):
         if node.operator in ARGUMENTS:
             continue
-        if not node.inputs and len(node.results) == 1:
+        if not eager and not node.inputs and len(node.results) == 1:
             later.append(index)
             continue
         devices, why = possible[groups.of(index)]
         device = devices[0] if devices else None
-        if devices and node.inputs and (node.operator in METADATA or _passes_on(node)):
+        if not eager and devices and node.inputs and (node.operator in METADATA or _passes_on(node)):
             there = _device_of(node.inputs[0].node, graph, placed)
             if there != device and there in devices:
                 device, why = there, "it goes where the tensor is that it asks about or passes on"
@@ -112,7 +119,7 @@ def _placed(device: str | None, able: dict[str, Kernel], why: str | None, node: 
     return Placed(device, able.get(device) if device is not None else None, why)
 
 
-def _grouped(graph: Graph) -> _Groups:
+def _grouped(graph: Graph, *, eager: bool) -> _Groups:
     groups = _Groups(len(graph.nodes))
     named = {(node.scope, node.name): index for index, node in enumerate(graph.nodes)}
     for index, node in enumerate(graph.nodes):
@@ -121,7 +128,7 @@ def _grouped(graph: Graph) -> _Groups:
             # A call passes on what it is given: its body has the variable, and the call runs anywhere.
             if value.output < len(made) and made[value.output].dtype == RESOURCE and not node.is_call:
                 groups.join(value.node, index)
-        for name in node.colocated_with:
+        for name in node.colocated_with if not eager else ():
             other = named.get((node.scope, name))
             if other is not None:
                 groups.join(other, index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mpsprobe_tensorflow.tables import table
@@ -25,6 +25,9 @@ class Advisory:
         releases: of the plugin that it was reported for; empty where the threads do not say, or it is all of them.
         tensorflow: minor releases of TensorFlow that it was reported for; empty likewise.
         operators: that it is about; empty where that is not known.
+        phases: of a workload that it is about; empty for all.
+        optimizers: that it was seen with, by class; empty likewise.
+        channels_over: it is about convolutions with more output channels; 0 for all calls.
         basis: how it is known.
         sources: threads.
     """
@@ -40,6 +43,13 @@ class Advisory:
     releases: tuple[str, ...] = ()
     tensorflow: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    channels_over: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``mpsprobe advisories list --format json`` has it."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def concerns(self, release: str, tensorflow: str | None, operators: Collection[str] | None = None) -> bool:
         """Whether it was reported for a release of the plugin with a version of TensorFlow, and these operators.

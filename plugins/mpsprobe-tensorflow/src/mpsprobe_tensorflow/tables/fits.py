@@ -64,6 +64,13 @@ def fit_of(release: str) -> Fit | None:
     return next((fit for fit in all_fits() if release in fit.releases), None)
 
 
+def optimizers_off(release: str) -> tuple[str, ...]:
+    """The optimizers of grappler that a release of the plugin switches off, as ``RewriterConfig`` names them."""
+    text = (table.data_folder() / "grappler.toml").read_text(encoding="utf-8")
+    groups = tomllib.loads(text)["plugin"]
+    return next((tuple(one["off"]) for one in groups if release in one["releases"]), ())
+
+
 def releases_for(tensorflow: str) -> list[str]:
     """The plugin's releases that load with a version of TensorFlow, best last: documented ones before those seen."""
     by_kind: dict[str, list[str]] = {SEEN: [], DOCUMENTED: []}

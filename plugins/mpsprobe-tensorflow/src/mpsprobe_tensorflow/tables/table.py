@@ -21,6 +21,7 @@ from mpsprobe.errors import TableError, UnknownName
 PLUGIN = "tensorflow-metal"
 PREFIX, SUFFIX = f"{PLUGIN}-", ".json"
 NEWEST_MACOS = "27"
+LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +114,18 @@ def releases() -> tuple[str, ...]:
 
 
 def resolve(release: str) -> str:
-    """The exact release that a user means: ``1.2``, ``1.2.0``, ``latest``.
+    """The exact release that a user means: ``1.2.0``, ``latest``, or ``0.7`` for the newest of its kind.
 
     Raises:
         UnknownName: there is none; carries the nearest ones.
     """
-    known = releases()
-    wanted = known[-1] if release == "latest" else release.strip()
-    for name in (wanted, f"{wanted}.0"):
-        if name in known:
-            return name
-    raise UnknownName(f"release of {PLUGIN}", release, known, f"There are: {', '.join(known)}.")
+    known, wanted = releases(), release.strip()
+    if wanted == LATEST:
+        return known[-1]
+    fitting = [one for one in known if one == wanted or one.startswith(f"{wanted}.")]
+    if not fitting:
+        raise UnknownName(f"release of {PLUGIN}", release, known, f"There are: {', '.join(known)}.")
+    return fitting[-1]
 
 
 def registrations(release: str, macos: str | None = None) -> list[dict[str, Any]]:

@@ -18,6 +18,10 @@ from mpsprobe_coverage.kernels.table import KernelTable
 
 _FOR_MPS = "aten::_scaled_dot_product_attention_math_for_mps"
 _aten = torch.ops.aten
+OF_THE_QUERY = (
+    "the result of scaled_dot_product_attention has the batch of the query on MPS before torch 2.15.0, also where "
+    "that is smaller than the batch of the keys; on the CPU it has the larger one"
+)
 
 
 def routes(table: KernelTable) -> list[Route]:
@@ -56,9 +60,11 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )
         return result[0]  # type: ignore[no-any-return]
-    if table.at_least("2.15"):  # before, the result has the batch of the query
-        batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (query, key, value)))
+    batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (query, key, value)))
+    if table.at_least("2.15") or dispatch.sizes_of_cpu:
         query, key, value = (one.expand(*batch, *one.shape[-3:]) for one in (query, key, value))
+    elif batch != query.shape[:-3]:
+        dispatch.other_sizes = OF_THE_QUERY
     operator = _aten._scaled_dot_product_attention_math_for_mps
     takes_gqa = any(a.name == "enable_gqa" for a in operator.default._schema.arguments)
     if table.at_least("2.12") and takes_gqa:

@@ -20,11 +20,13 @@ from mpsprobe_devkit.testing.strategies.reports import (
     fit_reports,
     matrix_reports,
     profile_reports,
+    ranking_reports,
     reports,
     reports_of,
     several_reports,
     traces,
     unknown_reports,
+    upgrade_reports,
 )
 from mpsprobe_devkit.testing.strategies.schemas import records
 from mpsprobe_devkit.testing.strategies.texts import hostile_texts, operator_names, releases, texts
@@ -41,6 +43,7 @@ __all__ = [
     "operator_names",
     "plugin_names",
     "profile_reports",
+    "ranking_reports",
     "records",
     "releases",
     "reports",
@@ -50,5 +53,6 @@ __all__ = [
     "texts",
     "traces",
     "unknown_reports",
+    "upgrade_reports",
     "workload_declarations",
 ]

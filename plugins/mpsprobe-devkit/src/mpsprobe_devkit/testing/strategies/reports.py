@@ -14,11 +14,13 @@ from mpsprobe.schemas import (
     FitReport,
     MatrixReport,
     ProfileReport,
+    RankingReport,
     Report,
     SeveralReport,
     Trace,
     Track,
     UnknownReport,
+    UpgradeReport,
 )
 from mpsprobe.schemas.report import KINDS
 from mpsprobe.schemas.trace import Category
@@ -62,6 +64,16 @@ def checkpoint_reports() -> st.SearchStrategy[CheckpointReport]:
 def fit_reports() -> st.SearchStrategy[FitReport]:
     """Any valid report of what fits on a Mac."""
     return records(FitReport)
+
+
+def upgrade_reports() -> st.SearchStrategy[UpgradeReport]:
+    """Any valid report on two releases."""
+    return records(UpgradeReport)
+
+
+def ranking_reports() -> st.SearchStrategy[RankingReport]:
+    """Any valid ranking of operators."""
+    return records(RankingReport)
 
 
 def unknown_reports(kinds: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[UnknownReport]:

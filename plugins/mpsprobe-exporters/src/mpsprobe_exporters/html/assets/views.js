@@ -1,8 +1,7 @@
-// One view at a time, one configuration at a time, and a choice of the theme. The address keeps both: #operators/3
+// One view at a time and one configuration at a time. The address keeps both: #operators/3
 const views = [...document.querySelectorAll("section.view")];
 const links = [...document.querySelectorAll("nav a[data-view]")];
 const chooser = document.getElementById("cell");
-const themes = ["auto", "light", "dark"];
 const made = new WeakSet();
 let cell = chooser ? chooser.value : "0";
 
@@ -75,30 +74,6 @@ if (chooser) {
   });
 }
 
-const theme = document.getElementById("theme");
-function dress(name) {
-  const known = themes.includes(name) ? name : "auto";
-  if (known === "auto") delete root.dataset.theme;
-  else root.dataset.theme = known;
-  theme.textContent = "\u25d0 " + known;
-  theme.setAttribute("aria-label", "Colours: " + known);
-  theme.title = "Colours: " + known;
-  document.dispatchEvent(new Event("theme"));
-}
-theme.hidden = false;
-theme.addEventListener("click", () => {
-  const next = themes[(themes.indexOf(root.dataset.theme || "auto") + 1) % themes.length];
-  remembered("mpsprobe-theme", next);
-  dress(next);
-});
-dress(remembered("mpsprobe-theme"));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("theme")));
 addEventListener("beforeprint", () => views.forEach((view) => { choose(view); enliven(view); }));
 addEventListener("hashchange", follow);
-// What sticks below the bar has to know how high it is; on a narrow screen it does not stick itself.
-const bar = document.querySelector(".top");
-new ResizeObserver(() => {
-  const high = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
-  root.style.setProperty("--bar", high + "px");
-}).observe(bar);
 follow();

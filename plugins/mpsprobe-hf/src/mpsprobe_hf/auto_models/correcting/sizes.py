@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from mpsprobe_hf.auto_models.correcting.places import Place, Sizes, elements, knowing, shaped
+from mpsprobe_hf.auto_models.inputs.forms import IMAGE
 from mpsprobe_hf.auto_models.inputs.guess import Guess
 from mpsprobe_hf.auto_models.inputs.heads import label_forms
 
@@ -16,10 +17,10 @@ MULTIPLE = re.compile(
     r"|multiple of [^()]*\((?P<of2>\d+)\)[^()\d]*(?P<got2>\d+)"
 )
 NUMBERS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"image size \((?P<got>\d+)\*(?P<got2>\d+)\) doesn't match model \((?P<want>\d+)\*(?P<want2>\d+)\)"),
+    re.compile(r"\((?P<got>\d+)(?:\*\d+)?\) doesn't match model \((?P<want>\d+)(?:\*\d+)?\)"),
     re.compile(r"shape of the mask \[\d+, (?P<got>\d+)\] at index 1 does not match .*? tensor \[\d+, (?P<want>\d+)"),
     re.compile(r"length (?P<want>\d+), but found (?P<got>\d+)"),
-    re.compile(r"[Ee]xpected:? (?P<want>\d+)\D{1,40}(?:got|found):? (?P<got>\d+)"),
+    re.compile(r"(?<!unpack \()[Ee]xpected:? (?P<want>\d+)\D{1,40}(?:got|found):? (?P<got>\d+)"),
     re.compile(r"(?P<got>\d+) but the model expects (?P<want>\d+)"),
     re.compile(r"Expected (?:size )?(?P<got>\d+)(?: in dimension \d+)? but got (?:size )?(?P<want>\d+) for tensor"),
     re.compile(r"size of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\)"),
@@ -51,7 +52,20 @@ def widths(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) ->
         else:
             continue
         got = int(given.shape[axis])
+        if isinstance(layer, torch.nn.Linear) and wanted == guess.measures["patch_values"] != got:
+            patches = _by_patches(guess, tuple(given.shape), sizes)
+            if patches is not None:
+                return patches
         return None if got == wanted else _resized(guess, got, int(wanted), sizes, tuple(given.shape), axis)
+    return None
+
+
+def _by_patches(guess: Guess, shape: tuple[int, ...], sizes: Sizes) -> Guess | None:
+    """``guess`` with images as their patches, where a linear layer that takes the values of one got images."""
+    for name in guess.given():
+        form = guess.form(name)
+        if form is not None and form.shape == IMAGE and tuple(elements(guess, n, sizes) for n in IMAGE) == shape:
+            return shaped(guess, name, form, ("batch", "patches", "patch_values"))
     return None
 
 

@@ -123,6 +123,17 @@ PICTURES: Mapping[str, Family] = {
         },
         measures={"height": 1024, "width": 1024},
     ),  # deepseek-ai/DeepSeek-OCR-2
+    "edgetam": Family(measures={"height": 1024, "width": 1024}),  # four times its backbone_feature_sizes
+    "edgetam_vision_model": Family(
+        config={
+            "backbone_config": {
+                "model_type": "timm_wrapper",
+                "architecture": "repvit_m1",
+                "num_classes": 1000,
+                "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]},
+            }
+        }
+    ),  # yonigozlan/EdgeTAM-hf; the default of the class misspells the name of the architecture
     "emu3": Family(config={"vocabulary_map": EMU3}),
     "glm_image": Family(
         arguments={
@@ -160,6 +171,24 @@ PICTURES: Mapping[str, Family] = {
         },
     ),  # one crop of 27 x 27 patches, of which four make a token
     "neomme": Family(arguments={"pixel_values": Argument("floats", BY_PATCH, with_=TEXT)}),
+    "pe_audio_video": Family(more=("pixel_values_videos",)),  # two of text, video and sound would do
+    "perception_lm": Family(
+        config={
+            "projector_pooling_ratio": 2,
+            "vision_config": {
+                "architecture": "vit_pe_core_large_patch14_336",
+                "model_args": {
+                    "embed_dim": 1024,
+                    "img_size": [448, 448],
+                    "depth": 23,
+                    "global_pool": "",
+                    "use_post_transformer_norm": False,
+                    "init_values": 0.1,
+                    "ref_feat_shape": [32, 32],
+                },
+            },
+        }
+    ),  # facebook/Perception-LM-1B
     "phi4_multimodal": Family(
         measures={"image_tokens": 545},
         arguments={
@@ -200,6 +229,7 @@ PICTURES: Mapping[str, Family] = {
         config={**OMNI, "text_config": {"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}}
     ),  # Qwen/Qwen3-Omni-30B-A3B-Instruct
     "step3p7": Family(config={"text_config": {"sliding_window": 512}}),
+    "timm_backbone": Family(config={"backbone": "resnet50"}),
     "uvdoc": Family(
         config={
             "backbone_config": {

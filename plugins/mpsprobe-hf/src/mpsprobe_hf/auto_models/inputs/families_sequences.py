@@ -161,6 +161,9 @@ SEQUENCES: Mapping[str, Family] = {
     "fastspeech2_conformer_with_hifigan": Family(arguments=SPOKEN),
     "granite_speech": Family(config=WIDE_SOUND, measures=FEW_TOKENS, without=("input_features_mask",)),
     "granite_speech_plus": Family(config=WIDE_SOUND, measures=FEW_TOKENS, without=("input_features_mask",)),
+    "higgs_audio_v2_tokenizer": Family(
+        config={"acoustic_model_config": {"downsampling_ratios": [8, 5, 4, 2, 3], "upsampling_ratios": [8, 5, 4, 2, 3]}}
+    ),  # bosonai/higgs-audio-v2-tokenizer
     "kyutai_speech_to_text": Family(
         arguments={"input_ids": Argument("integers", ("batch", "seq", 33), 2048)}
     ),  # kyutai/stt-2.6b-en: 32 codebooks of audio and one column of text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mpsprobe_tensorflow import releases
 from mpsprobe_tensorflow.tables import table
+from mpsprobe_tensorflow.tables.advisories import all_advisories
 
 
 class Tables:
@@ -19,11 +20,12 @@ class Tables:
         return table.releases()
 
     def installed(self) -> str | None:
-        """The plugin's release in this environment."""
-        try:
-            return importlib.metadata.version(table.PLUGIN)
-        except importlib.metadata.PackageNotFoundError:
-            return None
+        """The release whose table goes with the plugin in this environment."""
+        return releases.nearest()
+
+    def advisories(self) -> Sequence[Mapping[str, Any]]:
+        """What threads report of the plugin."""
+        return [one.as_dict() for one in all_advisories()]
 
     def table(self, release: str) -> Mapping[str, Any]:
         """The newest build for Apple silicon; ``other_builds`` are those with other kernels."""

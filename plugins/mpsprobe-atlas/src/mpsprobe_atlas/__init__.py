@@ -1,0 +1,1 @@
+"""The atlas: every model on every torch release, swept once and asked often."""

@@ -1,0 +1,154 @@
+"""Answers ``mpsprobe coverage`` from the atlas, before torch is needed: ``mpsprobe_known_answer``.
+
+An answer is given by itself where a run here would say the same: mpsprobe, its plugins, torch and transformers are of
+the versions that the sweep had, the kernel tables are the same, and nothing of it is edited in place. Any other one is
+given where the user asks for it, or where torch is not there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mpsprobe.declarations import KnownAnswer
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.protocols import RunOptions
+from mpsprobe_atlas.assembling import asked_of, matrix
+from mpsprobe_atlas.store import Row, Store
+from mpsprobe_coverage.commands.options import releases
+from mpsprobe_coverage.kernels.backends import family_named
+from mpsprobe_coverage.kernels.releases import INSTALLED
+
+VARIABLE = "MPSPROBE_ATLAS"
+SAME = "same"
+COMPARED = ("torch", "transformers")
+HELD = ("phase", "dtype", "size", "chip", "memory")
+"""Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
+OF_SHOWING = ("explain", "method", "torch_release", "atlas")
+
+
+def data_file() -> Path:
+    """The atlas: ``MPSPROBE_ATLAS`` names another one than this package's."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen) if chosen else Path(str(files("mpsprobe_atlas") / "data" / "atlas.sqlite"))
+
+
+def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None:
+    """What the atlas says to ``question``, or why it says nothing; ``None`` where it has no say at all."""
+    path = data_file()
+    if question["command"] != "coverage" or not path.is_file():
+        return None
+    options: Mapping[str, Any] = question["options"]
+    if refused := _not_held(options):
+        return KnownAnswer(reason=f"the atlas holds no answer with {refused}")
+    try:
+        with Store(path, unchanging=VARIABLE not in os.environ) as store:
+            about = store.about()
+            differences = [] if wanted == SAME and _is_edited() else _differences(about["versions"])
+            if wanted == SAME and (_is_edited() or differences or about["tables"] != _tables()):
+                return None
+            row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
+        if row is None or row.answer is None:
+            return KnownAnswer(reason=_unknown(question, row))
+        return _answer(row, options, differences, str(path))
+    except MpsprobeError as error:
+        return KnownAnswer(reason=f"the atlas cannot answer: {error.message}")
+
+
+def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], path: str) -> KnownAnswer:
+    from mpsprobe_atlas.answers import unpack
+
+    assert row.answer is not None
+    answers = unpack(row.answer)
+    named = releases(options["torch_release"], family_named(RunOptions().backend))
+    if named == [INSTALLED]:
+        release = _version("torch")
+        if release is None:
+            newest = answers.releases[-1] if answers.releases else "2.13.0"
+            return KnownAnswer(reason=f"no torch is installed to be judged: name one with --torch {newest}")
+        if platform.system() == "Darwin":  # what that torch has registered is asked of itself
+            return KnownAnswer(reason="the torch that is installed answers for itself: name a release")
+        named = [release.partition("+")[0]]
+    missing = [one for one in named if one not in answers.releases]
+    if missing:
+        return KnownAnswer(reason=f"the atlas does not hold torch {', '.join(missing[:3])}")
+    documents = [asked_of(answers.report(one), answers.fits.get(one, {}), options) for one in named]
+    if any(one is None for one in documents):
+        return KnownAnswer(reason="the atlas does not know whether it fits on that Mac")
+    found = [one for one in documents if one is not None]
+    document = found[0] if len(found) == 1 else matrix(found)
+    if options["explain"]:
+        document["explained"] = True
+    notes = (f"Other versions than here may answer otherwise: {', '.join(differences)}",) if differences else ()
+    return KnownAnswer(document, _in_utc(row.made), notes, (path,))
+
+
+def _not_held(options: Mapping[str, Any]) -> str:
+    """The first option, as a flag, that is not as every row of an atlas has it; empty where all are."""
+    usual = RunOptions()
+    for name, value in options.items():
+        if name in (*HELD, *OF_SHOWING):
+            continue
+        if value != getattr(usual, name, None):
+            return "--" + name.replace("_", "-")
+    if any(name.startswith("PYTORCH_MPS_") for name in os.environ) and (options["chip"] or options["memory"]):
+        return "variables that begin with PYTORCH_MPS_"
+    return ""
+
+
+def _unknown(question: Mapping[str, Any], row: Row | None) -> str:
+    options = question["options"]
+    if row is not None:
+        return f"the sweep of the atlas failed on it: {row.error}"
+    how = f"--size {options['size']} --phase {options['phase']} --dtype {options['dtype']}"
+    return f"the atlas holds no answer about {question['workload']} with {how}"
+
+
+def _differences(versions: Mapping[str, str]) -> list[str]:
+    """Each version that is another one here: ``transformers 5.23.0, 5.20.0 here``."""
+    found = []
+    for name, version in versions.items():
+        here = _version(name)
+        if (name in COMPARED or name.startswith("mpsprobe")) and here is not None and _public(here) != _public(version):
+            found.append(f"{name} {version}, {here} here")
+    return found
+
+
+def _is_edited() -> bool:
+    """Whether mpsprobe or a plugin of its is installed to be edited in place."""
+    for name in ("mpsprobe", "mpsprobe-coverage", "mpsprobe-hf"):
+        try:
+            text = importlib.metadata.distribution(name).read_text("direct_url.json")
+            if text and json.loads(text).get("dir_info", {}).get("editable"):
+                return True
+        except (importlib.metadata.PackageNotFoundError, ValueError, AttributeError):
+            continue
+    return False
+
+
+def _tables() -> str:
+    from mpsprobe_atlas.sweep.plan import tables
+
+    return tables()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _public(version: str) -> str:
+    return version.partition("+")[0]
+
+
+def _in_utc(made: str) -> str:
+    """As reports write a time: to the second, with Z."""
+    return made.replace("+00:00", "Z")

@@ -1,0 +1,176 @@
+"""What every release does with one workload, packed: a head that is read alone, and all reports as one body.
+
+The head has what is asked of many workloads at once: which operator has which verdict in which releases, and where the
+workload fits. The body is the reports as JSON, one after the other. Two of them differ in few places, so they are
+compressed together, with LZMA: its window is larger than a report. Neither torch nor pydantic is needed to read them.
+
+The bytes: the length of the head (four, big-endian), the head (JSON, zlib), ``PACKED`` or ``PLAIN``, the body.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import lzma
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from mpsprobe.errors import ReportError
+
+FORMAT = 1
+PACKED, PLAIN = b"\x00", b"\x01"
+LENGTH = struct.Struct(">I")
+DAMAGED = "Sweep that workload again into another file."
+Filters = list[dict[str, int]]
+FAST: Filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**24}]
+SMALL: Filters = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 2**26}]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAnswer:
+    """What one operator gets.
+
+    Attributes:
+        operator: as reports write it.
+        verdict: one that it has.
+        releases: in which it has it, oldest first.
+    """
+
+    operator: str
+    verdict: str
+    releases: tuple[str, ...]
+
+
+def pack(reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[str, str]]) -> bytes:
+    """Reports by release, oldest first, as bytes.
+
+    Args:
+        reports: documents of ``CoverageReport``.
+        fits: release → bytes of memory, as text → the answer of ``mpsprobe fit`` for a Mac with it.
+    """
+    texts = [_json(report) for report in reports.values()]
+    found: dict[tuple[str, str], list[int]] = {}
+    for number, report in enumerate(reports.values()):
+        for one in dict.fromkeys((one["operator"], one["verdict"]) for one in report.get("operators", ())):
+            found.setdefault(one, []).append(number)
+    head = {
+        "format": FORMAT,
+        "releases": [*reports],
+        "lengths": [*map(len, texts)],
+        "operators": [[*one, numbers] for one, numbers in found.items()],
+        "stopped": [number for number, report in enumerate(reports.values()) if report.get("failure") is not None],
+        "fits": {release: dict(answers) for release, answers in fits.items()},
+    }
+    return joined(zlib.compress(_json(head), 9), compressed(texts, FAST), PACKED)
+
+
+def joined(head: bytes, body: bytes, kind: bytes = PLAIN) -> bytes:
+    """What ``unpack`` reads."""
+    return LENGTH.pack(len(head)) + head + kind + body
+
+
+def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
+    """Texts as one body."""
+    return lzma.compress(b"".join(texts), lzma.FORMAT_RAW, filters=filters)
+
+
+def decompressed(body: bytes) -> bytes:
+    """What ``compressed`` was given, one after the other."""
+    return lzma.decompress(body, lzma.FORMAT_RAW, filters=SMALL)
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class Answers:
+    """What ``pack`` has packed.
+
+    Attributes:
+        head: its bytes.
+        releases: those with a report, oldest first.
+        stopped: those whose run did not come to its end; ``None`` of an answer that was packed before that was noted.
+        length: of the body, when it is not compressed.
+        fits: release → bytes of memory → ``fits``, ``pressure``, ``raises`` or ``unclear``.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        (length,) = LENGTH.unpack_from(data)
+        start = LENGTH.size + length
+        self.head, self._kind, self._body = data[LENGTH.size : start], data[start : start + 1], data[start + 1 :]
+        document = json.loads(zlib.decompress(self.head))
+        if document["format"] > FORMAT:
+            raise ReportError("an answer of the atlas was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
+        self.releases: tuple[str, ...] = tuple(document["releases"])
+        self._operators: list[tuple[str, str, list[int]]] = document["operators"]
+        stopped: list[int] | None = document.get("stopped")
+        self.stopped = None if stopped is None else frozenset(self.releases[number] for number in stopped)
+        ends = [0, *accumulate(document["lengths"])]
+        self.length: int = ends[-1]
+        self._places = dict(zip(self.releases, pairwise(ends), strict=True))
+        self.fits: dict[str, dict[int, str]] = {
+            release: {int(memory): answer for memory, answer in answers.items()}
+            for release, answers in document["fits"].items()
+        }
+
+    @functools.cached_property
+    def body(self) -> bytes:
+        """All reports as text.
+
+        Raises:
+            ReportError: it is damaged.
+        """
+        try:
+            text = decompressed(self._body) if self._kind == PACKED else self._body
+        except lzma.LZMAError as error:
+            raise ReportError("an answer of the atlas is damaged", DAMAGED) from error
+        if len(text) != self.length:
+            raise ReportError("an answer of the atlas is damaged: its reports are not as long as it says", DAMAGED)
+        return text
+
+    def report(self, release: str) -> dict[str, Any]:
+        """The document of a ``CoverageReport``; a new one at each call.
+
+        Raises:
+            KeyError: there is none of that release.
+            ReportError: it is damaged.
+        """
+        start, end = self._places[release]
+        try:
+            found: dict[str, Any] = json.loads(self.body[start:end])
+        except ValueError as error:
+            raise ReportError(f"the answer of the atlas for torch {release} is damaged", DAMAGED) from error
+        return found
+
+    def findings(self) -> list[OperatorAnswer]:
+        """Every operator with each of its verdicts, and in which releases it has that."""
+        return [
+            OperatorAnswer(operator, verdict, tuple(self.releases[number] for number in numbers))
+            for operator, verdict, numbers in self._operators
+        ]
+
+
+def for_shipping(answers: Answers) -> Answers:
+    """The same without the curves of memory over the run, but that of the newest release: a third of all bytes."""
+    reports = {release: answers.report(release) for release in answers.releases}
+    for release in answers.releases[:-1]:
+        if reports[release].get("memory"):
+            reports[release]["memory"]["curve"] = []
+    fits = {release: {str(memory): answer for memory, answer in one.items()} for release, one in answers.fits.items()}
+    return Answers(pack(reports, fits))
+
+
+def unpack(data: bytes) -> Answers:
+    """What ``pack`` has packed.
+
+    Raises:
+        ReportError: it is damaged, or of a newer version.
+    """
+    try:
+        return Answers(data)
+    except (struct.error, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReportError("an answer of the atlas is damaged", DAMAGED) from error

@@ -1,0 +1,224 @@
+"""What the pages show, as small as it goes: names are numbers of lists, releases that do the same are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe_atlas.operators import Operator, operators, samples_of, tracker_text
+from mpsprobe_atlas.ranking import Met, gained, gather, ranked
+from mpsprobe_atlas.reading import BLOCKING, SEVERITY, Judged, Run
+from mpsprobe_coverage.chips.store import GIB, all_chips
+
+LETTERS = {
+    "native": "n", "composite": "n", "unknown": "k", "fallback": "f", "missing": "m", "unsupported": "u", "stopped": "s"
+}  # fmt: skip
+FAILED, ABSENT = "x", "-"
+FITS = {"fits": "f", "pressure": "p", "raises": "r", "unclear": "u"}
+TOGETHER = 20  # models in one file
+MOST_PLACES = 3  # lines of source of one finding
+MOST_RANKED = 150
+
+
+class Numbers:
+    """Numbers of values, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, int] = {}
+
+    def of(self, value: Any) -> int:
+        """The number of ``value``."""
+        return self.values.setdefault(value, len(self.values))
+
+
+@dataclass(slots=True)
+class Model:
+    """A workload, with a row for each setting."""
+
+    name: str
+    rows: dict[int, Judged] = field(default_factory=dict)
+
+
+class SiteData:
+    """Everything that the pages need of a store.
+
+    Args:
+        rows: of the store.
+        about: as the store has it.
+    """
+
+    def __init__(self, rows: Sequence[Judged], about: Mapping[str, Any]) -> None:
+        self.about = about
+        answered = [one for one in rows if one.runs]
+        self.oldest_first = max((list(one.runs) for one in answered), key=len, default=[])
+        self.releases = self.oldest_first[::-1]
+        self.settings = sorted({one.setting for one in rows}, key=_usual_first)
+        self.models = _models(rows, self.settings)
+        self.met = gather(answered, self.oldest_first)
+        self.by_setting = [
+            gather((one for one in answered if one.setting == setting), self.oldest_first) for setting in self.settings
+        ]
+        self.operators = operators(answered)
+        self.numbers = {name: index for index, name in enumerate(self.operators)}
+        self.memory = sorted({size for one in answered for fits in one.fits.values() for size in fits})
+        self.advisories: dict[str, Mapping[str, Any]] = {}
+        for one in answered:
+            self.advisories = {**one.advisories, **self.advisories}
+        self.advisory_numbers = {name: index for index, name in enumerate(self.advisories)}
+
+    def versions(self) -> dict[str, str]:
+        """With which versions the atlas was made: of mpsprobe as a whole, and of what has models and operators."""
+        found = self.about.get("versions") or {}
+        shown = {str(name): str(version) for name, version in found.items() if version}
+        return {name: version for name, version in shown.items() if not name.startswith("mpsprobe-")}
+
+    def index(self) -> dict[str, Any]:
+        """What every view needs."""
+        architectures = sorted({name for met in self.met.values() for name in met.known})
+        return {
+            "made": max((row.row.made for model in self.models for row in model.rows.values()), default=""),
+            "versions": self.versions(),
+            "releases": self.releases,
+            "settings": [list(setting) for setting in self.settings],
+            "memory": self.memory,
+            "machines": list(self._machines()),
+            "operators": list(self.operators),
+            "advisories": [
+                [name, one["title"], one["workaround"], one["chips"]] for name, one in self.advisories.items()
+            ],
+            "models": [self._model(model) for model in self.models],
+            "together": TOGETHER,
+            "architectures": architectures,
+            "ranking": [self._ranking(met) for met in self.by_setting],
+            "gained": [self._gained(met, architectures) for met in self.by_setting],
+        }
+
+    def _machines(self) -> Iterator[list[Any]]:
+        """Label, generation, name of the chip, and the number of its memory, of each Mac that was sold."""
+        for chip in all_chips().values():
+            for size in chip.memory_gib:
+                if size * GIB in self.memory:
+                    label = f"{chip.label.removeprefix('Apple ')}, {size} GB"
+                    yield [label, chip.generation, chip.name, self.memory.index(size * GIB)]
+
+    def _model(self, model: Model) -> list[Any]:
+        first = next(iter(model.rows.values()))
+        states = [self._states(model.rows.get(number)) for number in range(len(self.settings))]
+        return [model.name, first.row.architecture or "", first.row.parameters, states]
+
+    def _states(self, one: Judged | None) -> str | int:
+        """A letter for each release, the newest first; 0 where nothing was asked."""
+        if one is None:
+            return 0
+        if not one.runs:
+            return FAILED * len(self.releases)
+        return "".join(LETTERS[one.runs[name].state] if name in one.runs else ABSENT for name in self.releases)
+
+    def _ranking(self, met: Mapping[str, Met]) -> dict[str, Any]:
+        """Tables of (operator, blocks, alone, letter), and the number of the table of each release."""
+        tables = Numbers()
+        by = []
+        for release in self.releases:
+            found = ranked(met, release)[:MOST_RANKED] if met[release].known else []
+            rows = (
+                (self.numbers[one.operator], len(one.architectures), len(one.alone), LETTERS[one.verdict])
+                for one in found
+            )
+            by.append(tables.of(tuple(rows)))
+        return {"tables": list(tables.values), "by": by}
+
+    def _gained(self, met: Mapping[str, Met], architectures: Sequence[str]) -> list[Any]:
+        """For each release, the newest first: clean, blocked, all; operators and architectures freed, and lost."""
+        number = {name: index for index, name in enumerate(architectures)}
+        return [
+            [
+                one.clean,
+                one.blocked,
+                len(met[one.torch].known),
+                [self.numbers[name] for name in one.operators],
+                [number[name] for name in one.architectures],
+                [number[name] for name in one.lost],
+            ]
+            for one in gained(met)
+        ]
+
+    def model_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The details of each ``TOGETHER`` models, by the name of their file."""
+        for start in range(0, len(self.models), TOGETHER):
+            strings = Numbers()
+            found = [
+                {number: self._details(one, strings) for number, one in model.rows.items()}
+                for model in self.models[start : start + TOGETHER]
+            ]
+            yield f"models-{start // TOGETHER}", {"models": found, "strings": list(strings.values)}
+
+    def _details(self, one: Judged, strings: Numbers) -> dict[str, Any]:
+        if not one.runs:
+            return {"error": one.row.error, "hint": one.row.hint}
+        findings: Numbers = Numbers()
+        runs: Numbers = Numbers()
+        by = []
+        for release in self.releases:
+            run = one.runs.get(release)
+            by.append(-1 if run is None else runs.of(self._run(one, run, release, findings, strings)))
+        return {"findings": list(findings.values), "runs": list(runs.values), "by": by}
+
+    def _run(self, one: Judged, run: Run, release: str, findings: Numbers, strings: Numbers) -> tuple[Any, ...]:
+        """Findings, memory, known wrong results, failure, and a letter for each size of memory."""
+        fits = one.fits.get(release, {})
+        letters = "".join(FITS.get(fits.get(size, ""), ABSENT) for size in self.memory)
+        whole = map(one.findings.__getitem__, run.findings)
+        worst_first = sorted(whole, key=lambda found: (-SEVERITY[found["verdict"]], -found["calls"]))
+        numbers = tuple(findings.of(self._finding(found, strings)) for found in worst_first)
+        wrong = tuple((self.advisory_numbers[name], calls) for name, calls in run.advisories.items())
+        return numbers, run.peak_bytes, wrong, strings.of(run.failure or ""), letters
+
+    def _finding(self, found: Mapping[str, Any], strings: Numbers) -> tuple[Any, ...]:
+        """Operator, letter, calls, why, what to do, native since, module, lines of source."""
+        texts = [found["reason"], found["advice"], found["native_since"], (found["modules"] or [""])[0]]
+        lines = ", ".join(found["call_sites"][:MOST_PLACES])
+        return (
+            self.numbers[found["operator"]],
+            LETTERS[found["verdict"]],
+            found["calls"],
+            *(strings.of(text or "") for text in (*texts, lines)),
+        )
+
+    def operator_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The page of each operator, by the name of its file."""
+        models = {model.name: index for index, model in enumerate(self.models)}
+        settings = {phase: index for index, (_, phase, _) in reversed([*enumerate(self.settings)])}
+        for name, operator in self.operators.items():
+            yield f"operator-{self.numbers[name]}", self._operator(operator, models, settings)
+
+    def _operator(self, operator: Operator, models: Mapping[str, int], settings: Mapping[str, int]) -> dict[str, Any]:
+        history = []
+        for release in self.releases:
+            by_architecture = self.met[release].operators.get(operator.name, {})
+            verdicts = {verdict for phases in by_architecture.values() for verdict in phases.values()}
+            blocked = sum(bool(set(BLOCKING) & set(phases.values())) for phases in by_architecture.values())
+            worst = max(verdicts, key=SEVERITY.__getitem__, default="native")
+            history.append((LETTERS[worst], len(by_architecture), blocked))
+        callers = sorted(operator.callers.items(), key=lambda one: (-one[1], one[0]))
+        return {
+            "history": history,
+            "callers": [(models[name], settings[phase], calls) for (name, phase), calls in callers],
+            "dtypes": operator.dtypes,
+            "examples": [(one.call, [models[name] for name in one.callers]) for one in operator.ordered_examples()],
+            "reasons": list(operator.reasons.items())[:3],
+            "tracker": tracker_text(operator, self.met, self.versions()),
+            "samples": samples_of(operator, self.versions()),
+        }
+
+
+def _usual_first(setting: tuple[str, str, str]) -> tuple[bool, bool, tuple[str, str, str]]:
+    return setting[1] != "inference", setting[2] != "float32", setting
+
+
+def _models(rows: Sequence[Judged], settings: Sequence[tuple[str, str, str]]) -> list[Model]:
+    found: dict[str, Model] = {}
+    for one in rows:
+        model = found.setdefault(one.row.workload, Model(one.row.workload))
+        model.rows[settings.index(one.setting)] = one
+    return list(found.values())

@@ -1,0 +1,344 @@
+"""The store of an atlas: one SQLite file with a row for each workload, size, phase and dtype.
+
+A row is durable as soon as it is added (WAL, ``synchronous=FULL``), so that whatever is killed loses no finished row.
+A package ships the bodies of several answers as one block, which takes less room (``ship``).
+One process writes at a time: it holds a lock on a second, empty database next to the store, which the system gives up
+with the process. Others may read meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from mpsprobe.errors import MpsprobeError, OutputError, ReportError, UsageError
+from mpsprobe.suggestions import printable
+from mpsprobe_atlas.answers import compressed, decompressed, for_shipping, joined, unpack
+
+APPLICATION = 0x6D707341  # "mpsA"
+FORMAT = 1
+LOCK = ".lock"
+TOGETHER = 16  # answers in a block: more take longer to read, and little less room
+State = Literal["answered", "failed"]
+SWEEP_ANEW = "Name another file, or delete this one and sweep anew."
+_SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE rows (
+    id INTEGER PRIMARY KEY, workload TEXT NOT NULL, size TEXT NOT NULL, phase TEXT NOT NULL, dtype TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('answered', 'failed')), error TEXT, hint TEXT, seconds REAL NOT NULL,
+    peak_bytes INTEGER, attempts INTEGER NOT NULL, made TEXT NOT NULL, architecture TEXT, parameters INTEGER,
+    answer BLOB, block INTEGER, start INTEGER, UNIQUE (workload, size, phase, dtype)
+);
+CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+
+class Key(NamedTuple):
+    """What a row is about."""
+
+    workload: str
+    size: str
+    phase: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one workload, size, phase and dtype.
+
+    Attributes:
+        state: ``answered``, or ``failed``: there is no answer, but an ``error`` with its ``hint``.
+        seconds: that it took.
+        peak_bytes: the most memory that its process had; None where that was not seen.
+        attempts: how often it was tried.
+        made: when, in UTC, as ISO 8601.
+        architecture: class of the model.
+        parameters: how many numbers they are.
+        answer: what ``answers.pack`` made of its reports; None in a list of rows.
+    """
+
+    workload: str
+    size: str
+    phase: str
+    dtype: str
+    state: State
+    error: str | None = None
+    hint: str | None = None
+    seconds: float = 0.0
+    peak_bytes: int | None = None
+    attempts: int = 1
+    made: str = ""
+    architecture: str | None = None
+    parameters: int | None = None
+    answer: bytes | None = None
+
+    @property
+    def key(self) -> Key:
+        """What it is about."""
+        return Key(self.workload, self.size, self.phase, self.dtype)
+
+
+_COLUMNS = [one.name for one in fields(Row)]
+_WITHOUT_ANSWER = ", ".join(_COLUMNS[:-1])
+_ALL = ", ".join([*_COLUMNS, "block", "start"])
+
+
+class Store:
+    """A store, open for reading. Use it in ``with``.
+
+    Args:
+        path: of the file.
+        unchanging: nobody can be writing it: data of a package, in a folder where nothing may be written.
+
+    Raises:
+        ReportError: there is no file, or it is no store, damaged, or of a newer version.
+    """
+
+    def __init__(self, path: str | Path, *, unchanging: bool = False) -> None:
+        self.path = Path(path)
+        self._shown = printable(str(path))
+        if not self.path.is_file():
+            raise ReportError(f"there is no atlas {self._shown}", "Make it: mpsprobe atlas sweep -o FILE.")
+        with self._said("read"):
+            self._connect(f"{self.path.absolute().as_uri()}?mode=ro{'&immutable=1' if unchanging else ''}")
+            self._check()
+
+    def _connect(self, uri: str) -> None:
+        self._blocks: dict[int, bytes] = {}
+        self._database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
+
+    def _check(self) -> None:
+        try:
+            if self._value("PRAGMA application_id") != APPLICATION:
+                raise ReportError(f"{self._shown} is no atlas of mpsprobe", SWEEP_ANEW)
+            if self._value("PRAGMA user_version") > FORMAT:
+                raise ReportError(f"{self._shown} was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
+            self._database.execute(f"SELECT {_ALL} FROM rows LIMIT 0")
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; may be called more than once."""
+        self._database.close()
+
+    def about(self) -> dict[str, Any]:
+        """What the sweep wrote about itself: versions, the digest of the kernel tables, releases, its plan."""
+        with self._said("read"):
+            return {key: json.loads(value) for key, value in self._database.execute("SELECT key, value FROM about")}
+
+    def rows(self) -> list[Row]:
+        """Every row without its answer, by workload."""
+        order = "ORDER BY workload, size, phase, dtype"
+        with self._said("read"):
+            return [Row(*one) for one in self._database.execute(f"SELECT {_WITHOUT_ANSWER} FROM rows {order}")]
+
+    def row(self, workload: str, size: str, phase: str, dtype: str) -> Row | None:
+        """One row with its answer; None where there is none."""
+        asked = f"SELECT {_ALL} FROM rows WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
+        with self._said("read"):
+            found = self._database.execute(asked, (workload, size, phase, dtype)).fetchone()
+            return None if found is None else self._with_body(*found)
+
+    def heads(self) -> Iterator[Row]:
+        """Every row with an answer of which the head alone can be read: ``findings`` and ``fits``, no report."""
+        with self._said("read"):
+            for *columns, block, _ in self._database.execute(f"SELECT {_ALL} FROM rows WHERE state = 'answered'"):
+                yield Row(*columns) if block is None else replace(Row(*columns), answer=joined(columns[-1], b""))
+
+    def _with_body(self, *columns: Any) -> Row:
+        """A row whose answer has its reports, also where those are a part of a block."""
+        *columns_of_row, block, start = columns
+        row = Row(*columns_of_row)
+        if block is None or row.answer is None:
+            return row
+        if block not in self._blocks:
+            asked = "SELECT data FROM blocks WHERE id = ?"
+            self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0])}
+        body = self._blocks[block][start:]
+        return replace(row, answer=joined(row.answer, body[: unpack(joined(row.answer, b"")).length]))
+
+    def missing(self, plan: Iterable[Key]) -> list[Key]:
+        """What of ``plan`` has no row yet, in its order."""
+        with self._said("read"):
+            known = {Key(*one) for one in self._database.execute("SELECT workload, size, phase, dtype FROM rows")}
+        return [key for key in plan if key not in known]
+
+    def _value(self, asked: str) -> Any:
+        return self._database.execute(asked).fetchone()[0]
+
+    @contextmanager
+    def _said(self, what: str) -> Iterator[None]:
+        """SQLite's errors in words."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._in_words(error, what) from error
+
+    def _in_words(self, error: sqlite3.Error, what: str) -> MpsprobeError:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or "no such" in str(error):
+            damaged = "is damaged" if name.startswith("SQLITE_CORRUPT") else "is no atlas of mpsprobe"
+            return ReportError(f"{self._shown} {damaged}: {error}", SWEEP_ANEW)
+        kind = ReportError if what == "read" else OutputError
+        hint = None
+        if name.startswith("SQLITE_FULL"):
+            hint = "The disk is full. Every row up to now is there: make room, and start the same sweep again."
+        return kind(f"cannot {what} {self._shown}: {error}", hint)
+
+
+class WritableStore(Store):
+    """A store, open for one writer, which makes the file where there is none.
+
+    Args:
+        path: of the file.
+        about: as ``Store.about`` gives it back. Of a store that exists, ``versions``, ``tables`` and ``releases`` have
+            to be these.
+
+    Raises:
+        UsageError: another sweep is writing it, or it was made with other versions.
+        ReportError: it is no store, damaged, or of a newer version.
+        OutputError: it cannot be written.
+    """
+
+    def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self._shown = printable(str(path))
+        if not self.path.absolute().parent.is_dir():
+            raise OutputError(f"cannot write {self._shown}: its folder does not exist", "Make the folder first.")
+        if self.path.is_dir():
+            raise OutputError(f"cannot write {self._shown}: it is a folder", "Name a file.")
+        with self._said("write"):
+            self._lock = self._locked()
+            try:
+                self._connect(f"{self.path.absolute().as_uri()}?mode=rwc")
+                self._open(dict(about))
+            except BaseException:
+                self._lock.close()
+                raise
+
+    def _locked(self) -> sqlite3.Connection:
+        lock = sqlite3.connect(f"{self.path}{LOCK}", isolation_level=None, timeout=0)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            lock.close()
+            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                raise
+            hint = "Wait for it, or name another file. It goes on where it was if you stop it."
+            raise UsageError(f"another sweep is writing {self._shown}", hint) from error
+        return lock
+
+    def _open(self, about: dict[str, Any]) -> None:
+        try:
+            if not self._value("SELECT count(*) FROM sqlite_master") and not self._value("PRAGMA application_id"):
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._make(about)
+            self._check()
+            damage = self._value("PRAGMA quick_check(1)")
+            if damage != "ok":
+                raise ReportError(f"{self._shown} is damaged: {damage.splitlines()[-1]}", SWEEP_ANEW)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            known = self.about()
+            for what in ("versions", "tables", "releases"):
+                if what in known and known[what] != json.loads(json.dumps(about.get(what))):
+                    raise UsageError(
+                        f"{self._shown} was made with other {what}{_different(known, about, what)}", SWEEP_ANEW
+                    )
+            if known != about:
+                self.describe(about)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _make(self, about: Mapping[str, Any]) -> None:
+        described = [(key, json.dumps(value)) for key, value in about.items()]
+        self._database.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";"):
+            self._database.execute(statement)
+        self._database.executemany("INSERT INTO about VALUES (?, ?)", described)
+        self._database.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._database.execute(f"PRAGMA user_version = {FORMAT}")
+        self._database.execute("COMMIT")
+
+    def describe(self, about: Mapping[str, Any]) -> None:
+        """Write what the sweep is now; the rows stay."""
+        described = [(key, json.dumps(value)) for key, value in about.items()]
+        with self._said("write"), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", described)
+
+    def add(self, row: Row) -> None:
+        """Add a row, durable when this returns; one about the same is replaced.
+
+        Raises:
+            OutputError: it cannot be written; the rows before it are there.
+        """
+        marks = ", ".join("?" * len(_COLUMNS))
+        insert = f"INSERT OR REPLACE INTO rows ({', '.join(_COLUMNS)}) VALUES ({marks})"
+        with self._said("write"):
+            self._database.execute(insert, astuple(row))
+
+    def _add_block(self, number: int, rows: Sequence[Row]) -> None:
+        bodies: list[bytes] = []
+        for row in rows:
+            answers = None if row.answer is None else for_shipping(unpack(row.answer))
+            self.add(row if answers is None else replace(row, answer=answers.head))
+            if answers is not None:
+                place = (number, sum(map(len, bodies)), *row.key)
+                where = "WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
+                with self._said("write"):
+                    self._database.execute(f"UPDATE rows SET block = ?, start = ? {where}", place)
+                bodies.append(answers.body)
+        with self._said("write"):
+            self._database.execute("INSERT INTO blocks VALUES (?, ?)", (number, compressed(bodies)))
+
+    def close(self) -> None:
+        """Close it, and let others write."""
+        super().close()
+        self._lock.close()
+
+
+def _different(known: Mapping[str, Any], about: Mapping[str, Any], what: str) -> str:
+    before, now = known[what], about.get(what)
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return ""
+    named = (
+        f"{name} {before.get(name)}, now {now.get(name)}"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name)
+    )
+    return f" ({'; '.join(named)})"
+
+
+def ship(path: str | Path, target: str | Path) -> None:
+    """Write what a package ships of the store at ``path``: one small file, for folders where nothing may be written.
+
+    Bodies of answers are compressed in blocks of ``TOGETHER``: those of neighbours by name have much in common. What
+    is left out says ``for_shipping``.
+
+    Raises:
+        MpsprobeError: ``path`` is no store, or ``target`` is there or cannot be written.
+    """
+    if Path(target).exists():
+        raise OutputError(f"{printable(str(target))} is there already", "Name a file that is not.")
+    with Store(path) as store, WritableStore(target, store.about()) as copy:
+        keys = [row.key for row in store.rows()]
+        for number, some in enumerate(keys[first : first + TOGETHER] for first in range(0, len(keys), TOGETHER)):
+            copy._add_block(number, [row for row in (store.row(*key) for key in some) if row is not None])
+        with copy._said("write"):
+            copy._database.execute("PRAGMA journal_mode = DELETE")
+            copy._database.execute("VACUUM")
+    Path(f"{target}{LOCK}").unlink()

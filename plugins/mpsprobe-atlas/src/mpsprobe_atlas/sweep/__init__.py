@@ -1,0 +1,1 @@
+"""A sweep: many workloads, each in a process with limits, into a store."""

@@ -1,0 +1,230 @@
+"""Rows worked out by the workers of a Dask cluster that somebody else has started.
+
+What we give to Dask is JSON as text, and what it gives back is JSON as text: names, numbers and packed reports, never a
+model. (Dask pickles its own messages around that, and finds our function by its name.) Each worker runs a row in a
+process of its own, with the same limits as on one machine.
+
+Each row is given to one worker by its address, so that it is known which rows were at one that has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import click
+
+from mpsprobe.errors import MissingPackage, MpsprobeError, UsageError
+from mpsprobe.suggestions import first_line, printable
+from mpsprobe_atlas.store import Key, Row
+from mpsprobe_atlas.sweep import on_worker
+from mpsprobe_atlas.sweep.local import ATTEMPTS
+from mpsprobe_atlas.sweep.plan import LIBRARIES, tables
+from mpsprobe_atlas.sweep.working import failed, from_text
+
+POLL_S = 0.02
+LOOK_S = 0.5  # between looks at which workers there are
+CONNECT_S = 15
+OF_DASK = ("dask", "distributed")
+COMPARED = (*OF_DASK, "mpsprobe", "mpsprobe-coverage", "mpsprobe-atlas", "torch", "transformers", *LIBRARIES)
+GONE = "Every row up to now is kept: start the same sweep again when the cluster is there."
+INSTALL = "Install the same versions there, or sweep on this machine: leave --scheduler out."
+
+
+class _Given(NamedTuple):
+    key: Key
+    attempt: int
+    worker: str
+    future: Any
+
+
+class Cluster:
+    """Works out rows on a cluster. Use it in ``with``.
+
+    Args:
+        address: of its scheduler.
+        releases: to judge.
+        seconds, memory: the limits of a row; ``memory`` ``None``: each worker's own share of its machine.
+
+    Raises:
+        MissingPackage: Dask is not installed.
+        UsageError: nobody answers there, or not with the versions that are installed here.
+    """
+
+    def __init__(self, address: str, releases: Sequence[str], seconds: float, memory: int | None) -> None:
+        self._address = printable(address)
+        self._asked = {"releases": list(releases), "seconds": seconds, "memory": memory}
+        self._client = _connected(address)
+        self._tables = tables()
+        self._known: dict[str, str | None] = {}  # workers, with what is wrong with them
+        self._threads: dict[str, int] = {}
+        self._looked = 0.0
+        try:
+            self._compare_scheduler()
+            self._look()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with suppress(Exception):  # the cluster may be gone
+            self._client.run(on_worker.end, workers=[*self._threads])
+        with suppress(Exception):
+            self._client.close(timeout=5)
+
+    def rows(self, keys: Sequence[Key]) -> Iterator[Row]:
+        """A row for each of ``keys``, each as soon as it is there.
+
+        Raises:
+            MpsprobeError: the scheduler is gone.
+        """
+        left = [(key, 1, "") for key in reversed(keys)]
+        given: list[_Given] = []
+        while left or given:
+            if time.monotonic() - self._looked > LOOK_S:
+                self._look()
+            free = self._free(given)[: len(left)]
+            given += [self._give(*_not_at(worker, left), worker) for worker in free]
+            still: list[_Given] = []
+            for one in given:
+                found = self._outcome(one)
+                if found is None:
+                    still.append(one)
+                elif isinstance(found, Row):
+                    yield found
+                elif one.attempt < ATTEMPTS:
+                    left.append((one.key, one.attempt + 1, one.worker))
+                else:
+                    yield failed(one.key, found, "Sweep it --again.", one.attempt)
+            given = still
+            time.sleep(POLL_S)
+
+    def _free(self, given: Sequence[_Given]) -> list[str]:
+        busy = [one.worker for one in given]
+        return [
+            worker for worker, threads in self._threads.items() for _ in range(max(0, threads - busy.count(worker)))
+        ]
+
+    def _give(self, key: Key, attempt: int, worker: str) -> _Given:
+        text = json.dumps({**self._asked, "key": key})
+        future = self._client.submit(
+            on_worker.work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0
+        )
+        return _Given(key, attempt, worker, future)
+
+    def _outcome(self, one: _Given) -> Row | str | None:
+        """The row, why there is none, or None while it is worked on."""
+        if one.future.status == "finished":
+            try:
+                answer = json.loads(one.future.result(timeout=CONNECT_S))
+            except Exception as error:  # noqa: BLE001 - the worker went with its answer
+                return f"its worker was lost: {first_line(error)}"
+            if answer["row"] is None:
+                return str(answer["died"])
+            return replace(from_text(answer["row"]), attempts=one.attempt)
+        if one.future.status in ("error", "cancelled", "lost"):
+            return f"its worker was lost ({one.future.status})"
+        if one.worker not in self._threads:
+            one.future.cancel()
+            return f"its worker {one.worker} was lost"
+        return None
+
+    def _look(self) -> None:
+        """Which workers there are now; new ones have to have our versions.
+
+        Raises:
+            UsageError: none has.
+            MpsprobeError: the scheduler is gone.
+        """
+        if self._client.status != "running":
+            raise MpsprobeError(f"the Dask scheduler {self._address} is gone", GONE)
+        try:
+            threads = self._client.nthreads()
+            new = [worker for worker in threads if worker not in self._known]
+            if new:
+                self._compare_workers(new)
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise MpsprobeError(f"the Dask scheduler {self._address} is gone: {first_line(error)}", GONE) from error
+        self._threads = {worker: count for worker, count in threads.items() if self._known.get(worker, "") is None}
+        wrong = [reason for worker, reason in self._known.items() if worker in threads and reason is not None]
+        if wrong and not self._threads:
+            raise UsageError(wrong[0], INSTALL)
+        self._looked = time.monotonic()
+
+    def _compare_scheduler(self) -> None:
+        theirs = self._client.get_versions()["scheduler"]["packages"]
+        wrong = _different(theirs, OF_DASK)
+        if wrong:
+            raise UsageError(f"the Dask scheduler {self._address} has {wrong}", INSTALL)
+
+    def _compare_workers(self, new: Sequence[str]) -> None:
+        versions = self._client.get_versions(packages=list(COMPARED))["workers"]
+        for worker in new:
+            if worker not in versions:
+                continue  # it has gone again
+            wrong = _different(versions[worker]["packages"], COMPARED)
+            if not wrong:
+                digest = self._client.run(on_worker.tables, workers=[worker]).get(worker)
+                wrong = "" if digest == self._tables else "other kernel tables than are installed here"
+            self._known[worker] = f"the Dask worker {worker} has {wrong}" if wrong else None
+            if wrong and self._threads:
+                click.echo(f"{self._known[worker]}: it gets nothing. {INSTALL}", err=True)
+
+
+def _not_at(worker: str, left: list[tuple[Key, int, str]]) -> tuple[Key, int]:
+    """The next row, one that was not lost at this worker if there is such."""
+    place = next((place for place in reversed(range(len(left))) if left[place][2] != worker), -1)
+    key, attempt, _ = left.pop(place)
+    return key, attempt
+
+
+def _connected(address: str) -> Any:
+    try:
+        from distributed import Client
+        from distributed.comm.core import connect
+    except ImportError as error:
+        raise MissingPackage("--scheduler", "mpsprobe-atlas[dask]") from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by us
+
+    async def knock() -> None:
+        """A client that was not answered waits for itself for twice the time, and prints that."""
+        await (await connect(address, timeout=CONNECT_S)).close()  # type: ignore[no-untyped-call]
+
+    try:
+        asyncio.run(knock())
+        return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        hint = "Start one: 'dask scheduler' prints its address, and 'dask worker ADDRESS' is one worker."
+        why = first_line(error)
+        raise UsageError(f"no Dask scheduler answers at {printable(address)}: {why}", hint) from error
+
+
+def _different(theirs: Mapping[str, str | None], names: Sequence[str]) -> str:
+    """Which of the distributions are of another version there, in words; empty where none is."""
+    found = []
+    for name in names:
+        here, there = _public(_version(name)), _public(theirs.get(name))
+        if here != there:
+            found.append(f"{name} {there or 'not at all'} (here: {here or 'none'})")
+    return ", ".join(found)
+
+
+def _public(version: str | None) -> str | None:
+    return version and version.partition("+")[0]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,88 @@
+"""What a sweep is to find out, and by what: names, phases, dtypes and releases; versions and the kernel tables."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Any
+
+from mpsprobe.declarations import PHASES
+from mpsprobe.environment import collect_environment
+from mpsprobe.errors import UsageError
+from mpsprobe.plugins.registry import Registry
+from mpsprobe.suggestions import printable
+from mpsprobe_atlas.store import Key
+
+OURS = "mpsprobe-"
+LIBRARIES = ("diffusers", "keras", "tensorflow", "timm")
+"""What workloads are built from, besides what every report names (torch, torchvision, transformers)."""
+_DATA = ("kernels", "advisories", "chips")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a sweep is asked for.
+
+    Attributes:
+        names: of workloads, patterns resolved.
+        phases: ``inference``, ``training``, ``generate``.
+        dtypes: of the parameters.
+        size: ``real`` or ``small``.
+        releases: of torch, oldest first.
+    """
+
+    names: tuple[str, ...]
+    phases: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    size: str
+    releases: tuple[str, ...]
+
+    def keys(self, registry: Registry) -> list[Key]:
+        """The rows, in the order in which they are worked on. What a workload cannot do is left out.
+
+        Raises:
+            UnknownName: nothing answers to a name; carries the nearest ones.
+            UsageError: nothing is left.
+        """
+        found = []
+        for name in self.names:
+            declared, _ = registry.workload_and_owner(name)
+            for phase in self.phases:
+                if phase in declared.phases or phase not in PHASES:
+                    found += [Key(name, self.size, phase, dtype) for dtype in self.dtypes]
+        if not found:
+            some = ", ".join(map(printable, self.names[:3]))
+            raise UsageError(
+                f"nothing is to be done: {some} cannot do {', '.join(self.phases)}", "Name another --phase."
+            )
+        return found
+
+    def about(self) -> dict[str, Any]:
+        """What the store says about itself."""
+        plan = asdict(self)
+        return {"versions": versions(), "tables": tables(), "releases": list(plan.pop("releases")), "plan": plan}
+
+
+def versions() -> dict[str, str]:
+    """The versions that an answer depends on, by distribution."""
+    environment = collect_environment()
+    found = {"mpsprobe": environment.mpsprobe, "torch": environment.torch, "transformers": environment.transformers}
+    found["torchvision"] = environment.torchvision
+    for one in importlib.metadata.distributions():
+        name = one.metadata["Name"]
+        if name in LIBRARIES or (name.startswith(OURS) and name not in ("mpsprobe-devkit", "mpsprobe-tables")):
+            found[name] = one.version
+    return {name: version for name, version in sorted(found.items()) if version is not None}
+
+
+def tables() -> str:
+    """A digest of all data that verdicts rest on: kernel tables, advisories, chips; in hexadecimal."""
+    digest = hashlib.sha256()
+    for room in _DATA:
+        for file in sorted((files("mpsprobe_coverage") / room / "data").iterdir(), key=lambda one: one.name):
+            if file.is_file():
+                content = hashlib.sha256(file.read_bytes()).digest()
+                digest.update(f"{room}/{file.name}\0".encode() + content)
+    return digest.hexdigest()

@@ -1,0 +1,175 @@
+"""A sweep, of which something is killed at a random moment; then the same sweep again, and its rows.
+
+By hand, twenty times each: ``python plugins/mpsprobe-atlas/tests/killing.py sweep|worker|cluster-worker|scheduler 20``.
+The seed is the third argument; it is printed with each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mpsprobe_atlas.answers import unpack
+from mpsprobe_atlas.store import Store
+
+MODELS = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(layers)))
+    def forward(self, x):
+        return self.layers(x).cumsum(0)
+
+""" + "".join(f"def model{number}():\n    return Model({number + 1}), torch.ones(2, 4)\n\n" for number in range(8))
+NAMES = [f"models.py:model{number}" for number in range(8)]
+PYTHON = [sys.executable, "-P", "-c", "import sys; from mpsprobe.cli.main import main; sys.exit(main())"]
+THROUGH_DASK = ("cluster-worker", "scheduler")
+READY_S = 120
+
+
+def command(store: str, scheduler: str | None) -> list[str]:
+    """The sweep."""
+    how = ["--jobs", "2"] if scheduler is None else ["--scheduler", scheduler]
+    return [*PYTHON, "atlas", "sweep", *NAMES, "--phase", "inference", "--torch", "2.12.1,2.13.0", "-o", store, *how]
+
+
+def rows(path: Path) -> list[Any]:
+    """What a store has, less what depends on the clock and on how often it was tried."""
+    found = []
+    with Store(path) as store:
+        for listed in store.rows():
+            row = store.row(*listed.key)
+            assert row is not None
+            answers = None if row.answer is None else unpack(row.answer)
+            reports = answers and [answers.report(release) for release in answers.releases]
+            found.append(
+                (row.key, row.state, row.error, row.architecture, row.parameters, reports, answers and answers.fits)
+            )
+    return found
+
+
+def children(process: subprocess.Popen[bytes], module: str) -> list[psutil.Process]:
+    """The processes below ``process`` that run ``module``."""
+    with contextlib.suppress(psutil.Error):
+        return [one for one in psutil.Process(process.pid).children(recursive=True) if module in _line(one)]
+    return []
+
+
+def _line(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler, and the processes: itself and its workers."""
+    file = folder / f"scheduler-{time.monotonic_ns()}.json"
+    options = ["--scheduler-file", str(file), "--no-dashboard"]
+    log = (folder / "dask.log").open("ab")
+    processes = [_started([*_dask("scheduler"), "--host", "127.0.0.1", "--port", "0", *options], folder, log)]
+    try:
+        give_up = time.monotonic() + READY_S
+        while not file.exists() and time.monotonic() < give_up:
+            time.sleep(0.1)
+        address = json.loads(file.read_text())["address"]
+        processes += [worker(address, folder) for _ in range(workers)]
+        yield address, processes
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()
+        log.close()
+
+
+def worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A worker of one thread, without a nanny that would start it again."""
+    with (folder / "dask.log").open("ab") as log:
+        arguments = [*_dask("worker"), address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        return _started([*arguments, "--local-directory", str(folder)], folder, log)
+
+
+def _dask(what: str) -> list[str]:
+    return [sys.executable, "-m", f"distributed.cli.dask_{what}"]
+
+
+def _started(arguments: list[str], folder: Path, log: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(arguments, cwd=folder, stdout=log, stderr=log)
+
+
+def swept(folder: Path, name: str, scheduler: str | None = None) -> list[Any]:
+    """An undisturbed sweep (or what is left of one), and the rows of its store."""
+    subprocess.run(command(name, scheduler), cwd=folder, check=True, capture_output=True, timeout=600)
+    return rows(folder / name)
+
+
+def killed(folder: Path, name: str, what: str, after: float) -> None:
+    """A sweep of which ``what`` is killed ``after`` so many seconds."""
+    with contextlib.ExitStack() as exits:
+        address, processes = None, []
+        if what in THROUGH_DASK:
+            address, processes = exits.enter_context(cluster(folder))
+        sweep = subprocess.Popen(
+            command(name, address), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(after)
+        if what == "sweep":
+            sweep.kill()
+        elif what == "worker":
+            for one in children(sweep, "sweep.worker")[:1]:
+                with contextlib.suppress(psutil.Error):
+                    one.kill()
+        elif what == "cluster-worker":
+            processes[1].kill()
+            processes.append(worker(address or "", folder))
+        else:
+            processes[0].kill()
+        sweep.wait(600)
+
+
+def say(line: str) -> None:
+    """Write it at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main(what: str, times: int, seed: int) -> int:
+    """Kill it so many times; 1 where a store has other rows afterwards."""
+    chance = random.Random(seed)
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as made:
+        folder = Path(made)
+        (folder / "models.py").write_text(MODELS)
+        with cluster(folder) if what in THROUGH_DASK else contextlib.nullcontext((None, [])) as (address, _):
+            started = time.monotonic()
+            right = swept(folder, "right.sqlite", address)
+            takes = time.monotonic() - started
+        for number in range(times):
+            after, name = chance.uniform(0, takes), f"{number}.sqlite"
+            killed(folder, name, what, after)
+            there = (
+                len(rows(folder / name)) if (folder / name).exists() and (folder / name).stat().st_size > 4096 else 0
+            )
+            same = swept(folder, name) == right
+            wrong += not same
+            say(
+                f"{what} {number}: killed after {after:.2f} s, {there} of {len(right)} rows there; the same: {same}",
+            )
+    say(f"{what}: {times - wrong} of {times} the same (seed {seed}, an undisturbed sweep takes {takes:.1f} s)")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0))

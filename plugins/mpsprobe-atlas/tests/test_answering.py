@@ -1,0 +1,160 @@
+"""What the atlas answers to ``mpsprobe coverage``: what a run says, and nothing where it cannot know that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import RunOptions
+from mpsprobe_atlas import answering
+from mpsprobe_atlas.answering import known_answer
+from mpsprobe_atlas.answers import pack
+from mpsprobe_atlas.store import Row, WritableStore
+from mpsprobe_atlas.sweep.plan import tables, versions
+from mpsprobe_coverage.scanner.releases import release_answers
+from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing.commands import command_environment
+
+RELEASES = ("1.12.0", "2.6.0", "2.13.0")
+NAME = "bert-base"
+QUESTION: dict[str, Any] = {
+    "command": "coverage",
+    "workload": NAME,
+    "options": {
+        **{name: getattr(RunOptions(), name) for name in RunOptions.__slots__},
+        "size": "small", "torch_release": "2.6.0", "method": "auto", "explain": False, "vary": None, "atlas": None,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def atlas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one workload, as a sweep makes it."""
+    options = RunOptions(size="small")
+    found = release_answers(get_registry().workload(NAME), options, RELEASES, SilentProgress())
+    reports = {release: one.report.model_dump(mode="json") for release, one in found.items()}
+    fits = {release: {str(size): answer for size, answer in one.fits.items()} for release, one in found.items()}
+    path = tmp_path_factory.mktemp("atlas") / "atlas.sqlite"
+    with WritableStore(path, {"versions": versions(), "tables": tables(), "releases": list(RELEASES)}) as store:
+        made = "2026-11-22T19:30:00+00:00"
+        store.add(Row(NAME, "small", "inference", "float32", "answered", made=made, answer=pack(reports, fits)))
+        store.add(Row(NAME, "small", "training", "float32", "failed", error="it took too long", made=made))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def used(atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(answering.VARIABLE, str(atlas))
+    monkeypatch.setattr(answering, "_is_edited", lambda: False)
+
+
+def asked(**options: Any) -> dict[str, Any]:
+    return {**QUESTION, "options": {**QUESTION["options"], **options}}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--torch", "2.6.0"),
+        ("--torch", "1.12.0,2.6.0,2.13.0"),
+        ("--torch", "1.12.0", "--chip", "m2-16gb"),
+        ("--torch", "2.13.0", "--memory", "64GB", "--explain"),
+        ("--torch", "2.6.0,2.13.0", "--chip", "m1-8gb"),
+    ],
+    ids=" ".join,
+)
+def test_it_says_what_a_run_says(flags: tuple[str, ...], atlas: Path) -> None:
+    variables = {answering.VARIABLE: str(atlas)}
+    command = ("coverage", NAME, "--size", "small", *flags, "--format", "json")
+    run, known = (run_cli(*command, which, process=False, variables=variables) for which in ("--no-atlas", "--atlas"))
+    expected, found = run.json(), known.json()
+    assert found.pop("recalled")["source"].startswith("mpsprobe-atlas ")
+    assert expected.pop("recalled") is None
+    assert found == expected
+
+
+def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = known_answer(QUESTION, "same")
+    assert found is not None and found.report is not None
+    assert found.made == "2026-11-22T19:30:00Z" and not found.notes
+    for name, value in (("_is_edited", lambda: True), ("_tables", lambda: "of another release")):
+        with monkeypatch.context() as patch:
+            patch.setattr(answering, name, value)
+            assert known_answer(QUESTION, "same") is None
+            assert known_answer(QUESTION, "any") is not None
+    here = answering._version
+    monkeypatch.setattr(answering, "_version", lambda name: "9.9" if name == "transformers" else here(name))
+    assert known_answer(QUESTION, "same") is None
+    found = known_answer(QUESTION, "any")
+    assert found is not None and found.report is not None
+    assert "9.9 here" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"batch_size": 4}, "the atlas holds no answer with --batch-size"),
+        ({"autocast": "float16"}, "the atlas holds no answer with --autocast"),
+        ({"macos": "14"}, "the atlas holds no answer with --macos"),
+        ({"weights": True}, "the atlas holds no answer with --weights"),
+        ({"dtype": "float16"}, f"the atlas holds no answer about {NAME} with --size small"),
+        ({"phase": "training"}, "the sweep of the atlas failed on it: it took too long"),
+        ({"torch_release": "2.5.0"}, "the atlas does not hold torch 2.5.0"),
+        ({"torch_release": "9.9"}, "the atlas cannot answer: "),
+        ({"memory": 3 * 2**30}, "the atlas does not know whether it fits on that Mac"),
+    ],
+)
+def test_what_it_does_not_hold_it_says(options: dict[str, Any], reason: str) -> None:
+    found = known_answer(asked(**options), "any")
+    assert found is not None and found.report is None
+    assert found.reason.startswith(reason)
+
+
+def test_it_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert known_answer({**QUESTION, "command": "fit"}, "any") is None
+    monkeypatch.setenv(answering.VARIABLE, str(tmp_path / "none.sqlite"))
+    assert known_answer(QUESTION, "any") is None
+    (tmp_path / "none.sqlite").write_bytes(b"no store")
+    found = known_answer(QUESTION, "any")
+    assert found is not None and found.reason.startswith("the atlas cannot answer: ")
+
+
+WITHOUT_TORCH = """
+import importlib.metadata, sys
+real = importlib.metadata.version
+def version(name):
+    if name in ("torch", "transformers"):
+        raise importlib.metadata.PackageNotFoundError(name)
+    return real(name)
+importlib.metadata.version = version
+sys.modules["torch"] = sys.modules["transformers"] = None
+from mpsprobe.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--torch", "2.6.0"], 0, "From mpsprobe-atlas "),
+        (["--torch", "2.6.0", "--format", "markdown"], 0, "From mpsprobe-atlas "),
+        (["--torch", "1.12.0", "--fail-on", "missing"], 0, "From mpsprobe-atlas "),
+        (["--torch", "2.6.0", "--batch-size", "4"], 2, "with --batch-size; to work it out takes torch"),
+        ([], 2, "name one with --torch 2.13.0"),
+    ],
+)
+def test_without_torch(arguments: list[str], code: int, said: str, tmp_path: Path, atlas: Path) -> None:
+    environment = command_environment({answering.VARIABLE: str(atlas)})
+    finished = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, "coverage", NAME, "--size", "small", *arguments],
+        capture_output=True, text=True, check=False, encoding="utf-8", cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert finished.returncode == code, finished.stderr
+    assert said in finished.stdout + finished.stderr
+    assert (code == 0) == ("mpsprobe[all]" not in finished.stderr)

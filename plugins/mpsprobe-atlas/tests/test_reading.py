@@ -1,0 +1,56 @@
+"""What is read of a store is what its reports say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mpsprobe import schemas
+from mpsprobe_atlas import reading
+from mpsprobe_atlas.answers import unpack
+from mpsprobe_atlas.reading import Judged, heads
+from mpsprobe_atlas.store import Store
+
+
+def test_verdicts_are_as_bad_as_reports_say() -> None:
+    assert reading.SEVERITY == schemas.SEVERITY
+
+
+def test_a_run_has_the_worst_verdict_of_each_operator(real_rows: list[Judged], real: Path) -> None:
+    assert len(real_rows) == 4
+    for one in real_rows:
+        with Store(real) as store:
+            row = store.row(*one.row.key)
+        assert row is not None and row.answer is not None
+        answers = unpack(row.answer)
+        assert list(one.runs) == ["2.0.1", "2.6.0", "2.15.0"]
+        for release, run in one.runs.items():
+            report = schemas.CoverageReport.model_validate(answers.report(release))
+            worst: dict[str, str] = {}
+            for finding in report.operators:  # the worst come first
+                if finding.verdict not in ("native", "composite"):
+                    worst.setdefault(finding.operator, finding.verdict)
+            assert run.verdicts == worst
+            assert [one.findings[number]["operator"] for number in run.findings] == [
+                finding.operator for finding in report.operators if finding.verdict not in ("native", "composite")
+            ]
+            assert run.peak_bytes == (report.memory and report.memory.allocated_bytes)
+            assert [*run.advisories] == [advisory.id for advisory in report.advisories]
+
+
+def test_heads_are_of_one_architecture(real_rows: list[Judged]) -> None:
+    assert {one.architecture for one in real_rows} == {"hf:bert", "hf:wav2vec2"}
+
+
+def test_heads_alone_say_the_same(real: Path, real_rows: list[Judged]) -> None:
+    with Store(real) as store:
+        found = {one.row.key: one for one in heads(store)}
+    for one in real_rows:
+        short = found[one.row.key]
+        assert {release: (run.verdicts, run.state) for release, run in one.runs.items()} == {
+            release: (run.verdicts, run.state) for release, run in short.runs.items()
+        }
+
+
+def test_every_operator_that_is_not_native_has_examples(real_rows: list[Judged]) -> None:
+    findings = [finding for one in real_rows for finding in one.findings]
+    assert len(findings) > 4 and all(finding["examples"] for finding in findings)

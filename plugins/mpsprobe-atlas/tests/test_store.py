@@ -1,0 +1,154 @@
+"""The store: what it keeps, for whom, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe.errors import OutputError, ReportError, UsageError
+from mpsprobe_atlas.answers import pack, unpack
+from mpsprobe_atlas.store import Key, Row, Store, WritableStore, ship
+
+ABOUT = {"versions": {"torch": "2.13.0", "transformers": "5.23.0"}, "tables": "ab", "releases": ["2.13.0"], "plan": {}}
+ANSWERED = Row("bert", "real", "inference", "float32", "answered", seconds=1.5, architecture="Bert", answer=b"\0packed")
+FAILED = Row("gpt", "real", "training", "float32", "failed", error="it hangs", hint="wait", attempts=3)
+
+
+def made(path: Path, about: Mapping[str, Any] = ABOUT) -> Path:
+    with WritableStore(path, about) as store:
+        store.add(ANSWERED)
+        store.add(FAILED)
+    return path
+
+
+def test_rows_come_back_and_a_later_sweep_goes_on(tmp_path: Path) -> None:
+    path = made(tmp_path / "atlas.sqlite")
+    later = Key("bert", "real", "training", "float32")
+    with WritableStore(path, {**ABOUT, "plan": {"names": 2}}) as store:
+        assert store.missing([later, ANSWERED.key, FAILED.key]) == [later]
+    with Store(path) as store:
+        assert store.about() == {**ABOUT, "plan": {"names": 2}}
+        assert [row.answer for row in store.rows()] == [None, None]
+        assert store.row(*ANSWERED.key) == ANSWERED
+        assert store.row(*FAILED.key) == FAILED
+        assert store.row(*later) is None
+
+
+def test_a_row_is_there_before_the_store_is_closed_and_a_second_writer_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "atlas.sqlite"
+    with WritableStore(path, ABOUT) as store:
+        store.add(ANSWERED)
+        with Store(path) as reader:
+            assert [row.key for row in reader.rows()] == [ANSWERED.key]
+        with pytest.raises(UsageError, match="another sweep is writing"):
+            WritableStore(path, ABOUT)
+        store.add(FAILED)
+    with WritableStore(path, ABOUT) as store:
+        assert len(store.rows()) == 2
+
+
+def test_a_store_of_other_versions_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = made(tmp_path / "atlas.sqlite")
+    with pytest.raises(UsageError, match=r"other versions \(torch 2.13.0, now 2.14.0\)"):
+        WritableStore(path, {**ABOUT, "versions": {**ABOUT["versions"], "torch": "2.14.0"}})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="other releases"):
+        WritableStore(path, {**ABOUT, "releases": ["2.12.0"]})
+
+
+def text(path: Path) -> None:
+    path.write_text("not a database, but long enough to be one for the first sixteen bytes\n" * 20)
+
+
+def other(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE rows (id)")
+    database.close()
+
+
+def newer(path: Path) -> None:
+    made(path)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 2")
+    database.close()
+
+
+def half(path: Path) -> None:
+    made(path)
+    with WritableStore(path, ABOUT) as store:
+        for number in range(100):
+            store.add(Row(f"w{number}", "real", "inference", "float32", "answered", answer=os.urandom(4000)))
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("spoil", [text, other, newer, half])
+def test_a_file_that_is_no_sound_store_is_refused_and_left_alone(tmp_path: Path, spoil: Any) -> None:
+    path = tmp_path / "atlas.sqlite"
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(ReportError) as refused:
+        WritableStore(path, ABOUT)
+    assert refused.value.hint
+    with pytest.raises(ReportError), Store(path) as store:
+        for row in store.rows():
+            store.row(*row.key)
+    assert path.read_bytes() == before
+
+
+def test_what_is_not_there_or_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="there is no atlas"):
+        Store(tmp_path / "none.sqlite")
+    with pytest.raises(OutputError, match="folder does not exist"):
+        WritableStore(tmp_path / "none" / "atlas.sqlite", ABOUT)
+    with pytest.raises(OutputError, match="it is a folder"):
+        WritableStore(tmp_path, ABOUT)
+
+
+def test_a_full_disk_loses_no_row(tmp_path: Path) -> None:
+    path = made(tmp_path / "atlas.sqlite")
+    with WritableStore(path, ABOUT) as store:
+        store._database.execute(f"PRAGMA max_page_count = {store._value('PRAGMA page_count')}")
+        with pytest.raises(OutputError, match="full") as refused:
+            for number in range(20):
+                store.add(Row(f"w{number}", "real", "inference", "float32", "answered", answer=os.urandom(9000)))
+        assert "make room" in str(refused.value.hint)
+    with Store(path) as store:
+        assert {ANSWERED.key, FAILED.key} <= {row.key for row in store.rows()}
+
+
+def test_what_a_package_ships_is_one_small_file_that_nobody_need_write(tmp_path: Path) -> None:
+    path, target = made(tmp_path / "atlas.sqlite"), tmp_path / "shipped" / "atlas.sqlite"
+    target.parent.mkdir()
+    words = [f"{random.getrandbits(64):x}" for _ in range(2000)]
+    with WritableStore(path, ABOUT) as store:
+        store.add(replace(ANSWERED, answer=pack({}, {})))
+        for count in range(20):
+            operators = [{"operator": "aten::mm", "verdict": "native", "modules": words[count:]}]
+            reports = {
+                release: {"operators": operators, "memory": {"curve": [count]}} for release in ("2.0.0", "2.1.0")
+            }
+            packed = pack(reports, {"2.0.0": {"8": "fits"}})
+            store.add(Row(f"w{count}", "real", "training", "float32", "answered", answer=packed))
+    ship(path, target)
+    assert [one.name for one in target.parent.iterdir()] == ["atlas.sqlite"]
+    assert target.stat().st_size < path.stat().st_size / 2
+    with Store(path) as store, Store(target, unchanging=True) as shipped:
+        assert shipped.rows() == store.rows() and shipped.about() == store.about()
+        assert shipped.row(*FAILED.key) == FAILED
+        for key in [row.key for row in store.rows() if row.state == "answered"]:
+            ours, theirs = (unpack(one.row(*key).answer) for one in (store, shipped))  # type: ignore[union-attr, arg-type]
+            assert theirs.releases == ours.releases and theirs.fits == ours.fits
+            if ours.releases:
+                assert theirs.report("2.1.0") == ours.report("2.1.0")
+                assert theirs.report("2.0.0") == {**ours.report("2.0.0"), "memory": {"curve": []}}
+        heads = [unpack(row.answer or b"").findings() for row in shipped.heads()]
+        assert heads == [unpack(row.answer or b"").findings() for row in store.heads()] and len(heads) == 21
+    with pytest.raises(OutputError, match="there already"):
+        ship(path, target)

@@ -1,0 +1,179 @@
+"""A sweep on one machine: one row for each workload, whatever becomes of it, and nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe.declarations import DTYPES
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import RunOptions
+from mpsprobe_atlas.answers import unpack
+from mpsprobe_atlas.store import Key, Row, Store, WritableStore
+from mpsprobe_atlas.sweep import sweeping
+from mpsprobe_atlas.sweep.local import Limits, Local
+from mpsprobe_atlas.sweep.plan import Plan, tables, versions
+from mpsprobe_atlas.sweep.working import as_text, from_text
+from mpsprobe_coverage.scanner.scan import CoverageScanner
+from mpsprobe_devkit.testing import run_cli
+
+MODELS = """
+import os, time
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.cumsum(0)
+
+
+def sound():
+    return Net(), torch.ones(3, 3)
+
+
+def raises():
+    raise LookupError("no weights here")
+
+
+def hangs():
+    time.sleep(600)
+
+
+def grows():
+    kept = []
+    while True:
+        kept.append(bytearray(os.urandom(2**20) * 64))
+
+
+def dies():
+    with open("died", "a") as file:
+        file.write("x")
+    os._exit(9)
+"""
+RELEASES = ["1.12.1", "2.13.0"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def key(name: str, phase: str = "inference") -> Key:
+    return Key(f"models.py:{name}", "real", phase, "float32")
+
+
+@pytest.mark.slow
+def test_a_sweep_keeps_each_report_and_goes_on(folder: Path) -> None:
+    (folder / "names.txt").write_text("models.py:sound\nmodels.py:raises\n")
+    asked = ["atlas", "sweep", "--workloads", "names.txt", "--phase", "inference", "--torch", ",".join(RELEASES)]
+    first = run_cli(*asked, "--jobs", "1", cwd=folder, process=False)
+    assert first.code == 0, first.stderr
+    assert "atlas.sqlite: 1 of 2 rows have an answer" in first.stderr
+    assert "'models.py:raises' raised LookupError: no weights here" in first.stderr
+    again = run_cli(*asked, cwd=folder, process=False)
+    assert "2 of them were there before" in again.stderr
+    with Store(folder / "atlas.sqlite") as store:
+        assert store.about()["releases"] == RELEASES
+        row = store.row(*key("sound"))
+    assert row is not None and row.architecture == "Net" and row.attempts == 1 and row.answer is not None
+    answers = unpack(row.answer)
+    for release in RELEASES:
+        workload = get_registry().workload("models.py:sound")
+        report = CoverageScanner().scan(workload, RunOptions(), [release], SilentProgress())
+        assert answers.report(release) == report.model_dump(mode="json")
+    verdicts = {(one.operator, one.verdict): one.releases for one in answers.findings()}
+    assert verdicts["aten::cumsum.out", "missing"] == ("1.12.1",)
+
+
+@pytest.mark.slow
+def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
+    limits = Limits(seconds=20, memory=2**30)
+    with Local(RELEASES, limits, jobs=2) as source:
+        rows = {row.workload: row for row in source.rows([key("hangs"), key("dies"), key("grows"), key("sound")])}
+    errors = {name.partition(":")[2]: (row.error, row.attempts) for name, row in rows.items()}
+    assert errors["sound"] == (None, 1)
+    assert errors["hangs"] == ("it took longer than 20 s", 1)
+    assert errors["grows"] == ("it took more than 1 GB of memory", 1)
+    assert errors["dies"] == ("its process ended with exit code 9", 3)
+    assert (folder / "died").read_text() == "xxx"
+
+
+class Three:
+    """A source of three rows, of which Ctrl-C or the end of the process takes the third."""
+
+    def __init__(self, asked: list[Key]) -> None:
+        self.asked = asked
+
+    def __enter__(self) -> Three:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Nothing runs."""
+
+    def rows(self, keys: Any) -> Any:
+        """Two of them."""
+        self.asked += keys
+        for one in keys[:2]:
+            yield Row(*one, state="answered", made="now")
+        raise KeyboardInterrupt
+
+
+def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
+    plan = Plan(("bert-base", "gpt2", "resnet50"), ("inference",), ("float32",), "small", ("2.13.0",))
+    keys, asked = plan.keys(get_registry()), []
+    path = tmp_path / "atlas.sqlite"
+    with WritableStore(path, plan.about()) as store:
+        store.add(Row(*keys[1], state="failed"))
+    outcome = sweeping.sweep_into(path, plan.about(), keys, lambda: Three(asked), SilentProgress())
+    assert asked == [keys[0], keys[2]] and outcome.known == 1 and outcome.answered == 2 and not outcome.complete
+    asked.clear()
+    sweeping.sweep_into(path, plan.about(), keys, lambda: Three(asked), SilentProgress(), again=True)
+    assert asked == [keys[1]]
+
+
+def test_what_a_plan_is_made_of() -> None:
+    registry = get_registry()
+    plan = Plan(("bert-base", "hf:bert"), ("inference", "training", "generate"), DTYPES, "small", ("2.13.0",))
+    assert len(plan.keys(registry)) == 2 * 3 * 3
+    with pytest.raises(UnknownName, match="bert-base"):
+        Plan(("bert-bas",), ("inference",), ("float32",), "small", ()).keys(registry)
+    assert len(tables()) == 64 and {"torch", "transformers", "mpsprobe", "mpsprobe-atlas"} <= versions().keys()
+    row = Row(*key("sound"), state="answered", answer=bytes(range(256)))
+    assert from_text(as_text(row)) == row
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "what should be swept?"),
+        (["no-such-*"], "no workload fits 'no-such-*'"),
+        (["bert-bas"], "unknown workload 'bert-bas'; did you mean 'bert-base'"),
+        (["bert-base", "--phase", "infer"], "unknown phase 'infer'"),
+        (["bert-base", "--torch", "99.0"], "unknown torch release '99.0'"),
+        (["bert-base", "-o", "none/atlas.sqlite"], "its folder does not exist"),
+        (["bert-base", "-o", "."], "it is a folder"),
+        (["bert-base", "-o", "models.py"], "models.py is no atlas of mpsprobe"),
+    ],
+)
+def test_bad_input(folder: Path, arguments: list[str], error: str) -> None:
+    result = run_cli("atlas", "sweep", *arguments, cwd=folder, process=False)
+    assert result.code == 2 and error in result.stderr and "Traceback" not in result.stderr
+    assert [one.name for one in folder.iterdir() if one.suffix == ".sqlite"] == []
+
+
+def test_ctrl_c_says_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = sweeping.Outcome(1, 2, (), 3.0, complete=False)
+    monkeypatch.setattr("mpsprobe_atlas.commands.sweep.sweep_into", lambda *_, **__: outcome)
+    result = run_cli("atlas", "sweep", "bert-base", cwd=folder, process=False)
+    assert result.code == 130 and "2 of 2 rows have an answer" in result.stderr
+
+
+def test_a_sweep_of_another_framework_is_refused_nothing(folder: Path) -> None:
+    with pytest.raises(UsageError, match="nothing is to be done"):
+        Plan((), ("inference",), ("float32",), "small", ()).keys(get_registry())

@@ -1,0 +1,146 @@
+"""The user's cache folder: files of bytes by name, whole or not there, bounded in number and size."""
+
+# ruff: noqa: PTH103, PTH105, PTH108, PTH111, PTH118
+# Importing pathlib costs more than an answer from the cache may take.
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+SUFFIX = ".answer"
+UNFINISHED = ".unfinished"
+MOST_ENTRIES = 2000
+MOST_BYTES = 200 * 2**20
+LARGEST = 20 * 2**20
+"""Bytes of one file; a larger one is neither written nor read."""
+ABANDONED_S = 3600
+"""Seconds after which an unfinished file is one of a process that was killed."""
+
+
+class Kept(NamedTuple):
+    """A file of the folder: its path, its size, and when it was written, in seconds since 1970."""
+
+    path: str
+    size: int
+    written: float
+
+
+def user_folder() -> str:
+    """mpsprobe's part of the user's cache folder, as each system has it; ``XDG_CACHE_HOME`` names another."""
+    home = os.path.expanduser("~")
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        root = chosen
+    elif sys.platform == "win32":
+        root = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        root = os.path.join(home, "Library", "Caches")
+    else:
+        root = os.path.join(home, ".cache")
+    return os.path.join(root, "mpsprobe")
+
+
+def answers_folder() -> str:
+    """Where answers are kept."""
+    return os.path.join(user_folder(), "answers")
+
+
+def read(key: str) -> bytes | None:
+    """What was written for ``key``; ``None`` where nothing was, or by somebody else."""
+    try:
+        with open(_path(key), "rb", opener=_at_once) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST or _is_foreign(about):
+                return None
+            return file.read(LARGEST)
+    except OSError:
+        return None
+
+
+def write(key: str, content: bytes) -> bool:
+    """Keep ``content`` for ``key``, instead of what was there; False where that is not possible.
+
+    Several processes may write at once: each file is whole, and the last one stays.
+    """
+    if len(content) > LARGEST:
+        return False
+    folder = answers_folder()
+    unfinished = os.path.join(folder, f"{os.getpid()}-{time.time_ns()}{UNFINISHED}")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(unfinished, _path(key))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise
+    except OSError:
+        return False
+    _make_room()
+    return True
+
+
+def kept() -> list[Kept]:
+    """The answers that there are, the oldest first."""
+    return sorted(_files(SUFFIX), key=lambda one: one.written)
+
+
+def clear() -> tuple[int, int]:
+    """Delete every answer; how many these were, and their bytes.
+
+    Raises:
+        OSError: one cannot be deleted.
+    """
+    count = size = 0
+    for one in (*_files(SUFFIX), *_files(UNFINISHED)):
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            os.unlink(one.path)
+            count, size = count + 1, size + one.size
+    return count, size
+
+
+def _make_room() -> None:
+    """Delete the oldest answers until the rest is within the bounds, and what killed processes left behind."""
+    found = kept()
+    size = sum(one.size for one in found)
+    gone = [one for one in _files(UNFINISHED) if time.time() - one.written > ABANDONED_S]
+    while found and (len(found) > MOST_ENTRIES or size > MOST_BYTES):
+        gone.append(found.pop(0))
+        size -= gone[-1].size
+    for one in gone:
+        with contextlib.suppress(OSError):
+            os.unlink(one.path)
+
+
+def _files(suffix: str) -> Iterator[Kept]:
+    try:
+        with os.scandir(answers_folder()) as entries:
+            for entry in entries:
+                if entry.name.endswith(suffix):
+                    with contextlib.suppress(OSError):
+                        about = entry.stat(follow_symlinks=False)
+                        if not stat.S_ISDIR(about.st_mode):
+                            yield Kept(entry.path, about.st_size, about.st_mtime)
+    except OSError:
+        return
+
+
+def _path(key: str) -> str:
+    return os.path.join(answers_folder(), key + SUFFIX)
+
+
+def _is_foreign(about: os.stat_result) -> bool:
+    """Whether another user wrote the file, or may write it; Windows has no such bits."""
+    return hasattr(os, "getuid") and (about.st_uid != os.getuid() or bool(about.st_mode & 0o022))
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens without waiting for somebody who writes, where it is a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -1,0 +1,75 @@
+"""``mpsprobe cache info | clear``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from mpsprobe.commands import OpenGroup
+from mpsprobe.errors import OutputError
+from mpsprobe.streams import write_json, write_stdout
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.cache import folder
+from mpsprobe_coverage.commands.options import FORMAT_OPTION
+
+MIB = 2**20
+
+
+@click.group(cls=OpenGroup, default="info")
+def cache() -> None:
+    """Answers that were worked out once: where they are kept, and how to be rid of them.
+
+    'mpsprobe coverage' and 'mpsprobe fit' keep their answers, and give them again as long as nothing is different that
+    they depend on. --no-cache works one out anew, MPSPROBE_NO_CACHE=1 all of them.
+    """
+
+
+@cache.command(short_help="How many answers there are, and where.")
+@FORMAT_OPTION
+def info(format_name: str) -> None:
+    """How many answers are kept, how large they are, of when, and in which folder.
+
+    \b
+    mpsprobe cache info
+    mpsprobe cache info --format json
+    """
+    found = folder.kept()
+    size = sum(one.size for one in found)
+    times = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.written)) for one in (*found[:1], *found[-1:])]
+    if format_name == "json":
+        write_json(
+            {
+                "folder": folder.answers_folder(),
+                "answers": len(found),
+                "size_bytes": size,
+                "oldest": times[0] if times else None,
+                "newest": times[-1] if times else None,
+                "most_answers": folder.MOST_ENTRIES,
+                "most_bytes": folder.MOST_BYTES,
+            }
+        )
+        return
+    most = f"at most {folder.MOST_ENTRIES:,} and {folder.MOST_BYTES // MIB} MiB; then the oldest go"
+    since = f", from {times[0]} to {times[-1]}" if times else ""
+    counted = f"{len(found):,} answer{'' if len(found) == 1 else 's'}, {_size(size)}{since} ({most})"
+    write_stdout(f"{printable(folder.answers_folder())}\n{counted}")
+
+
+@cache.command(short_help="Delete every answer.")
+def clear() -> None:
+    """Delete every answer that is kept. What is compiled for 'mpsprobe run' stays.
+
+    \b
+    mpsprobe cache clear
+    """
+    try:
+        count, size = folder.clear()
+    except OSError as error:
+        where = printable(folder.answers_folder())
+        raise OutputError(f"cannot delete what is in {where}: {error.strerror}", "Delete the folder.") from error
+    write_stdout(f"deleted {count:,} answer{'' if count == 1 else 's'}, {_size(size)}")
+
+
+def _size(count: int) -> str:
+    return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count / 1024:.0f} KiB"

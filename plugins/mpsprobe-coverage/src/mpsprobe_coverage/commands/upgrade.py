@@ -1,0 +1,130 @@
+"""``mpsprobe upgrade OLD NEW [WORKLOAD…]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+from packaging.version import Version
+
+from mpsprobe import exporting
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
+from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.options import Named, Positive, check_training
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import make_progress
+from mpsprobe.protocols import RunOptions
+from mpsprobe.schemas import JudgedWorkload
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands import several
+from mpsprobe_coverage.commands.instant import cache_option
+from mpsprobe_coverage.commands.options import CHIP_OPTION, GENERATE, MEMORY_OPTION, TORCH, MacosVersion
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.kernels.table import KernelTable
+
+
+@click.command()
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
+@click.option("--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line.")
+@click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4].")
+@click.option(
+    "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
+)
+@click.option(
+    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
+)
+@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
+@click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
+@click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
+@click.option(
+    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+)
+@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
+@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS that the Mac has [default: any].")
+@CHIP_OPTION
+@MEMORY_OPTION
+@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@click.option("--all", "everything", is_flag=True, help="On a terminal, show every operator too.")
+@click.option(
+    "--atlas/--no-atlas",
+    default=None,
+    help="Take answers that mpsprobe-atlas knows, also of other versions [default: where a run would say the same].",
+)
+@cache_option("upgrade")
+def upgrade(
+    old: str,
+    new: str,
+    names: tuple[str, ...],
+    files: tuple[str, ...],
+    jobs: int | None,
+    timeout: int,
+    format_name: str | None,
+    output: str | None,
+    everything: bool,
+    atlas: bool | None,
+    no_cache: bool,
+    **run_options: Any,
+) -> None:
+    """What changes for MPS from torch release OLD to NEW; either may be 'installed' or 'latest'.
+
+    Kernels gained and lost, what leaves the CPU, the oldest macOS, known wrong results fixed and new: in an instant,
+    from the kernel tables. With WORKLOADs, what changes for each of them, call by call.
+
+    \b
+    mpsprobe upgrade 2.6.0 latest
+    mpsprobe upgrade 2.6.0 2.15.0 bert-base whisper-tiny
+    mpsprobe upgrade installed latest my_model.py:make --phase training --macos 14
+    mpsprobe upgrade 2.6.0 2.15.0 --workloads models.txt -o upgrade.html
+    """
+    options = RunOptions(**run_options)
+    check_training(options, options.phase == "training")
+    registry = get_registry()
+    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+
+    tables = MPS_FAMILY.target(old), MPS_FAMILY.target(new)
+    releases = [table.release for table in tables]
+    if releases[0] == releases[1]:
+        raise UsageError(f"both are torch {releases[0]}", "Name the release that you have, and the one to change to.")
+    chosen = exporting.choose(registry, format_name, output, "upgrade")
+    macos, options = options.macos, _judged_for(options, tables)
+    wanted = several.names(names, files, registry) if names or files else []
+    if wanted and several.framework(wanted, registry) != TORCH:
+        raise UsageError("upgrade is about torch", "Name workloads of torch.")
+    rows: list[JudgedWorkload] = []
+    if wanted:
+        asks = {
+            **asdict(options),
+            "torch_release": ",".join(releases),
+            "method": "auto",
+            "explain": False,
+            "atlas": atlas,
+            "vary": None,
+        }
+        questions = several.questions(wanted, asks, cached=not no_cache)
+        work = several.Work(options, releases, explain=False, needs_torch=True, atlas=atlas)
+        with make_progress() as progress:
+            found = several.judge(questions, work, jobs or several.usual_jobs(), timeout, progress)
+        if not found.complete:
+            raise KeyboardInterrupt
+        rows = found.workloads
+    from mpsprobe_coverage.scanner.upgrade import upgrade_report
+
+    made = upgrade_report(*tables, rows, macos, options.chip)
+    exporting.write(registry, chosen, made, output, everything)
+    failed = [printable(one.name) for one in rows if one.error is not None]
+    if failed:
+        raise WorkloadError(f"{len(failed)} of {len(rows)} workloads could not be judged: {', '.join(failed[:3])}")
+
+
+def _judged_for(options: RunOptions, tables: Sequence[KernelTable]) -> RunOptions:
+    """``options`` for the workloads: without a macOS on which one of the releases has no GPU, which the report says."""
+    minima = [table.macos_minimum for table in tables if table.macos_minimum]
+    too_old = options.macos and any(Version(options.macos) < Version(minimum) for minimum in minima)
+    return replace(options, macos=None) if too_old else options

@@ -1,0 +1,179 @@
+"""``coverage`` and ``fit`` from the cache: the same answer, at once, and nothing heavy is imported for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mpsprobe
+from mpsprobe.schemas import CoverageReport
+from mpsprobe_coverage.cache import watching
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
+from mpsprobe_devkit.testing.commands import command_environment
+
+MODEL = """
+from pathlib import Path
+import torch
+
+
+def make():
+    width = int((Path(__file__).parent / "width.txt").read_text())
+    return torch.nn.Linear(width, 2), torch.ones(1, width)
+
+
+def raises():
+    raise LookupError("no weights here")
+
+
+class Stops(torch.nn.Module):
+    def forward(self, x):
+        raise RuntimeError("stops")
+
+
+def stops():
+    return Stops(), torch.ones(1)
+"""
+RUN = """
+import json, sys
+from mpsprobe.cli.main import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(json.dumps([code, sorted(name for name in sys.modules if "." not in name)]), file=sys.stderr)
+"""
+HEAVY = {"torch", "pydantic", "pydantic_core", "transformers", "numpy", "rich", "packaging"}
+CHANGED = 3
+Run = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(watching, "SLACK_NS", 0)  # the files were written a moment ago
+    made = tmp_path / "project"
+    made.mkdir()
+    (made / "model.py").write_text(MODEL)
+    (made / "width.txt").write_text("4")
+    return made
+
+
+@pytest.fixture
+def run(project: Path, tmp_path: Path) -> Run:
+    def run(*arguments: str, folders: Sequence[Path] = (), **variables: str) -> CommandResult:
+        variables = _variables(tmp_path) | variables
+        return run_cli(*arguments, cwd=project, process=False, variables=variables, plugin_folders=folders)
+
+    return run
+
+
+def _variables(folder: Path) -> dict[str, str]:
+    return {"XDG_CACHE_HOME": str(folder / "cache"), "MPSPROBE_NO_CACHE": "0"}
+
+
+def _without(report: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in report.items() if key != "recalled"}
+
+
+def test_the_second_answer_is_the_first_one(run: Run) -> None:
+    asked = ("coverage", "bert-base", "--size", "small", "--torch", "2.6.0", "--format", "json")
+    first, second = run(*asked).json(), run(*asked).json()
+    assert first["recalled"] is None and second["recalled"]["source"] == "cache"
+    assert _without(first) == _without(second)
+    new = run(*asked, "--no-cache").json()
+    assert new["recalled"] is None
+    assert run(*asked, MPSPROBE_COVERAGE_NO_CACHE="1").json()["recalled"] is None
+    assert run("cache", "info", "--format", "json").json()["answers"] == 1
+    assert run("cache", "clear").stdout.startswith("deleted 1 answer, ")
+    assert run(*asked).json()["recalled"] is None
+
+
+@pytest.mark.parametrize("name", ["table", "markdown", "html", "csv"])
+def test_every_format_is_of_the_same_report(name: str, run: Run) -> None:
+    asked = ("coverage", "model.py:make", "--torch", "2.6.0", "--format", name)
+    first, second, third = (run(*asked) for _ in range(3))
+    assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
+    assert second.stdout == third.stdout
+    assert ("From the cache, of 2" in second.stdout) == (name != "csv")
+    assert "From the cache" not in first.stdout
+
+
+def test_a_matrix_and_several(run: Run) -> None:
+    matrix = ("coverage", "model.py:make", "--torch", "2.6.0,2.13.0")
+    run(*matrix)
+    assert "From the cache, of" in run(*matrix).stdout
+    run("coverage", "model.py:make", "--torch", "2.6.0")
+    several = ("coverage", "model.py:make", "bert-base", "--torch", "2.6.0")
+    assert "1 answer of 2 from the cache" in run(*several).stdout
+    assert "2 answers of 2 from the cache" in run(*several).stdout  # a process of its own has kept the other one
+
+
+def test_fit(run: Run) -> None:
+    asked = ("fit", "model.py:make", "--memory", "8GB", "--plain", "--torch", "2.13.0")
+    first, second = run(*asked), run(*asked)
+    assert first.code == second.code, first.stderr
+
+
+def test_the_exit_code_and_the_flags_of_what_is_shown(run: Run) -> None:
+    asked = ("coverage", "model.py:make", "--torch", "1.12.0")
+    found = run(*asked, "--format", "json").json()["operators"]
+    verdict = next(one["verdict"] for one in found)
+    for _ in range(3):
+        assert run(*asked, "--fail-on", "missing,unsupported").code == int(verdict in ("missing", "unsupported"))
+        assert run(*asked).code == 0
+        plain, everything = run(*asked).stdout, run(*asked, "--all").stdout
+        assert ("aten::_mps_linear" in everything) and "aten" not in plain
+    assert run(*asked, COLUMNS="60").stdout != run(*asked, COLUMNS="160").stdout
+
+
+@pytest.mark.parametrize("function", ["raises", "stops"])
+def test_what_failed_is_not_kept(function: str, run: Run) -> None:
+    for _ in range(2):
+        assert run("coverage", f"model.py:{function}").code == 2
+    assert run("cache", "info", "--format", "json").json()["answers"] == 0
+
+
+def test_a_function_without_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in _variables(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    first, second = (mpsprobe.coverage("bert-base", torch="2.6.0", size="small") for _ in range(2))
+    assert isinstance(second, CoverageReport)
+    assert first.recalled is None and second.recalled is not None
+    assert second.model_copy(update={"recalled": None}) == first
+    assert mpsprobe.coverage("bert-base", torch="2.6.0", size="small", no_cache=True).recalled is None
+    command = run_cli(
+        "coverage", "bert-base", "--torch", "2.6.0", "--size", "small", "--format", "json",
+        process=False, cwd=tmp_path, variables=_variables(tmp_path),
+    )  # fmt: skip
+    assert command.json()["recalled"] is not None
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own(project: Path, tmp_path: Path) -> None:
+    """What was changed is judged anew; what was not comes without torch, pydantic and rich."""
+    asked = ("coverage", "model.py:make", "--torch", "2.6.0")
+    for count, more in enumerate([(), (), ("--format", "json"), ()]):
+        if count == CHANGED:
+            (project / "width.txt").write_text("5")
+        finished = subprocess.run(
+            [sys.executable, "-c", RUN, *asked, *more], cwd=project, env=command_environment(_variables(tmp_path)),
+            capture_output=True, text=True, check=True, encoding="utf-8",
+        )  # fmt: skip
+        known = count not in (0, CHANGED)
+        code, modules = json.loads(finished.stderr.splitlines()[-1])
+        assert code == 0 and ("From the cache" in finished.stdout or '"source": "cache"' in finished.stdout) == known
+        assert bool(HEAVY.intersection(modules)) != known
+
+
+def test_hooks_around_a_run_are_of_a_run(run: Run, plugin_folder: Path) -> None:
+    code = (
+        "from mpsprobe import hookimpl\n\n\n@hookimpl\ndef mpsprobe_after_run(workload, phase, report):\n"
+        "    import sys\n    print('ran', workload, file=sys.stderr)\n"
+    )
+    install_plugin(plugin_folder, "listens", code)
+    asked = ("coverage", "model.py:make", "--torch", "2.6.0")
+    ran = [run(*asked, folders=[plugin_folder]) for _ in range(2)]
+    assert [("ran model.py:make" in one.stderr) for one in ran] == [True, False]

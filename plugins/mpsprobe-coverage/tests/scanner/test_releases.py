@@ -1,0 +1,61 @@
+"""The reports of many releases from one workload that is built once: each is the one that a run of its own gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from made_workloads import Calls, calling, scan, scan_many
+
+from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.scanner.releases import memory_sizes, release_answers
+from mpsprobe_devkit.testing import FakeProgress
+
+RELEASES = ["1.12.1", "2.0.0", "2.4.1", "2.13.0"]
+
+
+def attention(y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(y[None, None], y[None, None], y[None, None]).cumsum(0)
+
+
+def failing(y: torch.Tensor) -> torch.Tensor:
+    raise ValueError(f"after {y.sin().shape}")
+
+
+@pytest.mark.parametrize("function", [attention, failing])
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_each_report_is_that_of_a_run_for_itself(function: Any, phase: str) -> None:
+    loss: Any = (lambda output: output.sum()) if phase == "training" else None
+    workload = calling(function, loss=loss)
+    answers = release_answers(workload, RunOptions(phase=phase), RELEASES, FakeProgress())
+    assert [*answers] == RELEASES
+    for release, answer in answers.items():
+        assert answer.report == scan(workload, release, phase=phase)
+    assert answers["2.13.0"].report.memory is not None
+
+
+def test_what_a_release_needs_is_the_same_where_another_was_run_before() -> None:
+    alone = [scan(calling(), release, memory=2**33) for release in RELEASES]
+    together = scan_many(calling(), RELEASES, memory=2**33).releases
+    assert [cell.fit for cell in together] == [one.memory and one.memory.fit for one in alone]
+
+
+def test_where_it_fits_is_answered_for_every_memory_that_was_sold() -> None:
+    class Large(Calls):
+        def forward(self, x: torch.Tensor) -> Any:
+            return super().forward(x).new_zeros(3 * 2**30)  # 12 GiB
+
+    made = calling()
+    made._make = lambda build=made._make: _with(build(), Large())
+    answer = release_answers(made, RunOptions(), ["2.13.0"], FakeProgress())["2.13.0"]
+    assert [*answer.fits] == memory_sizes()
+    assert answer.fits[2**33] == "raises" and answer.fits[128 * 2**30] == "fits"
+    for size in (2**33, 2**34, 2**37):
+        memory = scan(made, "2.13.0", memory=size).memory
+        assert memory is not None and memory.fit is not None and memory.fit.answer == answer.fits[size]
+
+
+def _with(run: Any, model: torch.nn.Module) -> Any:
+    run.model = model
+    return run

@@ -1,0 +1,111 @@
+"""Which missing operators block the most architectures, and what each release gained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import answer
+from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, table
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import number
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import RankedOperator, RankedRelease, RankingReport
+    from mpsprobe_exporters.document import Block, Cell, Fields
+
+MOST = 25
+ALONE = "those that nothing else blocks: with this kernel they would run"
+FIELDS: Fields[None, RankedOperator] = (
+    (Column("operator", "name", "operator"), lambda _, one: one.operator),
+    (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
+    (Column("blocks", "number", "blocks", about="architectures that call it"), lambda _, one: len(one.architectures)),
+    (Column("alone", "number", "alone", about=ALONE), lambda _, one: len(one.alone)),
+    (Column("phases", "names", "phases", rank=2), lambda _, one: tuple(one.phases)),
+    (Column("native since", key="native_since", rank=1), lambda _, one: one.native_since),
+    (Column("whom", "names", "architectures", rank=3), lambda _, one: tuple(one.architectures)),
+)
+RELEASES: Fields[None, RankedRelease] = (
+    (Column("torch"), lambda _, one: one.torch),
+    (Column("all native", "number", about="architectures"), lambda _, one: one.clean),
+    (Column("blocked", "number", about="architectures"), lambda _, one: one.blocked),
+    (Column("no longer block", "names", rank=1), lambda _, one: tuple(one.operators)),
+    (Column("no longer blocked", "names", rank=2), lambda _, one: tuple(one.architectures)),
+    (Column("blocked now", "names", rank=3), lambda _, one: tuple(one.lost)),
+)
+
+
+def document(report: RankingReport) -> Document:
+    """The ranking of one release, then the releases."""
+    release = one_line(report.torch, 40)
+    return Document(
+        title=f"Which kernel next, torch {release}",
+        headline=headline(report),
+        tone="bad" if report.operators else "good",
+        lines=[
+            f"{plural(report.architectures, 'architecture')}, {', '.join(map(one_line, report.phases))}",
+            f"Predicted: traced on {one_line(report.made, 40)} with {answer.made_with(report.environment)}",
+        ],
+        sections=[
+            Section("Operators that block the most architectures", _ranked(report.operators)),
+            Section("Operators that run on the CPU", _ranked(report.fallbacks)),
+            Section("What each release gained", [*_bars(report), *table(RELEASES, None, report.releases, "Releases")]),
+        ],
+    )
+
+
+def headline(report: RankingReport) -> str:
+    """``On torch 2.15.0, 12 operators block 31 of 600 architectures; aten::x alone 9 of them``."""
+    release, blocked = one_line(report.torch, 40), {name for one in report.operators for name in one.architectures}
+    if not blocked:
+        return f"On torch {release}, no operator blocks any of {plural(report.architectures, 'architecture')}"
+    first = max(report.operators, key=lambda one: len(one.alone))
+    count = f"{number(len(blocked))} of {plural(report.architectures, 'architecture')}"
+    alone = (
+        f"; with {one_line(first.operator, 60)}, {number(len(first.alone))} of them would run" if first.alone else ""
+    )
+    blocks = "blocks" if len(report.operators) == 1 else "block"
+    return f"On torch {release}, {plural(len(report.operators), 'operator')} {blocks} {count}{alone}"
+
+
+def _ranked(found: list[RankedOperator]) -> list[Block]:
+    return table(FIELDS, None, found, "Operators", filtered=True, most=MOST)
+
+
+def _bars(report: RankingReport) -> Iterator[Block]:
+    """The blocked architectures of each release; neighbours that are alike as one."""
+    if len(report.releases) < 2 or not report.architectures:
+        return
+    shown: list[tuple[list[str], RankedRelease]] = []
+    for one in report.releases:
+        if shown and (shown[-1][1].blocked, shown[-1][1].clean) == (one.blocked, one.clean):
+            shown[-1][0].append(one.torch)
+        else:
+            shown.append(([one.torch], one))
+    yield Bars(
+        [
+            Bar(
+                names[0] if len(names) == 1 else f"{names[-1]}-{names[0]}",
+                [
+                    Part(one.clean / report.architectures, "native", f"all native: {number(one.clean)}"),
+                    Part(
+                        max(0, report.architectures - one.clean - one.blocked) / report.architectures,
+                        "fallback",
+                        "partly on the CPU, or not known",
+                    ),
+                    Part(one.blocked / report.architectures, "missing", f"blocked: {number(one.blocked)}"),
+                ],
+                f"{number(one.clean)} all native, {number(one.blocked)} blocked",
+            )
+            for names, one in shown
+        ],
+        "Architectures",
+        [("native", "all native"), ("fallback", "partly on the CPU, or not known"), ("missing", "blocked")],
+    )
+
+
+def rows(report: RankingReport) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: a header, then each operator, those that block before those that run on the CPU."""
+    fields = [(column.key, of) for column, of in FIELDS if column.key]
+    yield tuple(key for key, _ in fields)
+    yield from (tuple(of(None, one) for _, of in fields) for one in (*report.operators, *report.fallbacks))

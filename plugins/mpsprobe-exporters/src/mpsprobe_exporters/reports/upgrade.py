@@ -1,0 +1,326 @@
+"""From one torch release to another: what breaks first, then what gets better, then each workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mpsprobe.schemas import SEVERITY
+from mpsprobe_exporters import advisories, answer
+from mpsprobe_exporters.document import (
+    Block,
+    Column,
+    Document,
+    Paragraph,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+    bullets,
+    table,
+)
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import number
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import (
+        ChangedAdvisory,
+        ChangedKernel,
+        MatrixCell,
+        UpgradedWorkload,
+        UpgradeReport,
+        Verdict,
+    )
+    from mpsprobe_exporters.document import Cell, Fields
+
+MOST = 12  # operators that a terminal shows of a list
+NATIVE = "native, or not called"
+BY_TABLES = (
+    "Operators are compared by what the releases register: a single call can still be refused or left to the CPU. Name "
+    "workloads to have their calls judged"
+)
+MAY_HAVE_IT = "the old release may have it too: nobody has said so, or the contrary"
+
+KERNELS: Fields[None, ChangedKernel] = (
+    (Column("operator", "name"), lambda _, one: one.operator),
+    (Column("before", "verdict"), lambda _, one: one.old),
+    (Column("now", "verdict"), lambda _, one: one.new),
+)
+ADVISORIES: Fields[None, ChangedAdvisory] = (
+    (Column("advisory", "name"), lambda _, one: one.id),
+    (Column("what"), lambda _, one: one.title),
+    (Column("do", "advice"), lambda _, one: one.workaround),
+    (Column("operators", "names"), lambda _, one: tuple(one.operators)),
+    (Column("torch"), lambda _, one: advisories.releases(one.torch)),
+    (Column("macOS"), lambda _, one: advisories.systems(one.macos)),
+    (Column("hardware"), lambda _, one: one.hardware),
+    (Column("known"), lambda _, one: None if one.established else MAY_HAVE_IT),
+)
+# Of what is fixed nobody has to do anything.
+FIXED = tuple(field for field in ADVISORIES if field[0].title != "do" and field[0].title != "known")
+
+
+def document(report: UpgradeReport) -> Document:
+    """What breaks, what gets better, and what changes for each workload."""
+    old, new = _releases(report)
+    bad = bool(report.lost or report.introduced or any(map(is_worse, report.workloads)))
+    errors = [one for one in report.workloads if one.error is not None]
+    return Document(
+        title=f"torch {old} to {new}",
+        headline=headline(report),
+        tone="bad" if bad else "good",
+        alerts=list(_alerts(report)),
+        lines=list(_lines(report)),
+        notes=[BY_TABLES],
+        sections=[
+            Section("Your workloads", list(_workloads(report))),
+            Section("Could not be judged", table(ERRORS, None, errors, entries=True)),
+            Section("Operators of your workloads that change", table(CHANGES, None, list(_changes(report)))),
+            Section("In figures", [_figures(report)], depth="page"),
+            Section("What breaks", list(_breaks(report))),
+            Section(
+                f"Wrong results known of {new}, not of {old}", table(ADVISORIES, None, report.introduced, entries=True)
+            ),
+            Section(f"Wrong results known of {old}, not of {new}", table(FIXED, None, report.fixed, entries=True)),
+            Section(
+                "Run on the GPU now",
+                table(KERNELS, None, _public_first(report.gained), "Operators", filtered=True, most=MOST),
+            ),
+            *_further(report),
+        ],
+    )
+
+
+def headline(report: UpgradeReport) -> str:
+    """``torch 2.6.0 → 2.15.0: 150 operators gained, 0 lost, 4 known wrong results fixed, 1 new; …``."""
+    old, new = _releases(report)
+    gained = len(report.gained) + len(report.added)
+    parts = [f"{plural(gained, 'operator')} gained", f"{number(len(report.lost))} lost"]
+    fixed, new_ones = (sum(one.established for one in found) for found in (report.fixed, report.introduced))
+    parts += [f"{plural(fixed, 'known wrong result')} fixed", f"{number(new_ones)} new"]
+    needs = f"; it needs macOS {one_line(report.new.macos_minimum or '')}" if _needs_newer(report) else ""
+    return f"torch {old} → {new}: {', '.join(parts)}{needs}"
+
+
+def _releases(report: UpgradeReport) -> tuple[str, str]:
+    return one_line(report.old.torch, 40), one_line(report.new.torch, 40)
+
+
+def _alerts(report: UpgradeReport) -> Iterator[str]:
+    asked, needed = report.new.macos, report.new.macos_minimum
+    if asked and needed and _version(asked) < _version(needed):
+        on = f"macOS {one_line(asked)}: it needs {one_line(needed)}"
+        yield f"torch {_releases(report)[1]} does not use the GPU on {on}"
+    worse = [one_line(one.name, 60) for one in report.workloads if is_worse(one)]
+    if worse:
+        yield f"{plural(len(worse), 'workload')} would be worse off: {', '.join(worse[:5])}{', …' if worse[5:] else ''}"
+
+
+def _needs_newer(report: UpgradeReport) -> bool:
+    """Whether the new release needs a newer macOS than the old one."""
+    old, new = report.old.macos_minimum, report.new.macos_minimum
+    return bool(old and new and _version(new) > _version(old))
+
+
+def _version(text: str) -> list[int]:
+    return [int(part) for part in text.split(".") if part.isdecimal()]
+
+
+def _lines(report: UpgradeReport) -> Iterator[str]:
+    before, after = report.old.macos_minimum, report.new.macos_minimum
+    if before and after:
+        yield f"Oldest macOS: {one_line(before)}" + (f" → {one_line(after)}" if before != after else ", as before")
+    for name, versions in sorted(report.libraries.items()):
+        yield f"With {one_line(name, 60)} {' → '.join(one_line(version, 40) for version in versions)}"
+    gone = len(report.fallbacks_gone)
+    if gone:
+        yield f"{plural(gone, 'operator')} that PyTorch runs on the CPU {'goes' if gone == 1 else 'go'} to the GPU"
+    if report.remaining:
+        names = ", ".join(map(one_line, report.remaining))
+        yield f"{plural(len(report.remaining), 'known wrong result')} of both: {names}"
+
+
+def _figures(report: UpgradeReport) -> Block:
+    return Tiles(
+        [
+            Tile("Run on the GPU now", number(len(report.gained) + len(report.added)), "operators"),
+            Tile("Kernel of their own now", number(len(report.own)), "operators"),
+            Tile("Lost", number(len(report.lost)), "operators"),
+            Tile("Wrong results fixed", number(len(report.fixed)), f"{number(len(report.introduced))} new"),
+        ]
+    )
+
+
+def _breaks(report: UpgradeReport) -> Iterator[Block]:
+    before, after = report.old.macos_minimum, report.new.macos_minimum
+    if _needs_newer(report) and before and after:
+        yield Paragraph(
+            f"On macOS before {one_line(after)} the GPU is not used; the old release did from {one_line(before)} on."
+        )
+    yield from table(KERNELS, None, _public_first(report.lost), "Operators without a kernel", filtered=True, most=MOST)
+    yield from _named("sparse tensors", report.sparse_lost)
+    if report.removed:
+        count = plural(len(report.removed), "operator")
+        yield Paragraph(f"PyTorch itself has removed {count} that worked on MPS: --all, or a page, names them.")
+
+
+def _further(report: UpgradeReport) -> Iterator[Section]:
+    lists = (
+        ("Operators that PyTorch has removed", report.removed),
+        ("New operators with a kernel", report.added),
+        ("Were composed of others, have a kernel of their own", report.own),
+        ("Have a kernel for sparse tensors now", report.sparse_gained),
+    )
+    for title, names in lists:
+        yield Section(title, list(_names(names)), depth="all")
+
+
+def _named(what: str, names: Sequence[str]) -> Iterator[Block]:
+    if names:
+        yield Paragraph(f"{plural(len(names), 'operator')} lost the kernel for {what}.")
+        yield from _names(names)
+
+
+def _names(names: Iterable[str]) -> Iterator[Block]:
+    rows = [(name,) for name in names if name.strip()]
+    if rows:
+        yield Table((Column("operator", "name"),), rows, "Operators", filtered=True, most=MOST)
+
+
+def _public_first(changes: Iterable[ChangedKernel]) -> list[ChangedKernel]:
+    """Those that raise before those that run on the CPU; of each first what programs call by name."""
+    worst = {one.operator: max(SEVERITY[one.old], SEVERITY[one.new]) for one in changes}
+    return sorted(changes, key=lambda one: (-worst[one.operator], "::_" in one.operator, one.operator))
+
+
+def is_worse(one: UpgradedWorkload) -> bool:
+    """Whether the new release does anything worse for a workload: an operator, a wrong result, an end."""
+    if one.old is None or one.new is None:
+        return False
+    return (
+        any(change.worse for change in changes_of(one))
+        or bool(set(one.new.advisories) - set(one.old.advisories))
+        or (one.old.failure is None and one.new.failure is not None)
+    )
+
+
+class Change:
+    """An operator of a workload whose verdict is another one."""
+
+    def __init__(self, workload: str, operator: str, old: Verdict | None, new: Verdict | None) -> None:
+        self.workload, self.operator, self.old, self.new = workload, operator, old, new
+
+    @property
+    def worse(self) -> bool:
+        """Whether more is to do than before."""
+        old, new = (0 if verdict is None else SEVERITY[verdict] for verdict in (self.old, self.new))
+        return new > old
+
+
+def changes_of(one: UpgradedWorkload) -> list[Change]:
+    """The operators that are not native on one of the releases, and are something else on the other, worse ones first.
+
+    Those that a run did not reach are left out.
+    """
+    if one.old is None or one.new is None:
+        return []
+    old, new = one.old.findings, one.new.findings
+    found = [
+        Change(one.name, name, old.get(name), new.get(name))
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+        and not (one.new.failure and name not in new)
+        and not (one.old.failure and name not in old)
+    ]
+    return sorted(found, key=lambda change: (not change.worse, change.operator))
+
+
+def _changes(report: UpgradeReport) -> Iterator[Change]:
+    for one in report.workloads:
+        yield from changes_of(one)
+
+
+CHANGES: Fields[None, Change] = (
+    (Column("workload", "name"), lambda _, one: one.workload),
+    (Column("operator", "name"), lambda _, one: one.operator),
+    (Column("before"), lambda _, one: one.old or NATIVE),
+    (Column("now"), lambda _, one: one.new or NATIVE),
+)
+WORKLOADS: Fields[None, UpgradedWorkload] = (
+    (Column("workload", "name"), lambda _, one: one.name),
+    (Column("before"), lambda _, one: _state(one.old)),
+    (Column("now"), lambda _, one: _state(one.new)),
+    (Column("better", "number"), lambda _, one: sum(not change.worse for change in changes_of(one)) or None),
+    (Column("worse", "number"), lambda _, one: sum(change.worse for change in changes_of(one)) or None),
+    (Column("wrong results", rank=1), lambda _, one: _wrong(one)),
+    (Column("memory", rank=2), lambda _, one: _fits(one)),
+)
+ERRORS: Fields[None, UpgradedWorkload] = (
+    (Column("workload", "name"), lambda _, one: one.name),
+    (Column("error"), lambda _, one: one.error),
+    (Column("do", "advice"), lambda _, one: one.hint),
+)
+
+
+def _workloads(report: UpgradeReport) -> Iterator[Block]:
+    judged = [one for one in report.workloads if one.new is not None]
+    yield from table(WORKLOADS, None, judged, "Workloads")
+    stopped = (
+        f"{one_line(one.name, 60)} stops on torch {one_line(cell.target.version, 40)}: "
+        f"{answer.failure_sentence(cell.failure)}"
+        for one in judged
+        for cell in (one.old, one.new)
+        if cell is not None and cell.failure is not None
+    )
+    yield from bullets(stopped)
+
+
+def _state(cell: MatrixCell | None) -> str | None:
+    """``all native``; ``2 missing, 1 fallback``; with ``stops`` where the run did not come to its end."""
+    if cell is None:
+        return None
+    counts = cell.summary.operators_by_verdict
+    parts = [f"{number(counts[verdict])} {verdict}" for verdict in answer.FINDINGS if counts.get(verdict)]
+    parts += ["stops"] if cell.failure else []
+    return ", ".join(parts) or "all native"
+
+
+def _wrong(one: UpgradedWorkload) -> str | None:
+    """``2 fixed, 1 new: conv3d-macos-26-2``."""
+    if one.old is None or one.new is None:
+        return None
+    before, after = set(one.old.advisories), set(one.new.advisories)
+    parts = [f"{number(len(before - after))} fixed"] if before - after else []
+    parts += (
+        [f"{number(len(after - before))} new: {', '.join(map(one_line, sorted(after - before)))}"]
+        if after - before
+        else []
+    )
+    parts += [f"{number(len(before & after))} as before"] if before & after else []
+    return ", ".join(parts) or None
+
+
+def _fits(one: UpgradedWorkload) -> str | None:
+    """``fits → pressure``, where a Mac was asked about."""
+    if one.old is None or one.new is None or one.old.fit is None or one.new.fit is None:
+        return None
+    before, after = one.old.fit.answer, one.new.fit.answer
+    return before if before == after else f"{before} → {after}"
+
+
+def rows(report: UpgradeReport) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: what changed, of what, from what, to what; ``workload`` where it is of one."""
+    yield ("kind", "workload", "name", "old", "new")
+    yield ("macos_minimum", None, None, report.old.macos_minimum, report.new.macos_minimum)
+    for kind, changes in (("gained", report.gained), ("lost", report.lost)):
+        yield from ((kind, None, one.operator, one.old, one.new) for one in changes)
+    lists = ("added", "own", "removed", "sparse_gained", "sparse_lost")
+    for kind in lists:
+        yield from ((kind, None, name, None, None) for name in getattr(report, kind))
+    for kind, found in (("fixed", report.fixed), ("introduced", report.introduced)):
+        yield from ((kind, None, one.id, None, one.title) for one in found)
+    for change in _changes(report):
+        yield ("worse" if change.worse else "better", change.workload, change.operator, change.old, change.new)
+    for one in report.workloads:
+        if one.error is not None:
+            yield ("error", one.name, one.error, None, None)

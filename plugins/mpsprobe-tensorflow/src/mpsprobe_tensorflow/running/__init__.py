@@ -1,0 +1,1 @@
+"""Workloads of TensorFlow on the devices that it has here: built with values, stepped and timed."""
