@@ -8,6 +8,7 @@
 ``LANGUAGE from=PATH``    The lines stand in that file of ``docs/examples``, in this order.
 ``python run``, ``then``  The code is run in such a folder, and raises nothing.
 ``console WHY``           Cannot be run here, for one of the reasons in ``WHY``; its commands are parsed.
+``… cached``              Behind ``run`` or ``then``: with the cache on, in a folder of the page's own.
 ``… tensorflow``          Behind ``run`` or ``then``: where TensorFlow is, by the tests of ``mpsprobe-tensorflow``.
 ========================  =====================================================================================
 
@@ -29,7 +30,7 @@ from tests.house.tree import ROOT, files, shown
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
 WHY = set(NOTES)
-TENSORFLOW = "tensorflow"
+TENSORFLOW, CACHED = "tensorflow", "cached"
 """What a block may say instead of being run, for a reason that its readers see above it."""
 
 EVERY = [path for path in files() if path.suffix == ".md" and "tests" not in path.relative_to(ROOT).parts]

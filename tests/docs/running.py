@@ -15,7 +15,7 @@ from typing import Any
 
 from mpsprobe_devkit.testing.commands import command_environment
 from tests.docs.driver import CAN_FORK, LONGEST_S
-from tests.docs.pages import EXAMPLES, Block, typed
+from tests.docs.pages import CACHED, EXAMPLES, Block, typed
 
 DRIVER = Path(__file__).with_name("driver.py")
 COLUMNS = "100"
@@ -59,10 +59,11 @@ def _environment() -> dict[str, str]:
 def _run(block: Block, folder: Path) -> None:
     wanted = list(typed(block))
     assert wanted, f"{block.place} has no command"
+    own = {"XDG_CACHE_HOME": str(folder / "cache"), "MPSPROBE_NO_CACHE": "0"} if CACHED in block.words else {}
     asked = []
     for one in wanted:
         words = shlex.split(one.line)
-        variables = {}
+        variables = dict(own)
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
             name, _, variables[name] = words.pop(0).partition("=")
         assert words and words[0] in PROGRAMS, f"{block.place}: {one.line} cannot be run"

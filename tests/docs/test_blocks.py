@@ -12,7 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tests.docs.pages import EXAMPLES, OWN, WHY, Block, blocks, stories, typed
+from tests.docs.pages import CACHED, EXAMPLES, OWN, WHY, Block, blocks, stories, typed
 from tests.docs.running import assert_in_order, play
 from tests.house.tree import ROOT
 
@@ -41,7 +41,7 @@ def _check_marks(block: Block) -> None:
     if block.language.startswith("{"):
         return  # a directive: the build of the site runs it
     assert block.language in LANGUAGES, block.place
-    known = {"run", "then", *WHY}
+    known = {"run", "then", CACHED, *WHY}
     assert all(word in known or word.startswith(("file=", "from=")) for word in block.words), block.place
     if block.language in {"console", "sh"}:
         assert block.is_run or set(block.words) & set(WHY), f"{block.place} is neither run nor says why it cannot be"
