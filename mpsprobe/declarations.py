@@ -45,6 +45,7 @@ class WorkloadDeclaration(Declaration):
         phases: which of ``inference`` and ``training`` it supports.
         requires: distributions that it needs in addition to the plugin's own dependencies.
         guess: whether the name could as well be another plugin's, whose answer goes first then.
+        parts: what may stand behind the name and a slash, each a workload too: ``BertModel`` of ``hf:bert``.
     """
 
     family: str = "other"
@@ -52,6 +53,7 @@ class WorkloadDeclaration(Declaration):
     phases: tuple[str, ...] = PHASES
     requires: tuple[str, ...] = ()
     guess: bool = False
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ def test_patterns_and_files_name_each_workload_once(folder: Path, monkeypatch: p
     ]
     types = several.names(["hf:*bert*"], [], registry)
     assert {"hf:bert", "hf:modernbert"} <= set(types) and all("bert" in name for name in types)
+    assert {"hf:bert/BertModel", "hf:bert/BertForMaskedLM"} <= {*several.names(["hf:bert/*"], [], registry)}
     (folder / "a[1].py").touch()
     assert several.names(["a[1].py:make"], [], registry) == ["a[1].py:make"]
 

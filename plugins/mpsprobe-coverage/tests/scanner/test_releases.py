@@ -19,11 +19,15 @@ def attention(y: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.scaled_dot_product_attention(y[None, None], y[None, None], y[None, None]).cumsum(0)
 
 
+def some_of_it(y: torch.Tensor) -> torch.Tensor:
+    return torch.unique(y).sin() + torch.nonzero(y.flatten()).sum()
+
+
 def failing(y: torch.Tensor) -> torch.Tensor:
     raise ValueError(f"after {y.sin().shape}")
 
 
-@pytest.mark.parametrize("function", [attention, failing])
+@pytest.mark.parametrize("function", [attention, some_of_it, failing])
 @pytest.mark.parametrize("phase", ["inference", "training"])
 def test_each_report_is_that_of_a_run_for_itself(function: Any, phase: str) -> None:
     loss: Any = (lambda output: output.sum()) if phase == "training" else None

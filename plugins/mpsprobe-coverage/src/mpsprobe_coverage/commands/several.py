@@ -92,7 +92,9 @@ def _fitting(name: str, registry: Registry) -> list[str]:
         return [name]
     space, colon, _ = name.partition(":")
     known = registry.workload_space(space) if colon and not WILD.intersection(space) else registry.workloads()
-    found = [one for one in known or () if fnmatchcase(one, name)]
+    known = known or {}
+    parts = (f"{one.name}/{part}" for one in known.values() for part in one.parts) if "/" in name else ()
+    found = [one for one in (*known, *parts) if fnmatchcase(one, name)]
     if not found:
         hint = "A pattern is for names of 'mpsprobe workloads list' and 'list --hf'; others are named one by one."
         raise UsageError(f"no workload fits '{printable(name)}'", hint)

@@ -28,6 +28,10 @@ class Ran(Protocol):
     events: Sequence[Event]
 
 
+Again = Callable[..., Ran]
+"""Runs it again, with ``unknown="fewest"`` or ``"most"``."""
+
+
 def bounded(recorder: Recorder) -> list[Note]:
     """Where a run asked how many there are of something, which is not known but has two ends."""
     return [one for one in recorder.assumptions() if one.text == ONES_ASSUMPTION and _name(one) in BOUNDED]
@@ -39,14 +43,14 @@ def at_most(recorder: Recorder, found: Found) -> list[Note]:
 
 
 def predicted(
-    first: Ran, again: Callable[..., Ran], predict: Callable[..., MemoryPrediction | None]
+    first: Ran, again: Again, predict: Callable[..., MemoryPrediction | None], *, ranged: bool = True
 ) -> MemoryPrediction | None:
-    """What ``predict`` makes of the run with the most that can be found, with the range down to the fewest.
+    """What ``predict`` makes of the run with the most that can be found.
 
     Args:
         first: the run whose values were assumed.
-        again: runs it, with ``unknown="fewest"`` or ``"most"``.
         predict: makes the section of the report from a run.
+        ranged: with the range down to the fewest, which takes one more run.
     """
     notes = [] if first.failure is not None else bounded(first.recorder)
     high = first
@@ -54,7 +58,7 @@ def predicted(
         most = again(unknown="most")
         high = first if most.failure is not None else max(first, most, key=_peak)
     prediction = predict(high)
-    if not notes or prediction is None:
+    if not notes or prediction is None or not ranged:
         return prediction
     fewest = again(unknown="fewest")
     low = None if fewest.failure is not None else _peak(fewest)

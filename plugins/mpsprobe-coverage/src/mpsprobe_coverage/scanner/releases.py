@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import CoverageReport
+from mpsprobe.schemas import CoverageReport, MemoryPrediction
 from mpsprobe_coverage.chips.mac import Mac
 from mpsprobe_coverage.chips.store import GIB, all_chips
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.memory.allocator import Figures
 from mpsprobe_coverage.memory.mps_allocator import allocator_kind
 from mpsprobe_coverage.memory.timeline import Change, timeline
+from mpsprobe_coverage.scanner.ends import Again, Ran, predicted
 from mpsprobe_coverage.scanner.fitting import fits_on
 from mpsprobe_coverage.scanner.garbage import collecting_only_new
 from mpsprobe_coverage.scanner.memory import figures, needs_of, of_step, section
@@ -54,21 +56,25 @@ def release_answers(
     fits: list[dict[int, str]] = []
     replayed: dict[Hashable, tuple[Figures, dict[int, str]]] = {}
 
-    def each(trace: Trace) -> None:
-        """Of the events nothing but this is needed: they are many, and often those of another release."""
-        events, release = of_step(trace.events), trace.table.release
-        fit: dict[int, str] = {}
-        trace.events = ()
+    def needed(release: str, ran: Ran) -> MemoryPrediction | None:
+        events = of_step(ran.events)
         line = timeline(events) if family.runs_on_macos else None
-        if line is not None and line.peak:
-            same = (allocator_kind(release), _as_numbers(line.changes))
-            if same not in replayed:
-                allocated = figures(line.changes, release)
-                needs = needs_of(line, allocated, release)
-                replayed[same] = allocated, {mac.memory: fits_on(mac, needs) for mac in macs}
-            allocated, fit = replayed[same]
-            trace.memory = section(line, allocated, events, options.macos)
+        if line is None or not line.peak:
+            fits.append({})
+            return None
+        same = (allocator_kind(release), _as_numbers(line.changes))
+        if same not in replayed:
+            allocated = figures(line.changes, release)
+            needs = needs_of(line, allocated, release)
+            replayed[same] = allocated, {mac.memory: fits_on(mac, needs) for mac in macs}
+        allocated, fit = replayed[same]
         fits.append(fit)
+        return section(line, allocated, events, options.macos)
+
+    def each(trace: Trace, again: Again) -> None:
+        """Of the events nothing but this is needed: they are many, and often those of another release."""
+        trace.memory = predicted(trace, again, partial(needed, trace.table.release))
+        trace.events = ()
 
     info, traces, since = scanned(workload, options, tables, progress, with_since=True, each=each)
     answers, environment = {}, collect_environment()

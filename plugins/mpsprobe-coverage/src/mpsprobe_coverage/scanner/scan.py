@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from mpsprobe_coverage.kernels.releases import since_without_gap
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.memory.lifetimes import Lifetimes
-from mpsprobe_coverage.scanner.ends import predicted
+from mpsprobe_coverage.scanner.ends import Again, predicted
 from mpsprobe_coverage.scanner.findings import (
     moves_elsewhere,
     site,
@@ -104,13 +104,13 @@ def scanned(
     progress: Progress,
     *,
     with_since: bool,
-    each: Callable[[Trace], None] | None = None,
+    each: Callable[[Trace, Again], None] | None = None,
 ) -> tuple[WorkloadInfo, list[Trace], str | None]:
     """``workload``, built once and run on the release of each of ``tables``.
 
     Args:
         with_since: find from which release on all of it is native too.
-        each: called with each trace as soon as it is there.
+        each: called with each trace as soon as it is there, and with what runs it again; it gives it its memory.
 
     Returns:
         What it is, one trace for each table, and the release from which on it is native.
@@ -136,23 +136,25 @@ def scanned(
             outcomes: Outcomes = {}
             for first, *others in together(tables):
                 run, known = settled(run, options, first, outcomes, device, others=others)
+                first_again: Again = cache(partial(trace, run, options, first, outcomes))
                 for position, table in enumerate((first, *others), -1):
                     step = f"running it on torch {table.release}"
                     progress.start(len(tables), step) if long and not traces else progress.advance(step)
-                    found = shared(known, None if table is first else position, table)
+                    found, again = shared(known, None if table is first else position, table), first_again
                     if found is None:
                         run, found = settled(run, options, table, outcomes, device)
+                        again = partial(trace, run, options, table, outcomes)
                     optimizer = optimizers[len(traces)]
                     found.optimizer = None if optimizer is None else optimizer_name(optimizer)
                     if each is not None:
-                        each(found)
+                        each(found, again)
+                    else:
+                        found.memory = predicted(found, again, partial(memory_of, options=options), ranged=not long)
+                        found.events = ()  # they are many
                     traces.append(found)
             info = workload_info(workload.name, run, options, optimizers[-1])
             info.notes.extend(moves_elsewhere(construction.elsewhere, tables[0].family.backend))
             since = _first_native_release(run, options, outcomes, traces) if with_since else None
-            if not long:
-                again = partial(trace, run, options, tables[0], outcomes)
-                traces[0].memory = predicted(traces[0], again, partial(memory_of, options=options))
     finally:
         progress.stop()
     info = info.model_copy(update={"parameters": traces[0].parameters})  # of lazy modules only a run shows them

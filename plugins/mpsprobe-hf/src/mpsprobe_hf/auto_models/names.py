@@ -54,8 +54,9 @@ def declare(name: str) -> WorkloadDeclaration | None:
 
 def of_type(model_type: str, classes: Iterable[str]) -> WorkloadDeclaration:
     """The workload of a model type; its summary names the classes that can be asked for by ``hf:TYPE/CLASS``."""
-    summary = ", ".join(classes) or "a part of another model"
-    return WorkloadDeclaration(f"{PREFIX}{model_type}", f"{_ROOM}.model_types:load", summary, "text")
+    parts = tuple(classes)
+    summary = ", ".join(parts) or "a part of another model"
+    return WorkloadDeclaration(f"{PREFIX}{model_type}", f"{_ROOM}.model_types:load", summary, "text", parts=parts)
 
 
 def as_folder(name: str) -> Path | None:
