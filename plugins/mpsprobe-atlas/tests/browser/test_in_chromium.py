@@ -1,6 +1,6 @@
-"""The site in a browser, from a disk: every view, by keyboard, on a phone, on paper, with hostile names, and how fast.
+"""The site in a browser, from a disk: every view, by keyboard, on a phone, on paper, with hostile names.
 
-One browser for all of it, because starting it takes a second. Times are those of the page's own thread.
+One browser for all of it, because starting it takes a second. How fast it is, ``benchmarks/page.py`` measures.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from made_store import report
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.reading import judged
@@ -35,7 +35,6 @@ SHOWN = """controls => [...document.querySelectorAll(controls)].filter(one => on
   one.checkVisibility({visibilityProperty: true}))"""
 MISSED = f"""controls => ({SHOWN})(controls).map(one => reached.get(one) ? null :
   `${{reached.has(one) ? "no frame" : "no focus"}}: ${{one.outerHTML.slice(0, 120)}}`).filter(Boolean)"""
-FIRST_PAINT_S, KEYSTROKE_S = 1.0, 0.05
 WIDE = '"><script>window.ran = 1</script><img src=x onerror="window.ran = 1">' + "unbroken" * 40
 
 
@@ -224,26 +223,4 @@ def test_a_missing_file_is_said(browser: Browser, small: Path, tmp_path: Path) -
     page.goto((tmp_path / "site" / "index.html").as_uri() + "#model/hf%3Abert")
     page.wait_for_selector("#model .nothing")
     assert "missing or damaged" in (page.locator("#model .nothing").text_content() or "")
-    page.close()
-
-
-def spent(session: CDPSession) -> float:
-    """Seconds of the page's thread that its tasks took up to now."""
-    metrics = session.send("Performance.getMetrics")["metrics"]
-    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
-
-
-def test_the_first_paint_and_a_keystroke_take_little(browser: Browser, wide: Path) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = spent(session)
-    page.goto(wide.as_uri())
-    drawn(page)
-    assert spent(session) - before < FIRST_PAINT_S
-    for key in "hf:qwen mo":
-        before = spent(session)
-        page.locator("#search").press(key)
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert spent(session) - before < KEYSTROKE_S
     page.close()
