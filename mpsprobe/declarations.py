@@ -191,6 +191,19 @@ class KnownAnswer:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SweptWorkload:
+    """A workload that was judged in a sweep, as ``mpsprobe_swept_workloads`` returns it.
+
+    Args:
+        name: as users type it.
+        answered: the phases in which it has an answer; none where it failed.
+    """
+
+    name: str
+    answered: tuple[str, ...] = ()
+
+
 def resolve(target: str) -> Any:
     """Import ``"package.module:attribute"`` and return the attribute.
 

@@ -126,6 +126,11 @@ def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.
 
 
 @hookspec
+def mpsprobe_swept_workloads() -> Iterable[declared.SweptWorkload]:
+    """The workloads that were judged before, in a sweep of many. Called for ``workloads list``."""
+
+
+@hookspec
 def mpsprobe_before_run(workload: str, phase: str) -> None:
     """Called before a workload is built, with its name and phase; not for a known answer. Its answer is ignored."""
 

@@ -57,7 +57,9 @@ def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     registry = get_registry()
     found = [one for space in spaces for one in _space(registry, space)] or list(registry.workloads().values())
     if format_name == "json":
-        write_json([_plain(one, registry.workload_and_owner(one.name)[1]) for one in found])
+        swept = registry.swept_workloads()
+        owned = [_plain(one, registry.workload_and_owner(one.name)[1]) for one in found]
+        write_json([{**one, "answered": swept.get(one["name"])} for one in owned])
         return
     if not found:
         click.echo(f"No plugin that is installed has workloads: {install_command('mpsprobe-hf')}", err=True)
@@ -66,11 +68,15 @@ def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     for declaration in found:
         families.setdefault(declaration.family, []).append(declaration)
     longest, width = max(len(one.name) for one in found), terminal_width()
+    swept = {name: ", ".join(phases) or "no answer" for name, phases in registry.swept_workloads().items()}
+    widest = max((len(swept.get(one.name, "")) for one in found), default=0)
     blocks = []
     for family, members in families.items():
-        rows = [("  " + one.name.ljust(longest), one.summary) for one in members]
-        blocks.append(f"{family}\n{aligned(rows, width=width)}")
+        rows = [("  " + one.name.ljust(longest), swept.get(one.name, "").ljust(widest), one.summary) for one in members]
+        blocks.append(f"{family}\n{aligned([row if widest else (row[0], row[2]) for row in rows], width=width)}")
     write_stdout("\n\n".join(blocks))
+    if widest:
+        click.echo("The second column: the phases that were answered in the last sweep.", err=True)
 
 
 @workloads.command("show", params=[click.Argument(["name"]), format_option()])

@@ -298,6 +298,12 @@ class Registry:
         found = self._collection.answers("mpsprobe_known_answer", judge, question=question, wanted=wanted)
         return [(answer, plugin) for plugin, answer in found if answer is not None]
 
+    def swept_workloads(self) -> dict[str, tuple[str, ...]]:
+        """Workloads that were judged in a sweep → the phases with an answer, of all plugins that know some."""
+        hook = "mpsprobe_swept_workloads"
+        found = self._collection.answers(hook, partial(checked, hook=hook, expected=declared.SweptWorkload))
+        return {one.name: one.answered for _, answer in found for one in answer}
+
     def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[declared.DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
         hook = "mpsprobe_doctor"

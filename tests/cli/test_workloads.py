@@ -9,7 +9,7 @@ import pytest
 from mpsprobe_devkit.testing import install_plugin, run_cli
 
 # The distributions of this repository stay out: these tests are about the command.
-OURS = ("hf", "diffusers", "vision", "coverage", "exporters")
+OURS = ("atlas", "hf", "diffusers", "vision", "coverage", "exporters")
 ONLY = [word for name in OURS for word in ("-p", f"no:{name}")]
 PLUGIN = """
 from mpsprobe import hookimpl
@@ -67,6 +67,27 @@ def test_list_a_name_space(folder: Path) -> None:
     for wrong in ("--fakes", "fake"):
         result = run_cli(*ONLY, "workloads", "list", wrong, plugin_folders=[folder], process=False)
         assert result.code == 2 and wrong in result.stderr
+
+
+def test_list_says_what_a_sweep_answered(folder: Path) -> None:
+    known = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import SweptWorkload
+
+@hookimpl
+def mpsprobe_swept_workloads():
+    return [SweptWorkload("fake:a", ("inference", "training")), SweptWorkload("fake:c")]
+"""
+    install_plugin(folder, "swept", known)
+    result = run_cli(*ONLY, "workloads", "list", "--fake", plugin_folders=[folder], process=False)
+    assert result.stdout.splitlines()[1:] == [
+        "  fake:a  inference, training  One.",
+        "  fake:b                       One.",
+    ]
+    assert "The second column" in result.stderr
+    flags = ["--fake", "--format", "json"]
+    found = run_cli(*ONLY, "workloads", "list", *flags, plugin_folders=[folder], process=False).json()
+    assert [one["answered"] for one in found] == [["inference", "training"], None]
 
 
 @pytest.mark.parametrize("name", ["net-a", "fake:Some Model"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mpsprobe.declarations import SweptWorkload
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
@@ -56,6 +57,10 @@ def used(atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(**options: Any) -> dict[str, Any]:
     return {**QUESTION, "options": {**QUESTION["options"], **options}}
+
+
+def test_a_list_of_workloads_says_what_the_atlas_answers() -> None:
+    assert answering.swept_workloads() == [SweptWorkload(NAME, ("inference",))]
 
 
 @pytest.mark.parametrize(

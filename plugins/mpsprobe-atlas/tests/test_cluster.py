@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from killing import MODELS, cluster, killed, rows, swept
+from killing import LONGEST_PAUSE_S, MODELS, cluster, killed, rows, swept
 
 from mpsprobe.errors import UsageError
 from mpsprobe_atlas.sweep import cluster as ours
@@ -18,14 +17,12 @@ from mpsprobe_devkit.testing import run_cli
 @pytest.mark.slow
 def test_whatever_is_killed_the_rows_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text(MODELS)
-    started = time.monotonic()
-    right = swept(tmp_path, "right.sqlite")
-    takes, chance = time.monotonic() - started, random.Random(21)
+    right, chance = swept(tmp_path, "right.sqlite"), random.Random(21)
     assert len(right) == 8 and {state for _, state, *_ in right} == {"answered"}
     with cluster(tmp_path) as (address, _):
         assert swept(tmp_path, "cluster.sqlite", address) == right
     for what in ("sweep", "worker", "cluster-worker", "scheduler"):
-        killed(tmp_path, f"{what}.sqlite", what, chance.uniform(0.3, 1) * takes)
+        killed(tmp_path, f"{what}.sqlite", what, chance.randrange(8), chance.uniform(0, LONGEST_PAUSE_S))
         assert swept(tmp_path, f"{what}.sqlite") == right, what
         assert len(rows(tmp_path / f"{what}.sqlite")) == 8
 

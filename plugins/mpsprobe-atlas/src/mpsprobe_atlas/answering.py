@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mpsprobe.declarations import KnownAnswer
+from mpsprobe.declarations import KnownAnswer, SweptWorkload
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas.assembling import asked_of, matrix
@@ -59,6 +59,24 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
         return _answer(row, options, differences, str(path))
     except MpsprobeError as error:
         return KnownAnswer(reason=f"the atlas cannot answer: {error.message}")
+
+
+def swept_workloads() -> list[SweptWorkload]:
+    """The workloads of the atlas; none where no atlas is.
+
+    Raises:
+        ReportError: the file is none, or damaged.
+    """
+    path = data_file()
+    if not path.is_file():
+        return []
+    found: dict[str, dict[str, None]] = {}
+    with Store(path, unchanging=VARIABLE not in os.environ) as store:
+        for row in store.rows():
+            phases = found.setdefault(row.workload, {})
+            if row.state == "answered":
+                phases[row.phase] = None
+    return [SweptWorkload(name, tuple(phases)) for name, phases in found.items()]
 
 
 def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], path: str) -> KnownAnswer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration, KnownAnswer
+from mpsprobe.declarations import CommandDeclaration, KnownAnswer, SweptWorkload
 
 
 @hookimpl
@@ -38,6 +38,13 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Judge many workloads against every release, into a store that a killed sweep goes on with.",
         ),
     ]
+
+
+@hookimpl
+def mpsprobe_swept_workloads() -> list[SweptWorkload]:
+    from mpsprobe_atlas.answering import swept_workloads
+
+    return swept_workloads()
 
 
 @hookimpl
