@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -99,5 +100,7 @@ def _of_another_framework(workload: Workload, options: RunOptions) -> dict[str, 
 def _seed() -> None:
     import torch
 
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(SEED)
     random.seed(SEED)
     torch.manual_seed(SEED)

@@ -43,9 +43,14 @@ def key_of(table: KernelTable) -> str:
 
 
 class Casts:
-    """Casts tensors, each weight once for a region as PyTorch's weight cache does."""
+    """Casts tensors, each weight once for a region as PyTorch's weight cache does.
+
+    Attributes:
+        used: whether a region of autocast ended, on whatever device.
+    """
 
     def __init__(self) -> None:
+        self.used = False
         self._cache: dict[tuple[int, torch.dtype], tuple[Any, Any]] = {}
 
     def forget(self) -> None:
@@ -77,6 +82,7 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
 
     def clear_and_forget() -> None:
         casts.forget()
+        casts.used = True
         clear()
 
     key_set = torch._C.DispatchKeySet(parsed)

@@ -30,10 +30,14 @@ _EXPLICIT = (DispatchKey.CompositeExplicitAutogradNonFunctional, DispatchKey.Com
 
 
 class Composing:
-    """What runs at this moment and is composed otherwise on the release of ``table``."""
+    """What runs at this moment and is composed otherwise on the release of ``table``.
 
-    def __init__(self, table: KernelTable) -> None:
-        self._table = table
+    Args:
+        asked: called with each question of a run that ``answer`` takes, and with the answer.
+    """
+
+    def __init__(self, table: KernelTable, asked: Callable[[tuple[str, str], bool | None], None] | None = None) -> None:
+        self._table, self._asked = table, asked
         self._differences = Differences(table, installed_release())
         self._differ = bool(self._differences.names)
         self._inside: Composition | None = None
@@ -42,14 +46,32 @@ class Composing:
         """As ``Differences.of``; an operator that the release does not have calls nothing there."""
         known = self._differences.of(name)
         if known is None and self._differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
-            return Composition(name, frozenset(), lacks_kernel=False)
+            known = Composition(name, frozenset(), lacks_kernel=False)
+        if self._asked is not None:
+            self._asked((name, ""), None if known is None else known.lacks_kernel)
         return known
+
+    def answer(self, question: tuple[str, str]) -> bool | None:
+        """Whether what ``name`` calls lacks a kernel, or has the operator; None where nothing differs.
+
+        Args:
+            question: ``name``, and an operator or nothing.
+        """
+        name, operator = question
+        known = self.difference(name)
+        return None if known is None else self._has(known, operator) if operator else known.lacks_kernel
+
+    def _has(self, around: Composition, operator: str) -> bool:
+        found = around.has(operator)
+        if self._asked is not None:
+            self._asked((around.name, operator), found)
+        return found
 
     @contextmanager
     def inside(self, composition: Composition) -> Iterator[None]:
         """Run it. One that the release does not call at this place counts as a part of what is around it."""
         around = self._around()
-        if around is None or around.has(composition.name):
+        if around is None or self._has(around, composition.name):
             around, self._inside = self._inside, composition
         else:
             around, self._inside = self._inside, around
@@ -70,18 +92,16 @@ class Composing:
 
     def mark(self, operator: str) -> str | None:
         """What calls ``operator`` at this moment, if the target release does not do so there, or does more."""
-        if not self._differ:
-            return None
         around = self._around()
-        if around is None or (around.has(operator) and not around.lacks_kernel) or _is_harmless(operator):
+        if around is None or (self._has(around, operator) and not around.lacks_kernel) or _is_harmless(operator):
             return None
         return None if around.name[0].isupper() and operator in SUMS_OF_GRADIENTS else around.name
 
     def _around(self) -> Composition | None:
-        if self._inside is not None or not self._differ:
+        if self._inside is not None or not (self._differ or self._asked):
             return self._inside
         node = _current_node()
-        return None if node is None or node.name() not in self._differences.names else self._differences.of(node.name())
+        return None if node is None else self.difference(node.name())
 
     def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         """Operator → Python kernel for the AutogradMPS key, for the composite ones that differ and have no route."""

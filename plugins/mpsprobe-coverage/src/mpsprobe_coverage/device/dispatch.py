@@ -90,6 +90,14 @@ class Plan:
         return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
 
 
+class Release(Protocol):
+    """The target release, as routes ask about it while they run: ``Asked``."""
+
+    def at_least(self, version: str) -> bool: ...
+
+    def has_kernel(self, operator: str) -> bool: ...
+
+
 class Dispatch(Protocol):
     """What routes, data-dependent operators and the Python surface ask of the device that is open.
 
@@ -105,6 +113,10 @@ class Dispatch(Protocol):
     def __enter__(self) -> Any: ...
 
     def __exit__(self, *exc: Any) -> Any: ...
+
+    @property
+    def release(self) -> Release:
+        """What routes ask about the target release while they run."""
 
     @property
     def phase(self) -> str | None:

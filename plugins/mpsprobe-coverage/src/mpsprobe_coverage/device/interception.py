@@ -18,9 +18,9 @@ from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.calls.spec import META, Specs, spec_of, specs_in
+from mpsprobe_coverage.device.asked import asked
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.bare import bare_call, bare_of
-from mpsprobe_coverage.device.composing import Composing
 from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
 from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.elsewhere import Elsewhere
@@ -93,7 +93,7 @@ class Interception(TorchDispatchMode):
         self.on_the_cpu = OnTheCPU(self, recorder, attribution)
         self.elsewhere = Elsewhere(self, attribution)
         self._routes = routes
-        self.compositions = Composing(chain.table)
+        self.release, self.compositions = asked(chain)
         self._watching = Watching(chain.table, *(other.table for other in chain.others))
         self.plans: dict[Any, Plan] = {}
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
@@ -319,6 +319,7 @@ class Interception(TorchDispatchMode):
         if plan is None:
             plan = self.plans[met] = make_plan(func, self.chain, {} if key else self._routes, key)
             plan.key = key
+            self.release.planned(plan, key)
             if key is None:
                 plan.watchers = self._watching.of(plan.name)
                 if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
@@ -394,6 +395,5 @@ class Interception(TorchDispatchMode):
             "a higher-order operator; what it is made of is judged where it can be run eagerly",
             self.attribution.current(),
         )
-        key = torch._C.DispatchKey.CompositeExplicitAutograd
         with self:
-            return func.dispatch(key, *args, **kwargs)
+            return func.dispatch(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)

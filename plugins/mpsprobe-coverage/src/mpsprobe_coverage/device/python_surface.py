@@ -58,12 +58,10 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
             replace(torch, name, _factory(getattr(torch, name), dispatch))
         put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
-        if not dispatch.table.at_least("2.15"):
-            replace(VirtualTensor, "__setitem__", _assign_tensors)
+        replace(VirtualTensor, "__setitem__", _assign_tensors(dispatch))
         for name in ("__getitem__", "__setitem__"):
             composing = partial(dispatch.composing, f"Tensor.{name}")
-            if composing() is not None:
-                replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
+            replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
         generator = default_generator(replace)
         if stands_for.type == "mps":
             put_back.append(ask_again)
@@ -111,19 +109,24 @@ def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None
     return take_out
 
 
-def _assign_tensors(self: VirtualTensor, index: Any, value: Any) -> None:
+def _assign_tensors(dispatch: Dispatch) -> Any:
     """Up to 2.14 C++ made a tensor of a number before it wrote it through an index or a mask; 2.15 fills."""
-    places = index if isinstance(index, tuple) else (index,)
-    if isinstance(value, (int, float, complex)) and any(isinstance(place, (torch.Tensor, list)) for place in places):
-        value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
-    torch.Tensor.__setitem__(self, known_places(index), value)
+
+    def assign(self: VirtualTensor, index: Any, value: Any) -> None:
+        places = index if isinstance(index, tuple) else (index,)
+        indexed = any(isinstance(place, (torch.Tensor, list)) for place in places)
+        if indexed and isinstance(value, (int, float, complex)) and not dispatch.release.at_least("2.15"):
+            value = torch.full((), value, dtype=self.dtype, device=stands_for.device)
+        torch.Tensor.__setitem__(self, known_places(index), value)
+
+    return assign
 
 
 def _composed(original: Any, composing: Any) -> Any:
     """``original``, whose calls are those of the installed torch."""
 
     def run(self: VirtualTensor, *args: Any) -> Any:
-        with composing():
+        with composing() or nullcontext():
             return original(self, *args)
 
     return run

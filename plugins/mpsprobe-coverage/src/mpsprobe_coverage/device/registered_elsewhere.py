@@ -1,7 +1,8 @@
 """Operators that other releases register, and this one makes of others above autograd, where no mode sees them.
 
 ``repeat_interleave`` was left to the CPU up to 1.13 and is made of others since; ``linalg_lu_factor`` had a kernel from
-2.5 to 2.9. A run has to know for other releases whether they are called, so a kernel above autograd notes it.
+2.5 to 2.9. A run has to know for other releases whether they are called, so a kernel above autograd notes it. The same
+for what another release makes of other operators than this one, where a run may be about both.
 """
 
 from __future__ import annotations
@@ -19,11 +20,19 @@ from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable
 
 
 def kernels(
-    table: KernelTable, above: Mapping[str, Callable[..., Any]], note: Callable[[Any], Any]
+    table: KernelTable,
+    above: Mapping[str, Callable[..., Any]],
+    note: Callable[[Any], Any],
+    elsewhere: frozenset[str],
 ) -> dict[str, Callable[..., Any]]:
-    """Operator → what stands above autograd for it: ``note`` is called with the overload, then what ``above`` has."""
+    """Operator → what stands above autograd for it: ``note`` is called with the overload, then what ``above`` has.
+
+    Args:
+        elsewhere: what other releases have above autograd, if a run may be about them too.
+    """
     found: dict[str, Callable[..., Any]] = {}
-    for name in _of_any(table.family) - _registered(table):
+    names = (_of_any(table.family) | elsewhere) - _registered(table)
+    for name in names | above.keys() if elsewhere else names:
         func = overload_named(name)
         if not func._schema.is_mutable:  # `out=`
             go_on = above.get(name) or partial(func._op_dk, DispatchKey.CompositeImplicitAutograd)

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.call import Calls
-from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
+from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, Specs, TensorSpec, spec_of
 from mpsprobe_coverage.device import registered_elsewhere, underived
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
@@ -33,6 +33,7 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.live import has_mps_build
 from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.memory.lifetimes import Lifetimes
 
 SHADOW_LIMIT = 2**20
@@ -113,12 +114,17 @@ class VirtualDevice:
         self._interception.sizes_of_cpu = sizes_of_cpu
         self._interception.elsewhere.data = data_on_cpu
         self._interception.data_dependent.found = found
+        if lifetimes is not None:
+            lifetimes.returns_twice = self._returns_twice
         self._shadow_limit = shadow_limit
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
         """The context to build a model in, before or inside ``with``; see ``Construction``."""
         return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
+
+    def _returns_twice(self, operator: str, inputs: Specs) -> bool:
+        return is_prefill(operator, inputs) and self._interception.release.at_least(PREFILL_SINCE)
 
     def __enter__(self) -> VirtualDevice:
         in_cpp = not has_mps_build() and torch._C._dispatch_has_kernel_for_dispatch_key(_MADE_BY, "MPS")
@@ -137,7 +143,8 @@ class VirtualDevice:
             above |= underived.kernels(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
-            above |= registered_elsewhere.kernels(self.table, above, self._interception.plan_of)
+            release, note = self._interception.release, self._interception.plan_of
+            above |= registered_elsewhere.kernels(self.table, above, note, release.above_autograd())
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
@@ -152,6 +159,8 @@ class VirtualDevice:
 
     def __exit__(self, *error: Any) -> None:
         self._exits.__exit__(*error)
+        if self.casts.used:
+            self._interception.release.autocast()
 
     @contextmanager
     def recording(self, phase: str) -> Iterator[None]:

@@ -25,7 +25,7 @@ registered; ``fallback`` where none is. No judge knows the device that recorded 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from packaging.version import Version
@@ -69,6 +69,7 @@ class Judges:
         rules: of the others, in the order in which they are asked.
         later: what the first release with a kernel does not compute on the GPU; for an operator without one.
         others: those of ``Chain.others``.
+        alike: ``Chain.alike``.
     """
 
     operator: str
@@ -76,6 +77,7 @@ class Judges:
     rules: tuple[Rule, ...] = ()
     later: tuple[Rule, ...] = ()
     others: tuple[Judges, ...] = ()
+    alike: list[bool] = field(default_factory=list, compare=False)
 
     def but_registered(self, judgement: Judgement) -> Self:
         """The same judges where the last one says ``judgement``."""
@@ -84,7 +86,13 @@ class Judges:
     def judge(self, call: Call) -> Judgement:
         """The judgement on a call of this operator."""
         found = self._judge(call)
-        return found._replace(others=tuple(one.judge(call) for one in self.others)) if self.others else found
+        if not any(self.alike):
+            return found
+        others = [one.judge(call) if alike else None for one, alike in zip(self.others, self.alike, strict=True)]
+        for number, other in enumerate(others):
+            if other is not None and other.verdict != found.verdict:
+                self.alike[number], others[number] = False, None
+        return found._replace(others=tuple(others))
 
     def _judge(self, call: Call) -> Judgement:
         for position, rule in enumerate(self.rules, 1):
@@ -117,7 +125,7 @@ class Chain:
         libraries: tables of further libraries (torchvision), by namespace.
         lists: which lists of PyTorch's tests are a source in addition to the mechanism; see ``lists.py``.
         macos: the macOS to judge for; None for any that the release runs on.
-        others: chains of releases with the same registrations, whose judgements each judgement has with it.
+        others: chains of further releases, whose judgements each judgement has with it as long as they are ``alike``.
 
     Raises:
         PluginError: a plugin's table names a dtype that torch does not have.
@@ -125,6 +133,7 @@ class Chain:
     Attributes:
         tables: namespace → the table that covers it.
         everywhere: the rules of ``dtype``.
+        alike: for each of ``others``, whether a run on this release is one on that too, as far as is known.
     """
 
     def __init__(
@@ -136,6 +145,7 @@ class Chain:
         others: Sequence[Chain] = (),
     ) -> None:
         self.table, self.others = table, tuple(others)
+        self.alike = [False] * len(self.others)
         self.tables = {**dict.fromkeys(table.namespaces, table), **(libraries or {})}
         self._lists, self._macos = lists, macos
         self._renames = renames(self.table)
@@ -153,7 +163,7 @@ class Chain:
         judges = self._known.get((func, key))
         if judges is None:
             others = tuple(one.judges_of(func, key) for one in self.others)
-            judges = self._known[func, key] = replace(self._judges(func, key), others=others)
+            judges = self._known[func, key] = replace(self._judges(func, key), others=others, alike=self.alike)
         return judges
 
     def rules_of(self, operator: str) -> tuple[Rule, ...]:

@@ -30,7 +30,8 @@ class Judgement(NamedTuple):
         needs_macos: the first macOS on which the same release accepts the call; None where that does not matter.
         made_at: file and line that made the tensor in question, where it is another one than the call's.
         asked: the judges that were asked, by the names of their files, in order; the last one answered.
-        others: what releases say that are judged in the same run (``Chain.others``), in their order.
+        others: what releases say that are judged in the same run (``Chain.others``), in their order; None for one that
+            needs a run of its own.
     """
 
     verdict: Verdict

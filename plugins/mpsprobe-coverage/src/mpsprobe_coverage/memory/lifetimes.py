@@ -93,13 +93,13 @@ class Lifetimes:
 
     ``events`` may be read at any time. Storages that live on have one entry there; ``end`` stops the recording.
 
-    Args:
+    Attributes:
         returns_twice: whether a call with these inputs returns its first result for the second one too.
     """
 
-    def __init__(self, returns_twice: Callable[[str, Specs], bool] | None = None) -> None:
+    def __init__(self) -> None:
         self.events: list[Event] = []
-        self._returns_twice = returns_twice
+        self.returns_twice: Callable[[str, Specs], bool] | None = None
 
     def begin(self, nbytes: int) -> Held:
         """A storage of ``nbytes`` is allocated; keep what is returned for as long as that lives."""
@@ -118,7 +118,7 @@ class Lifetimes:
         verdict: str = "",
     ) -> None:
         """What was allocated since the last call belongs to this one; see ``Made``."""
-        if self._returns_twice is not None and len(outputs) == 2 and self._returns_twice(operator, inputs):
+        if self.returns_twice is not None and len(outputs) == 2 and self.returns_twice(operator, inputs):
             second = self.events[-1]
             if type(second) is Block and second.nbytes == outputs[1].held:
                 second.nbytes, outputs = 0, outputs[:1]

@@ -53,14 +53,14 @@ def release_answers(
     family = family_named(options.backend)
     tables = [family.target(release) for release in torch_releases]
     macs = [Mac(f"a Mac with {size // GIB} GB", size) for size in memory_sizes()]
-    fits: list[dict[int, str]] = []
+    fits: dict[str, dict[int, str]] = {}
     replayed: dict[Hashable, tuple[Figures, dict[int, str]]] = {}
 
     def needed(release: str, ran: Ran) -> MemoryPrediction | None:
         events = of_step(ran.events)
         line = timeline(events) if family.runs_on_macos else None
         if line is None or not line.peak:
-            fits.append({})
+            fits[release] = {}
             return None
         same = (allocator_kind(release), _as_numbers(line.changes))
         if same not in replayed:
@@ -68,7 +68,7 @@ def release_answers(
             needs = needs_of(line, allocated, release)
             replayed[same] = allocated, {mac.memory: fits_on(mac, needs) for mac in macs}
         allocated, fit = replayed[same]
-        fits.append(fit)
+        fits[release] = fit
         return section(line, allocated, events, options.macos)
 
     def each(trace: Trace, again: Again) -> None:
@@ -80,10 +80,10 @@ def release_answers(
     answers, environment = {}, collect_environment()
     with collecting_only_new() as begin_to_collect:
         begin_to_collect()
-        for trace, fit in zip(traces, fits, strict=True):
+        for trace in traces:
             described = info.model_copy(update={"parameters": trace.parameters, "optimizer": trace.optimizer})
             report = single(described, options, trace, since if trace.failure is None else None, environment)
-            answers[trace.table.release] = ReleaseAnswer(report, fit)
+            answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
     return answers
 
 

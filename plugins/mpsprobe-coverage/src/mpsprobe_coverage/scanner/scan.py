@@ -31,7 +31,6 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.kernels.releases import since_without_gap
 from mpsprobe_coverage.kernels.table import KernelTable
-from mpsprobe_coverage.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.scanner.ends import Again, predicted
 from mpsprobe_coverage.scanner.findings import (
@@ -45,12 +44,14 @@ from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.reporting import matrix, memory_of, single
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import make_adamw, run_step
-from mpsprobe_coverage.scanner.together import shared, together
+from mpsprobe_coverage.scanner.together import may_share, shared
 from mpsprobe_coverage.scanner.traces import Trace
 
 CHAINS_KEPT = 128
 REFUSALS = 16  # how many messages of a model are passed over: each is one more run
 
+
+Others = Sequence[tuple[KernelTable, bool]]
 
 # What a chain has found out of an operator holds for every workload. It keeps its tables, so no other gets their ids.
 _chains: dict[tuple[str | int | None, ...], Chain] = {}
@@ -132,26 +133,32 @@ def scanned(
                 made = run.optimizer(run.model) if run.optimizer else None
                 optimizers = [made or make_adamw(run.model, table) for table in tables]
             begin_to_collect()
-            traces: list[Trace] = []
+            found: dict[int, Trace] = {}
             outcomes: Outcomes = {}
-            for first, *others in together(tables):
+            for number, first in enumerate(tables):
+                if number in found:
+                    continue
+                others = [
+                    (table, at > number and at not in found and may_share(first, table, options))
+                    for at, table in enumerate(tables)
+                    if at != number
+                ]
                 run, known = settled(run, options, first, outcomes, device, others=others)
-                first_again: Again = cache(partial(trace, run, options, first, outcomes))
-                for position, table in enumerate((first, *others), -1):
+                again: Again = cache(partial(trace, run, options, first, outcomes))
+                for at, table in enumerate(tables[number:], number):
+                    one = shared(known, None if at == number else at - 1, table) if at not in found else None
+                    if one is None:
+                        continue
                     step = f"running it on torch {table.release}"
-                    progress.start(len(tables), step) if long and not traces else progress.advance(step)
-                    found, again = shared(known, None if table is first else position, table), first_again
-                    if found is None:
-                        run, found = settled(run, options, table, outcomes, device)
-                        again = partial(trace, run, options, table, outcomes)
-                    optimizer = optimizers[len(traces)]
-                    found.optimizer = None if optimizer is None else optimizer_name(optimizer)
+                    progress.start(len(tables), step) if long and not found else progress.advance(step)
+                    one.optimizer = None if optimizers[at] is None else optimizer_name(optimizers[at])
                     if each is not None:
-                        each(found, again)
+                        each(one, again)
                     else:
-                        found.memory = predicted(found, again, partial(memory_of, options=options), ranged=not long)
-                        found.events = ()  # they are many
-                    traces.append(found)
+                        one.memory = predicted(one, again, partial(memory_of, options=options), ranged=not long)
+                        one.events = ()  # they are many
+                    found[at] = one
+            traces = [found[at] for at in range(len(tables))]
             info = workload_info(workload.name, run, options, optimizers[-1])
             info.notes.extend(moves_elsewhere(construction.elsewhere, tables[0].family.backend))
             since = _first_native_release(run, options, outcomes, traces) if with_since else None
@@ -168,11 +175,12 @@ def settled(
     outcomes: Outcomes,
     device: VirtualDevice,
     unknown: Found = "ones",
-    others: Sequence[KernelTable] = (),
+    others: Others = (),
 ) -> tuple[TorchRun, Trace]:
     """One step of ``run``, or of the run that it is corrected to where its inputs do not fit on the CPU either.
 
-    Each call is judged on the releases of ``others`` too; see ``together.py``.
+    Args:
+        others: further releases, and whether the step may be about each of them; see ``together.py``.
     """
     found = trace(run, options, table, outcomes, unknown=unknown, others=others)
     while isinstance(found.error, Exception) and run.correct is not None:
@@ -200,7 +208,7 @@ def trace(
     only_native: bool = False,
     sizes_of_cpu: bool = False,
     unknown: Found = "ones",
-    others: Sequence[KernelTable] = (),
+    others: Others = (),
 ) -> Trace:
     """Run one step of ``run`` on the virtual device of one release.
 
@@ -212,14 +220,19 @@ def trace(
         NotNative: a call was not native, and ``only_native`` asked for that.
     """
     passed_over: frozenset[str] = frozenset()
-    once = partial(_trace, run, options, outcomes, only_native=only_native, sizes_of_cpu=sizes_of_cpu, unknown=unknown)
-    found = once(chain_for(table, options, others), passed_over)
+    chain = chain_for(table, options, [other for other, _ in others])
+    chain.alike[:] = [alike for _, alike in others]
+    once = partial(
+        _trace, run, options, outcomes, chain, only_native=only_native, sizes_of_cpu=sizes_of_cpu, unknown=unknown
+    )
+    found = once(passed_over)
     while found.failure is not None and found.failure.message not in passed_over and len(passed_over) < REFUSALS:
         passed_over |= {found.failure.message}
         try:
-            found = once(chain_for(table, options, others), passed_over)
+            found = once(passed_over)
         except MpsprobeError:  # the loss does not depend on parameters beyond the refusal
             break
+    found.alike = frozenset(number for number, alike in enumerate(chain.alike) if alike)
     return found
 
 
@@ -234,7 +247,7 @@ def _trace(
     sizes_of_cpu: bool,
     unknown: Found,
 ) -> Trace:
-    lifetimes = None if only_native else Lifetimes(is_prefill if chain.table.at_least(PREFILL_SINCE) else None)
+    lifetimes = None if only_native else Lifetimes()
     device = VirtualDevice(
         chain,
         keep_weights=options.weights,

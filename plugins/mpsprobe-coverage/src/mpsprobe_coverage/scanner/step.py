@@ -23,6 +23,7 @@ from mpsprobe_coverage.scanner.generation import DECODE, Generation
 from mpsprobe_coverage.scanner.memory import label_inputs, labelling
 
 FUSED_BY_DEFAULT_SINCE = "2.8"
+SCALED_IN_FLOAT32_SINCE = "2.8"
 
 
 def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> list[str]:
@@ -80,7 +81,7 @@ class ReleaseStep(TorchStep):
         foreach = True if "foreach" in table.family.optimizer_forms(table) else None
         super().__init__(run, options, table.backend.device, adamw=adamw, foreach=foreach)
         # GradScaler went through float64 on every device before 2.8.0 (`torch/amp/grad_scaler.py`).
-        self._scale_is_double = not table.at_least("2.8")
+        self._scale_is_double = not table.at_least(SCALED_IN_FLOAT32_SINCE)
 
     def unscale(self) -> None:
         """``GradScaler.unscale_`` as the target release has it."""

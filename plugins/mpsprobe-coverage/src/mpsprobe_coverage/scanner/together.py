@@ -1,40 +1,54 @@
-"""Releases that one run is about: those whose dispatchers decide the same, which is so for most patch releases.
+"""Releases that one run is about: those that answer as its own release does all that it asked (``device/asked.py``).
 
-Such releases register the same operators, compose them in the same way, and are of one minor version, which is what the
-device and the step ask for. What may differ is what kernels take. So the judges of each are asked about every call of
-one run; where they come to different verdicts the release gets a run of its own.
+The judges of each are asked about every call of the run. A release that does something else somewhere, or comes to
+another verdict, gets a run of its own, which may again be one for others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from packaging.version import Version
 
+from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.judging.judgement import Judgement
-from mpsprobe_coverage.kernels.compositions import composition_releases, load_compositions
+from mpsprobe_coverage.kernels.compositions import composition_releases
 from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.scanner.step import FUSED_BY_DEFAULT_SINCE, SCALED_IN_FLOAT32_SINCE
 from mpsprobe_coverage.scanner.traces import Trace
 
 
-def together(tables: Sequence[KernelTable]) -> list[list[KernelTable]]:
-    """``tables`` in their order, those next to each other that one run may be about in one list."""
-    groups: list[list[KernelTable]] = []
-    for table in tables:
-        if groups and _decide_alike(groups[-1][0], table):
-            groups[-1].append(table)
-        else:
-            groups.append([table])
-    return groups
+def may_share(one: KernelTable, other: KernelTable, options: RunOptions) -> bool:
+    """Whether a run on ``one`` may be about ``other`` too, as far as that is known before it."""
+    known = composition_releases()
+    if one is other or one.family is not other.family or one.source or other.source:
+        return False
+    if one.release not in known or other.release not in known:
+        return False
+    asked = []
+    if options.phase == "training":
+        asked.append(FUSED_BY_DEFAULT_SINCE)
+        if one.family.optimizer_forms(one) != other.family.optimizer_forms(other):
+            return False
+    if options.autocast:
+        asked.append(SCALED_IN_FLOAT32_SINCE)
+        if one.keys.get(key_of(one)) != other.keys.get(key_of(other)):
+            return False
+    return all(one.at_least(version) == other.at_least(version) for version in asked)
 
 
 def shared(trace: Trace, position: int | None, table: KernelTable) -> Trace | None:
     """What ``trace`` says about the release of ``table``; None where that needs a run of its own.
 
     Args:
-        position: of the table among the others of the run; None for the one that it was run on.
+        position: of the table among the other releases of the run; None for the one that it was run on.
     """
+    if position is not None and position not in trace.alike:
+        return None
+    minors = {Version(one.release).release[:2] for one in (trace.table, table)}
+    if trace.failure is not None and len(minors) > 1:  # its message may be about the release
+        return None
 
     def of_table(judgement: Judgement) -> Judgement:
         if position is None or not judgement.others:
@@ -50,26 +64,3 @@ def shared(trace: Trace, position: int | None, table: KernelTable) -> Trace | No
     if any(of_table(record.judgement).verdict != record.judgement.verdict for record in records):
         return None
     return replace(trace, table=table, recorder=trace.recorder.judged(of_table))
-
-
-def _decide_alike(one: KernelTable, other: KernelTable) -> bool:
-    minors = {Version(table.release).release[:2] for table in (one, other)}
-    known = composition_releases()
-    return (
-        one.family is other.family
-        and len(minors) == 1
-        and not (one.source or other.source)
-        and one.release in known
-        and other.release in known
-        and one.macos_minimum == other.macos_minimum
-        and _same_operators(one, other)
-        and one.family.optimizer_forms(one) == other.family.optimizer_forms(other)
-        and load_compositions(one.release).calls == load_compositions(other.release).calls
-    )
-
-
-def _same_operators(one: KernelTable, other: KernelTable) -> bool:
-    ours, theirs = (table.family.loaded_libraries(table.release) for table in (one, other))
-    if ours.keys() != theirs.keys() or any(ours[name].labels != theirs[name].labels for name in ours):
-        return False
-    return one.labels == other.labels

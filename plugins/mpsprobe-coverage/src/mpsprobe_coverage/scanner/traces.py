@@ -24,6 +24,7 @@ class Trace:
         other_sizes: why a result had other sizes than on the CPU; empty if none had.
         memory: the section of the report, where it was made already.
         optimizer: its name, of a training step.
+        alike: which of the other releases that were asked about it is about too, by their places.
     """
 
     table: KernelTable
@@ -38,3 +39,4 @@ class Trace:
     other_sizes: str = ""
     memory: MemoryPrediction | None = None
     optimizer: str | None = None
+    alike: frozenset[int] = frozenset()

@@ -14,6 +14,7 @@ import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
+from mpsprobe_coverage.device.routing.older import as_it_is
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _aten = torch.ops.aten
@@ -22,19 +23,16 @@ _current_node = torch._C._current_autograd_node
 
 
 def routes(table: KernelTable) -> list[Route]:
-    """Those that the release of ``table`` needs."""
-    needed = []
-    if table.at_least("2.5"):
-        needed.append(composite_route("aten::_batch_norm_impl_index", batch_norm))
-    if table.at_least("2.2"):
-        needed += [Route(name, _in_float32) for name in _OF_RENORM_BACKWARD]
-    return needed
+    """The same in every release: they ask for its version where it matters."""
+    del table
+    renorm = [Route(name, _in_float32) for name in _OF_RENORM_BACKWARD]
+    return [composite_route("aten::_batch_norm_impl_index", batch_norm), *renorm]
 
 
 def batch_norm(dispatch: Dispatch, tensor: torch.Tensor, *args: Any) -> Any:
     """Arguments of ``_batch_norm_impl_index``; statistics of a batch without elements are float32."""
     run = _aten._batch_norm_impl_index.default
-    if tensor.numel():
+    if tensor.numel() or not dispatch.release.at_least("2.5"):
         return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
     with dispatch.replacing_dtypes({torch.float64: torch.float32}):
         return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
@@ -44,6 +42,6 @@ def _in_float32(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: d
     """The two calls of ``renorm_backward`` that name the dtype; that of the others follows."""
     if kwargs.get("dtype") is torch.float64 and args[0].dtype is torch.float32:
         node = _current_node()
-        if node is not None and node.name().startswith("RenormBackward"):
+        if node is not None and node.name().startswith("RenormBackward") and dispatch.release.at_least("2.2"):
             kwargs = {**kwargs, "dtype": torch.float32}
-    return dispatch.leaf(plan, args, kwargs)
+    return as_it_is(dispatch, plan, args, kwargs)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Release, Route, composite_route
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _FOR_MPS = "aten::_scaled_dot_product_attention_math_for_mps"
@@ -47,12 +47,12 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """Shapes as ``torch.nn.functional.scaled_dot_product_attention`` has them."""
-    table = dispatch.table
+    release = dispatch.release
     if attn_mask is not None and attn_mask.dtype is torch.bool:
-        attn_mask = _additive(attn_mask, query, table)
+        attn_mask = _additive(attn_mask, query, release)
     groups = query.size(-3) // key.size(-3) if enable_gqa and query.dim() > 2 else 1
-    if not _uses_mps_operator(table, query, key, value, dropout_p):
-        if not table.at_least("2.1"):
+    if not _uses_mps_operator(release, query, key, value, dropout_p):
+        if not release.at_least("2.1"):
             if groups > 1:  # there models repeat the heads themselves
                 key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
             return _divided(query, key, value, attn_mask, dropout_p, is_causal)
@@ -61,40 +61,40 @@ def scaled_dot_product_attention(
         )
         return result[0]  # type: ignore[no-any-return]
     batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (query, key, value)))
-    if table.at_least("2.15") or dispatch.sizes_of_cpu:
+    if release.at_least("2.15") or dispatch.sizes_of_cpu:
         query, key, value = (one.expand(*batch, *one.shape[-3:]) for one in (query, key, value))
     elif batch != query.shape[:-3]:
         dispatch.other_sizes = OF_THE_QUERY
     operator = _aten._scaled_dot_product_attention_math_for_mps
     takes_gqa = any(a.name == "enable_gqa" for a in operator.default._schema.arguments)
-    if table.at_least("2.12") and takes_gqa:
+    if release.at_least("2.12") and takes_gqa:
         return operator(  # type: ignore[no-any-return]
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )[0]
-    if groups > 1 and table.at_least("2.7"):
+    if groups > 1 and release.at_least("2.7"):
         key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
     return operator(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale)[0]  # type: ignore[no-any-return]
 
 
 def _uses_mps_operator(
-    table: KernelTable, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout_p: float
+    release: Release, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout_p: float
 ) -> bool:
-    if _FOR_MPS not in table.native:
+    if not release.has_kernel(_FOR_MPS):
         return False
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return False
-    if table.at_least("2.12"):
+    if release.at_least("2.12"):
         return True
     if dropout_p != 0.0:
         return False
     # From 2.6.0 contiguity does not matter on macOS 15 and later, which is assumed.
-    return table.at_least("2.6") or all(t.is_contiguous() for t in (query, key, value))
+    return release.at_least("2.6") or all(t.is_contiguous() for t in (query, key, value))
 
 
-def _additive(mask: torch.Tensor, query: torch.Tensor, table: KernelTable) -> torch.Tensor:
+def _additive(mask: torch.Tensor, query: torch.Tensor, release: Release) -> torch.Tensor:
     """A boolean mask as one to add: 0 where it is true, -inf elsewhere; each call as the release makes it."""
-    if table.at_least("2.5"):
-        if not table.at_least("2.6"):
+    if release.at_least("2.5"):
+        if not release.at_least("2.6"):
             zero = torch.scalar_tensor(0.0, dtype=query.dtype, device=mask.device)
             return _aten.where.ScalarSelf(mask.logical_not(), float("-inf"), zero)  # type: ignore[no-any-return]
         minus = torch.scalar_tensor(float("-inf"), dtype=query.dtype, device=mask.device)

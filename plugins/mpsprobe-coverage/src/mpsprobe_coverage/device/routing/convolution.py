@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route
+from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Release, Route
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _aten = torch.ops.aten
@@ -36,10 +36,10 @@ def _convolution(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: 
     bound = plan.bound(args, kwargs)
     tensor, weight, bias = bound["input"], bound["weight"], bound["bias"]
     transposed = bound["transposed"]
-    if not _takes_mps(dispatch.table, tensor, weight, bound):
+    if not _takes_mps(dispatch.release, tensor, weight, bound):
         target = dispatch.plan_of(_aten.convolution_overrideable.default)
         return dispatch.leaf(target, (tensor, weight, bias, *(bound[name] for name in _PLACES)), {})
-    if transposed or not dispatch.table.at_least("2.2"):
+    if transposed or not dispatch.release.at_least("2.2"):
         with dispatch:
             tensor = tensor.contiguous()
     places = (bound["stride"], bound["dilation"], bound["groups"])
@@ -60,7 +60,7 @@ def _convolution_backward(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...],
     bound = plan.bound(args, kwargs)
     grad, tensor, weight, mask = bound["grad_output"], bound["input"], bound["weight"], list(bound["output_mask"])
     transposed = bound["transposed"]
-    if not _takes_mps(dispatch.table, tensor, weight, bound):
+    if not _takes_mps(dispatch.release, tensor, weight, bound):
         target = dispatch.plan_of(_aten.convolution_backward_overrideable.default)
         return dispatch.leaf(target, (grad, tensor, weight, *(bound[name] for name in _PLACES), mask), {})
     places = (bound["stride"], bound["dilation"], bound["groups"])
@@ -80,14 +80,14 @@ def _convolution_backward(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...],
     return grad_input, grad_weight, grad_bias
 
 
-def _takes_mps(table: KernelTable, tensor: torch.Tensor, weight: torch.Tensor, bound: dict[str, Any]) -> bool:
+def _takes_mps(release: Release, tensor: torch.Tensor, weight: torch.Tensor, bound: dict[str, Any]) -> bool:
     """``ConvParams::use_mps``: one entry of the batch, and of the result, is addressed with 32 bits.
 
     From 2.14.0 on it takes what is larger too if it is of three dimensions and not transposed.
     """
     if tensor.numel() == 0 or not _needs_64_bits(tensor, weight, bound):
         return True
-    return table.at_least("2.14") and tensor.dim() == 5 and not bound["transposed"]
+    return release.at_least("2.14") and tensor.dim() == 5 and not bound["transposed"]
 
 
 def _needs_64_bits(tensor: torch.Tensor, weight: torch.Tensor, bound: dict[str, Any]) -> bool:

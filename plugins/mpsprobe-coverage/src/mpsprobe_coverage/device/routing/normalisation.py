@@ -21,15 +21,13 @@ _FUSED = "aten::_fused_rms_norm"
 
 
 def routes(table: KernelTable) -> list[Route]:
-    """``rms_norm`` always; ``dropout`` from the release on that chooses the fused kernel."""
+    """``rms_norm`` and ``dropout`` always, group norm where it is composite."""
     needed = []
     if not table.at_least("2.0"):
         needed.append(Route("aten::native_group_norm", _group_norm, only_without_kernel=True))
     if hasattr(_aten, "rms_norm"):
         needed.append(composite_route("aten::rms_norm", rms_norm))
-    if table.at_least("2.15"):
-        needed.append(composite_route("aten::dropout", dropout))
-    return needed
+    return [*needed, composite_route("aten::dropout", dropout)]
 
 
 def rms_norm(
@@ -40,17 +38,17 @@ def rms_norm(
     eps: float | None = None,
 ) -> Any:
     """Shapes as ``torch.nn.functional.rms_norm`` has them."""
-    table = dispatch.table
+    release = dispatch.release
     if eps is None:
         eps = torch.finfo(tensor.dtype).eps
-    if weight is not None and _FUSED in table.native and not _needs_grad(tensor, weight):
+    if weight is not None and release.has_kernel(_FUSED) and not _needs_grad(tensor, weight):
         fused = getattr(_aten, "_fused_rms_norm", None)
         if fused is not None:
             by_count = fused.default._schema.arguments[1].type.kind() == "IntType"  # the signature of 2.8
             if by_count:
                 return fused(tensor.contiguous(), len(normalized_shape), weight.contiguous(), eps)
             return fused(tensor.contiguous(), normalized_shape, weight, eps)[0]
-    half = tensor.dtype in (torch.float16, torch.bfloat16) and table.at_least("2.6")
+    half = tensor.dtype in (torch.float16, torch.bfloat16) and release.at_least("2.6")
     wide = tensor.to(torch.float32) if half else tensor
     dims = list(range(tensor.dim() - len(normalized_shape), tensor.dim()))
     scale = wide.pow(2).mean(dims, keepdim=True).add_(eps).rsqrt()
@@ -60,8 +58,8 @@ def rms_norm(
 
 def dropout(dispatch: Dispatch, tensor: torch.Tensor, p: float, train: bool) -> Any:
     """Shapes as ``torch.nn.functional.dropout`` has them."""
-    del dispatch
-    if train and 0 < p < 1 and tensor.numel() and tensor.is_floating_point() and _is_dense(tensor):
+    fuses = train and 0 < p < 1 and tensor.numel() and tensor.is_floating_point() and _is_dense(tensor)
+    if fuses and dispatch.release.at_least("2.15"):
         return _aten.native_dropout(tensor, p, True)[0]
     return _aten.dropout.default._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, p, train)
 

@@ -36,7 +36,7 @@ def lstm(
 ) -> tuple[torch.Tensor, ...]:
     """Shapes as ``torch.nn.LSTM`` has them."""
     arguments = (tensor, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-    if bidirectional and not dispatch.table.at_least("2.1"):
+    if bidirectional and not dispatch.release.at_least("2.1"):
         generic = _aten.lstm.input._op_dk(DispatchKey.CompositeImplicitAutograd, *arguments)
         return tuple(generic)
     return tuple(_aten._lstm_mps(*arguments)[:3])
