@@ -1,13 +1,14 @@
 """What a sweep is to find out, and by what: names, phases, dtypes and releases; versions and the kernel tables."""
 
+# ruff: noqa: PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
+import os
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
 
+import mpsprobe_coverage
 from mpsprobe.declarations import PHASES
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
@@ -67,6 +68,8 @@ class Plan:
 
 def versions() -> dict[str, str]:
     """The versions that an answer depends on, by distribution."""
+    import importlib.metadata
+
     environment = collect_environment()
     found = {"mpsprobe": environment.mpsprobe, "torch": environment.torch, "transformers": environment.transformers}
     found["torchvision"] = environment.torchvision
@@ -81,8 +84,11 @@ def tables() -> str:
     """A digest of all data that verdicts rest on: kernel tables, advisories, chips; in hexadecimal."""
     digest = hashlib.sha256()
     for room in _DATA:
-        for file in sorted((files("mpsprobe_coverage") / room / "data").iterdir(), key=lambda one: one.name):
-            if file.is_file():
-                content = hashlib.sha256(file.read_bytes()).digest()
-                digest.update(f"{room}/{file.name}\0".encode() + content)
+        folder = os.path.join(os.path.dirname(mpsprobe_coverage.__file__), room, "data")
+        with os.scandir(folder) as entries:
+            files = sorted((one.name, one.path) for one in entries if one.is_file())
+        for name, path in files:
+            with open(path, "rb") as file:
+                content = hashlib.sha256(file.read()).digest()
+            digest.update(f"{room}/{name}\0".encode() + content)
     return digest.hexdigest()
