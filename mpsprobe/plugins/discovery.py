@@ -64,7 +64,12 @@ def find_plugins() -> list[FoundPlugin]:
 
 
 class Installed(NamedTuple):
-    """An installed distribution: its version, and the text of its ``direct_url.json``, empty where it has none."""
+    """An installed distribution.
+
+    Attributes:
+        version: of it.
+        direct_url: the text of its ``direct_url.json``, which says whether it is edited in place; empty without one.
+    """
 
     version: str
     direct_url: str

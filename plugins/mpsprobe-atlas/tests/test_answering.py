@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.plugins.discovery import Installed
+from mpsprobe.environment import Installed
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
@@ -20,7 +20,8 @@ from mpsprobe_atlas import answering
 from mpsprobe_atlas.answering import known_answer
 from mpsprobe_atlas.answers import pack, unpack
 from mpsprobe_atlas.store import Row, Store, WritableStore
-from mpsprobe_atlas.sweep.plan import tables, versions
+from mpsprobe_atlas.sweep.plan import versions
+from mpsprobe_atlas.tables import tables
 from mpsprobe_coverage.scanner.releases import release_answers
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment

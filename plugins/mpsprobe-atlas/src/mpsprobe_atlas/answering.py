@@ -143,7 +143,7 @@ def _is_edited() -> bool:
 
 
 def _tables() -> str:
-    from mpsprobe_atlas.sweep.plan import tables
+    from mpsprobe_atlas.tables import tables
 
     return tables()
 

@@ -79,9 +79,9 @@ def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
     return lzma.compress(b"".join(texts), lzma.FORMAT_RAW, filters=filters)
 
 
-def decompressed(body: bytes) -> bytes:
-    """What ``compressed`` was given, one after the other."""
-    return lzma.decompress(body, lzma.FORMAT_RAW, filters=SMALL)
+def decompressed(body: bytes, most: int = -1) -> bytes:
+    """What ``compressed`` was given, one after the other; the first ``most`` bytes of it."""
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=SMALL).decompress(body, most)
 
 
 def _numbered(value: Any, parts: dict[bytes, int], depth: int = 2) -> Any:

@@ -173,11 +173,12 @@ class Store:
         row = Row(*columns_of_row)
         if block is None or row.answer is None:
             return row
-        if block not in self._blocks:
+        end = start + unpack(joined(row.answer, b"")).length
+        if block not in self._blocks or len(self._blocks[block]) < end:
             asked = "SELECT data FROM blocks WHERE id = ?"
-            self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0])}
-        body = self._blocks[block][start:]
-        return replace(row, answer=joined(row.answer, body[: unpack(joined(row.answer, b"")).length]))
+            most = -1 if block in self._blocks else end  # a second row of it: then all are asked for
+            self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0], most)}
+        return replace(row, answer=joined(row.answer, self._blocks[block][start:end]))
 
     def missing(self, plan: Iterable[Key]) -> list[Key]:
         """What of ``plan`` has no row yet, in its order."""

@@ -1,25 +1,21 @@
 """What a sweep is to find out, and by what: names, phases, dtypes and releases; versions and the kernel tables."""
 
-# ruff: noqa: PTH118, PTH120, PTH123
 from __future__ import annotations
 
-import hashlib
-import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import mpsprobe_coverage
 from mpsprobe.declarations import PHASES
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key
+from mpsprobe_atlas.tables import tables
 
 OURS = "mpsprobe-"
 LIBRARIES = ("diffusers", "keras", "tensorflow", "timm")
 """What workloads are built from, besides what every report names (torch, torchvision, transformers)."""
-_DATA = ("kernels", "advisories", "chips")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +74,3 @@ def versions() -> dict[str, str]:
         if name in LIBRARIES or (name.startswith(OURS) and name not in ("mpsprobe-devkit", "mpsprobe-tables")):
             found[name] = one.version
     return {name: version for name, version in sorted(found.items()) if version is not None}
-
-
-def tables() -> str:
-    """A digest of all data that verdicts rest on: kernel tables, advisories, chips; in hexadecimal."""
-    digest = hashlib.sha256()
-    for room in _DATA:
-        folder = os.path.join(os.path.dirname(mpsprobe_coverage.__file__), room, "data")
-        with os.scandir(folder) as entries:
-            files = sorted((one.name, one.path) for one in entries if one.is_file())
-        for name, path in files:
-            with open(path, "rb") as file:
-                content = hashlib.sha256(file.read()).digest()
-            digest.update(f"{room}/{name}\0".encode() + content)
-    return digest.hexdigest()
