@@ -16,6 +16,7 @@ import profiling
 from checkpoint_70b import make_llama, make_many
 from many_plugins import many_plugins
 from measure import (
+    EMPTY,
     BenchmarkFailed,
     Spread,
     cpu_ratio,
@@ -143,30 +144,36 @@ def quick(effort: Effort, tell: Tell) -> list[Figure]:
 
 
 def cached(effort: Effort, tell: Tell) -> list[Figure]:
-    """An answer that is kept, and one of the atlas, as whole processes; the first of each is worked out before."""
+    """An answer that is kept, which was worked out before, and one of the atlas, as whole processes.
+
+    The atlas is as a package ships it, of all releases. ``first`` has another cache folder each time, with nothing in
+    it; ``again`` has one that was there before.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        store = str(Path(folder) / "atlas.sqlite")
-        tell("a sweep of one workload")
-        run_process(mpsprobe("atlas", "sweep", "bert-base", "--torch", "2.6.0", "--phase", "inference", "-o", store))
+        swept, store = str(Path(folder) / "swept.sqlite"), str(Path(folder) / "atlas.sqlite")
+        tell("a sweep of four workloads")
+        names = ("bert-base", "distilbert", "gpt2", "resnet50")
+        run_process(mpsprobe("atlas", "sweep", *names, "--size", "real", "-o", swept))
+        run_process(python(f"from mpsprobe_atlas.store import ship; ship({swept!r}, {store!r})"))
         atlas = ("coverage", "bert-base", "--torch", "2.6.0", "--atlas")
+        known = (f"MPSPROBE_ATLAS={store}",)
         commands = {
             "import click": python("import click"),
             "--help": mpsprobe("--help"),
             "coverage bert-base, cached": remembering(folder, "coverage", "bert-base"),
             "coverage bert-base, cached, json": remembering(folder, "coverage", "bert-base", "--format", "json"),
-            "coverage bert-base, atlas": (f"MPSPROBE_ATLAS={store}", *remembering(folder, *atlas)),
-            "coverage bert-base, atlas, not cached": (f"MPSPROBE_ATLAS={store}", *mpsprobe(*atlas)),
+            "coverage bert-base, atlas, first": (*known, *remembering(EMPTY, *atlas)),
+            "coverage bert-base, atlas, again": (*known, *remembering(folder, *atlas)),
+            "coverage bert-base, atlas, json": (*known, *remembering(EMPTY, *atlas, "--format", "json")),
         }
         samples = run_rounds(commands, effort.quick_commands, max(1, effort.warm_up), tell)
     reaches = {"coverage bert-base, cached": 0.25, "coverage bert-base, cached, json": 0.25}
-    compared = [Figure(f"{name} ÷ import click", "x", ratio(samples, name, "import click")) for name in commands][1:]
-    compared += [
-        Figure(
-            f"{name} ÷ import click, processor time", "x", cpu_ratio(samples, name, "import click"),
-            3.0 if name.endswith("atlas") else None,
-        )
+    compared = [
+        Figure(f"{name} ÷ import click{what}", "x", measured(samples, name, "import click"), reach)
+        for what, measured in (("", ratio), (", processor time", cpu_ratio))
         for name in [*commands][1:]
-    ]  # fmt: skip
+        for reach in [3.0 if "atlas" in name else None]
+    ]
     return [*(Figure(name, "s", seconds(samples[name]), reaches.get(name)) for name in commands), *compared]
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 Command = Sequence[str]
+EMPTY = "{empty}"
+"""In a variable: the folder in which the process runs, where nothing is at its beginning."""
 # ru_maxrss is in bytes on macOS and in kibibytes elsewhere.
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -81,7 +83,7 @@ def run_process(command: Command) -> Sample:
             process = subprocess.Popen(
                 command[len(variables) :],
                 cwd=empty,
-                env=_environment() | dict(one.split("=", 1) for one in variables),
+                env=_environment() | dict(one.replace(EMPTY, str(empty)).split("=", 1) for one in variables),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stream,

@@ -8,7 +8,7 @@ declarations therefore imports neither torch nor pydantic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from mpsprobe.errors import PluginError
 
@@ -18,6 +18,19 @@ DTYPES = ("float32", "float16", "bfloat16")
 """What parameters can be made of; all but the first are also for autocast."""
 SIZES = ("real", "small")
 """Of a model: as it is, or with few layers."""
+Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
+"""What a backend does with a call; docs/explanation/verdicts.md says what each word means."""
+# From what runs on the GPU to what nothing makes run: an error that a variable turns into a trip to the CPU is less
+# than one that it does not.
+SEVERITY: dict[Verdict, int] = {
+    "composite": 0,
+    "native": 0,
+    "unknown": 1,
+    "fallback": 2,
+    "missing": 3,
+    "unsupported": 4,
+}
+"""How bad each verdict is, for every place that sorts, counts or compares them, the best first; 0: nothing is to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +193,12 @@ class KnownAnswer:
         report: of the kind that was asked for, as JSON has it; ``None`` where it is not known.
         made: when it was worked out, in UTC (``2026-11-22T19:30:00Z``).
         notes: how it may differ from what a run here would say.
-        files: those that it was read from: an answer is not given again when they have changed.
         reason: why it is not known, in a sentence, for the error where nothing else can answer.
     """
 
     report: dict[str, Any] | None = None
     made: str = ""
     notes: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
     reason: str = ""
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import re
 from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
-
 from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
+from mpsprobe.plugins.discovery import Installed, installed
 from mpsprobe.version import __version__
+
+__all__ = ["Installed", "check_version", "collect_environment", "installed", "platform_name"]
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.environment import Environment
@@ -53,6 +53,10 @@ def check_version(package: str, plugin: str, feature: str) -> None:
         MissingPackage: it is not installed.
         MpsprobeError: it is too old; a version that cannot be read is not.
     """
+    import importlib.metadata
+
+    from packaging.requirements import Requirement
+
     stated = map(Requirement, importlib.metadata.requires(plugin) or [])
     stated_here = next(one for one in stated if one.name == package)  # extras come after what is always needed
     wanted = Requirement(f"{stated_here.name}{stated_here.specifier}")
@@ -65,6 +69,8 @@ def check_version(package: str, plugin: str, feature: str) -> None:
 
 
 def _version(distribution: str) -> str | None:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

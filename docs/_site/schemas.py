@@ -1,6 +1,7 @@
 """``{models} MODULE``: the pydantic models of a module of ``mpsprobe.schemas``, each field with type, unit and meaning.
 
-``python docs/_site/schemas.py docs/schemas`` writes them as JSON Schema too; a test says when that is due.
+``python docs/_site/schemas.py docs/schemas`` writes them as JSON Schema too, and what ``mpsprobe.views`` reads of
+them; a test says when that is due.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from _site.public import entries, names_of, prose
 from mpsprobe import schemas
 from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import KINDS
+from mpsprobe.views import MODELS_FILE
 
 PACKAGE = "mpsprobe.schemas"
 UNITS = {
@@ -133,6 +135,22 @@ def files() -> Mapping[str, str]:
     }
 
 
+def views() -> str:
+    """The file that ``mpsprobe.views`` reads: the fields of each model below the reports that it is about."""
+    models: dict[str, Any] = {}
+    for kind in ("coverage", "coverage-matrix"):
+        made = KINDS[kind].model_json_schema(ref_template="{model}")
+        models |= {**made.pop("$defs"), kind: made}
+    fields = {name: {field: _bare(one) for field, one in made["properties"].items()} for name, made in models.items()}
+    return json.dumps(fields, separators=(",", ":")) + "\n"
+
+
+def _bare(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {key: _bare(value) for key, value in schema.items() if key not in ("title", "description")}
+    return [_bare(one) for one in schema] if isinstance(schema, list) else schema
+
+
 def models_of(module: str) -> list[type[BaseModel]]:
     """The models that ``mpsprobe.schemas.MODULE`` defines, the report itself first."""
     loaded = importlib.import_module(f"{PACKAGE}.{module}")
@@ -162,6 +180,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    Path(MODELS_FILE).write_text(views(), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -68,11 +68,13 @@ def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     for declaration in found:
         families.setdefault(declaration.family, []).append(declaration)
     longest, width = max(len(one.name) for one in found), terminal_width()
-    swept = {name: ", ".join(phases) or "no answer" for name, phases in registry.swept_workloads().items()}
-    widest = max((len(swept.get(one.name, "")) for one in found), default=0)
+    phases = {name: ", ".join(answered) or "no answer" for name, answered in registry.swept_workloads().items()}
+    widest = max((len(phases.get(one.name, "")) for one in found), default=0)
     blocks = []
     for family, members in families.items():
-        rows = [("  " + one.name.ljust(longest), swept.get(one.name, "").ljust(widest), one.summary) for one in members]
+        rows = [
+            ("  " + one.name.ljust(longest), phases.get(one.name, "").ljust(widest), one.summary) for one in members
+        ]
         blocks.append(f"{family}\n{aligned([row if widest else (row[0], row[2]) for row in rows], width=width)}")
     write_stdout("\n\n".join(blocks))
     if widest:

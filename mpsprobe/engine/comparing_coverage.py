@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
+from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
 from mpsprobe.schemas.comparison import (
     ComparedAdvisory,
     ComparedFailure,
@@ -15,7 +16,6 @@ from mpsprobe.schemas.comparison import (
     ComparisonReport,
     Presence,
 )
-from mpsprobe.schemas.coverage import SEVERITY, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
 from mpsprobe.schemas.memory import MemoryFigures
 
 _NOT_MET = "one of the runs stopped: operators after that are not compared"

@@ -10,10 +10,12 @@ asked.
 # Importing pathlib costs more than all that is asked of it here.
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mpsprobe.plugins.requirements import specifier_of_ours
 from mpsprobe.version import __version__
@@ -61,6 +63,39 @@ def find_plugins() -> list[FoundPlugin]:
     return [CORE, *sorted(found, key=lambda plugin: (plugin.distribution, plugin.name))]
 
 
+class Installed(NamedTuple):
+    """An installed distribution.
+
+    Attributes:
+        version: of it.
+        direct_url: the text of its ``direct_url.json``, which says whether it is edited in place; empty without one.
+    """
+
+    version: str
+    direct_url: str
+
+
+def installed(names: Collection[str]) -> dict[str, Installed]:
+    """Those of the distributions ``names`` that are installed, by these names; in a tenth of importlib's time."""
+    found = {}
+    if not _only_folders():
+        import importlib.metadata
+
+        for name in names:
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                known = importlib.metadata.distribution(name)
+                found[name] = Installed(known.version, known.read_text("direct_url.json") or "")
+        return found
+    wanted = {_normalized(name): name for name in names}
+    for normalized, folder, file in _metadata_folders():
+        if normalized in wanted:
+            _, version, _ = _read_metadata(os.path.join(folder, file))
+            found[wanted[normalized]] = Installed(
+                version, _read(os.path.join(folder, "direct_url.json")).decode("utf-8", "replace")
+            )
+    return found
+
+
 def _only_folders() -> bool:
     """Whether the metadata of everything importable lies in plain folders on ``sys.path``."""
     if any(os.path.isfile(entry) or entry.endswith(".egg") for entry in sys.path):
@@ -70,6 +105,12 @@ def _only_folders() -> bool:
 
 
 def _from_folders() -> Iterator[FoundPlugin]:
+    for _, folder, file in _metadata_folders():
+        yield from _from_folder(folder, file)
+
+
+def _metadata_folders() -> Iterator[tuple[str, str, str]]:
+    """Of each distribution its name without signs, the folder with its metadata, and the file of it with its name."""
     seen: set[str] = set()
     for entry in sys.path:
         try:
@@ -81,16 +122,12 @@ def _from_folders() -> Iterator[FoundPlugin]:
             normalized = _normalized(stem.partition("-")[0])
             if normalized not in seen:  # what comes first on sys.path hides the rest
                 seen.add(normalized)
-                yield from _from_folder(os.path.join(entry, name), METADATA_FILES[suffix])
+                yield normalized, os.path.join(entry, name), METADATA_FILES[suffix]
 
 
 def _from_folder(folder: str, metadata_file: str) -> Iterator[FoundPlugin]:
     """The entry points in one metadata folder; a file that cannot be read is a plugin with a problem."""
-    try:
-        with open(os.path.join(folder, "entry_points.txt"), "rb", opener=_at_once) as file:
-            content = file.read()
-    except OSError:
-        return
+    content = _read(os.path.join(folder, "entry_points.txt"))
     if GROUP.encode() not in content:
         return
     name, version, requires = _read_metadata(os.path.join(folder, metadata_file))
@@ -101,6 +138,15 @@ def _from_folder(folder: str, metadata_file: str) -> Iterator[FoundPlugin]:
         return
     for point, target in points:
         yield FoundPlugin(point, name, version, target, requires=requires)
+
+
+def _read(path: str) -> bytes:
+    """A file; nothing where there is none that can be read."""
+    try:
+        with open(path, "rb", opener=_at_once) as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _at_once(path: str, flags: int) -> int:

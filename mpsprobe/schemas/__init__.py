@@ -1,5 +1,6 @@
 """The data that leaves mpsprobe, as pydantic models. Units are in field names (``_bytes``, ``_ns``)."""
 
+from mpsprobe.declarations import SEVERITY, Verdict
 from mpsprobe.schemas.checkpoint import (
     Adapter,
     CheckpointFile,
@@ -27,7 +28,6 @@ from mpsprobe.schemas.comparison import (
     UnpairedCell,
 )
 from mpsprobe.schemas.coverage import (
-    SEVERITY,
     AdvisoryMatch,
     AffectedRange,
     AffectedSystems,
@@ -43,7 +43,6 @@ from mpsprobe.schemas.coverage import (
     Source,
     Transfers,
     Unjudged,
-    Verdict,
 )
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.fit import FitReport, FitRow, SizeRange

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import RunFailure, Verdict
+from mpsprobe.declarations import Verdict
+from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFigures
 from mpsprobe.schemas.profile import DeviceInfo

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
@@ -16,19 +17,6 @@ from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.target import AnyTarget
 from mpsprobe.schemas.workload import WorkloadInfo
 
-Verdict = Literal["native", "composite", "fallback", "missing", "unsupported", "unknown"]
-"""What a backend does with a call; docs/explanation/verdicts.md says what each word means."""
-# From what runs on the GPU to what nothing makes run: an error that a variable turns into a trip to the CPU is less
-# than one that it does not.
-SEVERITY: dict[Verdict, int] = {
-    "composite": 0,
-    "native": 0,
-    "unknown": 1,
-    "fallback": 2,
-    "missing": 3,
-    "unsupported": 4,
-}
-"""How bad each verdict is, for every place that sorts, counts or compares them, the best first; 0: nothing is to do."""
 Method = Literal["predicted", "observed"]
 """``predicted``: traced on the virtual device. ``observed``: run on the device itself."""
 Source = Literal["registration", "branch", "dtype", "device", "message", "metal", "stub", "list", "issue"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import Verdict
+from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
 

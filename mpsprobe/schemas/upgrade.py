@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import AffectedRange, AffectedSystems, MatrixCell, Verdict
+from mpsprobe.declarations import Verdict
+from mpsprobe.schemas.coverage import AffectedRange, AffectedSystems, MatrixCell
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.target import Target

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from _site.schemas import files, json_schema, meanings, models_of, unit
+from _site.schemas import files, json_schema, meanings, models_of, unit, views
 from jsonschema import Draft202012Validator
 
 from mpsprobe.schemas.report import KINDS
+from mpsprobe.views import MODELS_FILE
 from mpsprobe_devkit.testing import sample_reports
 from tests.docs.pages import DOCS
 
@@ -21,6 +23,7 @@ def test_what_is_published_is_what_the_models_say() -> None:
     assert {path.name for path in PUBLISHED.iterdir()} == set(files()), AGAIN
     for name, text in files().items():
         assert (PUBLISHED / name).read_text(encoding="utf-8") == text, AGAIN
+    assert Path(MODELS_FILE).read_text(encoding="utf-8") == views(), AGAIN
 
 
 @pytest.mark.parametrize("kind", KINDS)

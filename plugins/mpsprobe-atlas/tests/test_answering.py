@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from mpsprobe.declarations import SweptWorkload
+from mpsprobe.environment import Installed
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas import answering
 from mpsprobe_atlas.answering import known_answer
-from mpsprobe_atlas.answers import pack
-from mpsprobe_atlas.store import Row, WritableStore
-from mpsprobe_atlas.sweep.plan import tables, versions
+from mpsprobe_atlas.answers import pack, unpack
+from mpsprobe_atlas.store import Row, Store, WritableStore
+from mpsprobe_atlas.sweep.plan import versions
+from mpsprobe_atlas.tables import tables
 from mpsprobe_coverage.scanner.releases import release_answers
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment
+from tests.fuzz.changing import document_changed
 
 RELEASES = ("1.12.0", "2.6.0", "2.13.0")
 NAME = "bert-base"
@@ -93,8 +99,9 @@ def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.Monk
             patch.setattr(answering, name, value)
             assert known_answer(QUESTION, "same") is None
             assert known_answer(QUESTION, "any") is not None
-    here = answering._version
-    monkeypatch.setattr(answering, "_version", lambda name: "9.9" if name == "transformers" else here(name))
+    here = answering.installed
+    other = {"transformers": Installed("9.9", "")}
+    monkeypatch.setattr(answering, "installed", lambda names: here(names) | other)
     assert known_answer(QUESTION, "same") is None
     found = known_answer(QUESTION, "any")
     assert found is not None and found.report is not None
@@ -130,14 +137,46 @@ def test_it_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert found is not None and found.reason.startswith("the atlas cannot answer: ")
 
 
+@pytest.mark.parametrize("asked", [("2.6.0",), ("1.12.0",), ("1.12.0,2.6.0,2.13.0",), ("2.6.0", "--all")], ids=" ".join)
+def test_what_is_drawn_at_once_is_what_the_report_is_drawn_as(
+    asked: tuple[str, ...], atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("coverage", NAME, "--size", "small", "--atlas", "--torch", *asked)
+    for width, flags in ((100, ("--format", "json")), (40, ()), (81, ()), (200, ())):
+        variables = {answering.VARIABLE: str(atlas), "COLUMNS": str(width)}
+        drawn = run_cli(*command, *flags, process=False, variables=variables)
+        with monkeypatch.context() as patch:
+            patch.setattr("mpsprobe.views.view", lambda document: None)
+            slowly = run_cli(*command, *flags, process=False, variables=variables)
+        assert (drawn.stdout, drawn.code) == (slowly.stdout, slowly.code) and drawn.stdout
+
+
+def test_a_changed_store_is_an_answer_or_an_error_in_words(tmp_path: Path, atlas: Path) -> None:
+    with Store(atlas) as store:
+        about, row = store.about(), store.row(NAME, "small", "inference", "float32")
+    assert row is not None and row.answer is not None
+    report, random, codes = unpack(row.answer).report("2.6.0"), Random(7), set()
+    for number in range(60):
+        try:
+            changed = pack({"2.6.0": document_changed(report, random)}, {})
+        except (UnicodeEncodeError, AttributeError, KeyError, TypeError):
+            continue  # no store can have it
+        path = tmp_path / f"{number}.sqlite"
+        with WritableStore(path, about) as written:
+            written.add(replace(row, answer=changed))
+        asked = ("coverage", NAME, "--size", "small", "--torch", "2.6.0", "--atlas")
+        found = run_cli(*asked, process=False, variables={answering.VARIABLE: str(path)})
+        assert found.code in (0, 2) and "unexpected" not in found.stderr, found.stderr
+        assert all(line.isprintable() for line in found.stdout.splitlines())
+        codes.add(found.code)
+    assert codes == {0, 2}
+
+
 WITHOUT_TORCH = """
-import importlib.metadata, sys
-real = importlib.metadata.version
-def version(name):
-    if name in ("torch", "transformers"):
-        raise importlib.metadata.PackageNotFoundError(name)
-    return real(name)
-importlib.metadata.version = version
+import sys
+from mpsprobe.plugins import discovery
+real = discovery.installed
+discovery.installed = lambda names: real(set(names) - {"torch", "transformers"})
 sys.modules["torch"] = sys.modules["transformers"] = None
 from mpsprobe.cli.main import main
 sys.exit(main(sys.argv[1:]))
@@ -163,3 +202,25 @@ def test_without_torch(arguments: list[str], code: int, said: str, tmp_path: Pat
     assert finished.returncode == code, finished.stderr
     assert said in finished.stdout + finished.stderr
     assert (code == 0) == ("mpsprobe[all]" not in finished.stderr)
+
+
+IMPORTED = """
+import json, sys
+from mpsprobe.cli.main import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(json.dumps([code, sorted(name for name in sys.modules if "." not in name)]), file=sys.stderr)
+"""
+HEAVY = {"torch", "pydantic", "pydantic_core", "transformers", "numpy", "rich", "packaging", "email", "pathlib"}
+
+
+@pytest.mark.parametrize("more", [(), ("--all",), ("--format", "json"), ("--torch", "1.12.0")], ids=" ".join)
+def test_the_first_answer_imports_nothing_heavy(more: tuple[str, ...], tmp_path: Path, atlas: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", IMPORTED, "coverage", NAME, "--size", "small", "--atlas", "--torch", "2.6.0", *more],
+        capture_output=True, text=True, check=True, encoding="utf-8", cwd=tmp_path,
+        env=command_environment({answering.VARIABLE: str(atlas)}),
+    )  # fmt: skip
+    code, modules = json.loads(finished.stderr.splitlines()[-1])
+    assert code == 0 and "mpsprobe-atlas " in finished.stdout
+    assert not HEAVY.intersection(modules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 
 import pytest
@@ -37,6 +38,16 @@ def test_a_release_with_the_same_findings_takes_hardly_more() -> None:
     found = unpack(pack(many, {})).findings()
     assert found[0] == OperatorAnswer("aten::mm", "missing", ("2.0.0", "2.1.0", "2.2.0"))
     assert OperatorAnswer("aten::mm", "native", tuple(f"2.{n}.0" for n in range(3, 10))) in found
+
+
+def test_an_answer_of_the_first_format_is_read() -> None:
+    reports = {release: {"target": {"torch": release}, "operators": [1, 2]} for release in ("2.0.0", "2.10.0")}
+    texts = [json.dumps(one).encode() for one in reports.values()]
+    head = {"format": 1, "releases": [*reports], "lengths": [*map(len, texts)], "operators": [], "fits": {}}
+    answers = unpack(joined(zlib.compress(json.dumps(head).encode()), b"".join(texts)))
+    assert {release: answers.report(release) for release in reports} == reports
+    with pytest.raises(KeyError):
+        answers.report("2.1.0")
 
 
 @pytest.mark.parametrize("data", [b"", b"x", *(joined(zlib.compress(head), b"") for head in (b"[]", b"{}", b"{"))])

@@ -16,8 +16,9 @@ from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore
 from mpsprobe_atlas.sweep import sweeping
 from mpsprobe_atlas.sweep.local import Limits, Local
-from mpsprobe_atlas.sweep.plan import Plan, tables, versions
+from mpsprobe_atlas.sweep.plan import Plan, versions
 from mpsprobe_atlas.sweep.working import as_text, from_text
+from mpsprobe_atlas.tables import tables
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 from mpsprobe_devkit.testing import run_cli
 

@@ -5,44 +5,39 @@ the versions that the sweep had, the kernel tables are the same, and nothing of 
 given where the user asks for it, or where torch is not there.
 """
 
+# ruff: noqa: PTH113, PTH118, PTH120
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mpsprobe.declarations import KnownAnswer, SweptWorkload
+from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_atlas.assembling import asked_of, matrix
+from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
-from mpsprobe_coverage.commands.options import releases
-from mpsprobe_coverage.kernels.backends import family_named
-from mpsprobe_coverage.kernels.releases import INSTALLED
 
 VARIABLE = "MPSPROBE_ATLAS"
-SAME = "same"
+SAME, INSTALLED = "same", "installed"
 COMPARED = ("torch", "transformers")
 HELD = ("phase", "dtype", "size", "chip", "memory")
 """Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
 OF_SHOWING = ("explain", "method", "torch_release", "atlas")
 
 
-def data_file() -> Path:
+def data_file() -> str:
     """The atlas: ``MPSPROBE_ATLAS`` names another one than this package's."""
-    chosen = os.environ.get(VARIABLE)
-    return Path(chosen) if chosen else Path(str(files("mpsprobe_atlas") / "data" / "atlas.sqlite"))
+    return os.environ.get(VARIABLE) or os.path.join(os.path.dirname(__file__), "data", "atlas.sqlite")
 
 
 def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None:
     """What the atlas says to ``question``, or why it says nothing; ``None`` where it has no say at all."""
     path = data_file()
-    if question["command"] != "coverage" or not path.is_file():
+    if question["command"] != "coverage" or not os.path.isfile(path):
         return None
     options: Mapping[str, Any] = question["options"]
     if refused := _not_held(options):
@@ -50,13 +45,13 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
     try:
         with Store(path, unchanging=VARIABLE not in os.environ) as store:
             about = store.about()
-            differences = [] if wanted == SAME and _is_edited() else _differences(about["versions"])
-            if wanted == SAME and (_is_edited() or differences or about["tables"] != _tables()):
+            differences = _differences(about["versions"])
+            if wanted == SAME and (differences or _is_edited() or about["tables"] != _tables()):
                 return None
             row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
         if row is None or row.answer is None:
             return KnownAnswer(reason=_unknown(question, row))
-        return _answer(row, options, differences, str(path))
+        return _answer(row, options, differences)
     except MpsprobeError as error:
         return KnownAnswer(reason=f"the atlas cannot answer: {error.message}")
 
@@ -68,7 +63,7 @@ def swept_workloads() -> list[SweptWorkload]:
         ReportError: the file is none, or damaged.
     """
     path = data_file()
-    if not path.is_file():
+    if not os.path.isfile(path):
         return []
     found: dict[str, dict[str, None]] = {}
     with Store(path, unchanging=VARIABLE not in os.environ) as store:
@@ -79,12 +74,10 @@ def swept_workloads() -> list[SweptWorkload]:
     return [SweptWorkload(name, tuple(phases)) for name, phases in found.items()]
 
 
-def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], path: str) -> KnownAnswer:
-    from mpsprobe_atlas.answers import unpack
-
+def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str]) -> KnownAnswer:
     assert row.answer is not None
     answers = unpack(row.answer)
-    named = releases(options["torch_release"], family_named(RunOptions().backend))
+    named = _named(options["torch_release"], answers.releases)
     if named == [INSTALLED]:
         release = _version("torch")
         if release is None:
@@ -96,15 +89,33 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], pa
     missing = [one for one in named if one not in answers.releases]
     if missing:
         return KnownAnswer(reason=f"the atlas does not hold torch {', '.join(missing[:3])}")
-    documents = [asked_of(answers.report(one), answers.fits.get(one, {}), options) for one in named]
-    if any(one is None for one in documents):
-        return KnownAnswer(reason="the atlas does not know whether it fits on that Mac")
-    found = [one for one in documents if one is not None]
-    document = found[0] if len(found) == 1 else matrix(found)
+    found = [answers.report(one) for one in named]
+    if options["chip"] or options["memory"]:
+        from mpsprobe_atlas.assembling import asked_of
+
+        documents = [asked_of(one, answers.fits.get(at, {}), options) for at, one in zip(named, found, strict=True)]
+        found = [one for one in documents if one is not None]
+        if len(found) < len(documents):
+            return KnownAnswer(reason="the atlas does not know whether it fits on that Mac")
+    document = found[0]
+    if len(found) > 1:
+        from mpsprobe_atlas.assembling import matrix
+
+        document = matrix(found)
     if options["explain"]:
         document["explained"] = True
     notes = (f"Other versions than here may answer otherwise: {', '.join(differences)}",) if differences else ()
-    return KnownAnswer(document, _in_utc(row.made), notes, (path,))
+    return KnownAnswer(document, _in_utc(row.made), notes)
+
+
+def _named(text: str, held: Collection[str]) -> list[str]:
+    """The releases that ``--torch`` names; what is written like a release of the atlas is one."""
+    if text in held or text == INSTALLED:
+        return [text]
+    from mpsprobe_coverage.commands.options import releases
+    from mpsprobe_coverage.kernels.backends import family_named
+
+    return releases(text, family_named(RunOptions().backend))
 
 
 def _not_held(options: Mapping[str, Any]) -> str:
@@ -130,37 +141,34 @@ def _unknown(question: Mapping[str, Any], row: Row | None) -> str:
 
 def _differences(versions: Mapping[str, str]) -> list[str]:
     """Each version that is another one here: ``transformers 5.23.0, 5.20.0 here``."""
-    found = []
-    for name, version in versions.items():
-        here = _version(name)
-        if (name in COMPARED or name.startswith("mpsprobe")) and here is not None and _public(here) != _public(version):
-            found.append(f"{name} {version}, {here} here")
-    return found
+    here = installed([name for name in versions if name in COMPARED or name.startswith("mpsprobe")])
+    return [
+        f"{name} {version}, {here[name].version} here"
+        for name, version in versions.items()
+        if name in here and _public(here[name].version) != _public(version)
+    ]
 
 
 def _is_edited() -> bool:
     """Whether mpsprobe or a plugin of its is installed to be edited in place."""
-    for name in ("mpsprobe", "mpsprobe-coverage", "mpsprobe-hf"):
+    for one in installed(("mpsprobe", "mpsprobe-coverage", "mpsprobe-hf")).values():
         try:
-            text = importlib.metadata.distribution(name).read_text("direct_url.json")
-            if text and json.loads(text).get("dir_info", {}).get("editable"):
+            if one.direct_url and json.loads(one.direct_url).get("dir_info", {}).get("editable"):
                 return True
-        except (importlib.metadata.PackageNotFoundError, ValueError, AttributeError):
+        except (ValueError, AttributeError):
             continue
     return False
 
 
 def _tables() -> str:
-    from mpsprobe_atlas.sweep.plan import tables
+    from mpsprobe_atlas.tables import tables
 
     return tables()
 
 
 def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    found = installed([name])
+    return found[name].version if found else None
 
 
 def _public(version: str) -> str:

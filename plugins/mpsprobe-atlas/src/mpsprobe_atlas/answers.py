@@ -1,8 +1,9 @@
 """What every release does with one workload, packed: a head that is read alone, and all reports as one body.
 
 The head has what is asked of many workloads at once: which operator has which verdict in which releases, and where the
-workload fits. The body is the reports as JSON, one after the other. Two of them differ in few places, so they are
-compressed together, with LZMA: its window is larger than a report. Neither torch nor pydantic is needed to read them.
+workload fits. The body is lines of JSON. Two reports differ in few places, so what stands in several (an operator, a
+figure) is one line, and a report is a line with the numbers of its parts. All of it is compressed together, with LZMA.
+Neither torch nor pydantic is needed to read them.
 
 The bytes: the length of the head (four, big-endian), the head (JSON, zlib), ``PACKED`` or ``PLAIN``, the body.
 """
@@ -14,14 +15,13 @@ import json
 import lzma
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from mpsprobe.errors import ReportError
 
-FORMAT = 1
+FORMAT = 2
+"""1 had whole reports in its body, one after the other; it is still read."""
 PACKED, PLAIN = b"\x00", b"\x01"
 LENGTH = struct.Struct(">I")
 DAMAGED = "Sweep that workload again into another file."
@@ -30,8 +30,7 @@ FAST: Filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**24}]
 SMALL: Filters = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 2**26}]
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorAnswer:
+class OperatorAnswer(NamedTuple):
     """What one operator gets.
 
     Attributes:
@@ -52,7 +51,9 @@ def pack(reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[st
         reports: documents of ``CoverageReport``.
         fits: release → bytes of memory, as text → the answer of ``mpsprobe fit`` for a Mac with it.
     """
-    texts = [_json(report) for report in reports.values()]
+    parts: dict[bytes, int] = {}
+    shapes = [_json(_numbered(report, parts)) for report in reports.values()]
+    body = b"\n".join((*shapes, *parts))
     found: dict[tuple[str, str], list[int]] = {}
     for number, report in enumerate(reports.values()):
         for one in dict.fromkeys((one["operator"], one["verdict"]) for one in report.get("operators", ())):
@@ -60,12 +61,12 @@ def pack(reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[st
     head = {
         "format": FORMAT,
         "releases": [*reports],
-        "lengths": [*map(len, texts)],
+        "length": len(body),
         "operators": [[*one, numbers] for one, numbers in found.items()],
         "stopped": [number for number, report in enumerate(reports.values()) if report.get("failure") is not None],
         "fits": {release: dict(answers) for release, answers in fits.items()},
     }
-    return joined(zlib.compress(_json(head), 9), compressed(texts, FAST), PACKED)
+    return joined(zlib.compress(_json(head), 9), compressed([body], FAST), PACKED)
 
 
 def joined(head: bytes, body: bytes, kind: bytes = PLAIN) -> bytes:
@@ -78,9 +79,27 @@ def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
     return lzma.compress(b"".join(texts), lzma.FORMAT_RAW, filters=filters)
 
 
-def decompressed(body: bytes) -> bytes:
-    """What ``compressed`` was given, one after the other."""
-    return lzma.decompress(body, lzma.FORMAT_RAW, filters=SMALL)
+def decompressed(body: bytes, most: int = -1) -> bytes:
+    """What ``compressed`` was given, one after the other; the first ``most`` bytes of it."""
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=SMALL).decompress(body, most)
+
+
+def _numbered(value: Any, parts: dict[bytes, int], depth: int = 2) -> Any:
+    """``value`` with the numbers of its parts in ``parts``, which are its keys' values, or what is in these."""
+    if depth and isinstance(value, Mapping):
+        return {key: _numbered(one, parts, depth - 1) for key, one in value.items()}
+    if depth and isinstance(value, list):
+        return [_numbered(one, parts, depth - 1) for one in value]
+    return parts.setdefault(_json(value), len(parts))
+
+
+def _filled(shape: Any, parts: Sequence[bytes]) -> Any:
+    """What ``_numbered`` was given."""
+    if isinstance(shape, dict):
+        return {key: _filled(one, parts) for key, one in shape.items()}
+    if isinstance(shape, list):
+        return [_filled(one, parts) for one in shape]
+    return json.loads(parts[shape])
 
 
 def _json(document: Any) -> bytes:
@@ -109,9 +128,8 @@ class Answers:
         self._operators: list[tuple[str, str, list[int]]] = document["operators"]
         stopped: list[int] | None = document.get("stopped")
         self.stopped = None if stopped is None else frozenset(self.releases[number] for number in stopped)
-        ends = [0, *accumulate(document["lengths"])]
-        self.length: int = ends[-1]
-        self._places = dict(zip(self.releases, pairwise(ends), strict=True))
+        self._lengths: list[int] | None = document.get("lengths")
+        self.length: int = document["length"] if self._lengths is None else sum(self._lengths)
         self.fits: dict[str, dict[int, str]] = {
             release: {int(memory): answer for memory, answer in answers.items()}
             for release, answers in document["fits"].items()
@@ -139,12 +157,17 @@ class Answers:
             KeyError: there is none of that release.
             ReportError: it is damaged.
         """
-        start, end = self._places[release]
+        if release not in self.releases:
+            raise KeyError(release)
+        place = self.releases.index(release)
         try:
-            found: dict[str, Any] = json.loads(self.body[start:end])
-        except ValueError as error:
+            if self._lengths is not None:
+                start = sum(self._lengths[:place])
+                return dict(json.loads(self.body[start : start + self._lengths[place]]))
+            lines = self.body.split(b"\n")
+            return dict(_filled(json.loads(lines[place]), lines[len(self.releases) :]))
+        except (ValueError, TypeError, IndexError, RecursionError) as error:
             raise ReportError(f"the answer of the atlas for torch {release} is damaged", DAMAGED) from error
-        return found
 
     def findings(self) -> list[OperatorAnswer]:
         """Every operator with each of its verdicts, and in which releases it has that."""

@@ -6,23 +6,30 @@ One process writes at a time: it holds a lock on a second, empty database next t
 with the process. Others may read meanwhile.
 """
 
+# ruff: noqa: PTH100, PTH108, PTH110, PTH112, PTH113, PTH120
+# Importing pathlib costs more than to read an answer.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from mpsprobe.errors import MpsprobeError, OutputError, ReportError, UsageError
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.answers import compressed, decompressed, for_shipping, joined, unpack
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 APPLICATION = 0x6D707341  # "mpsA"
 FORMAT = 1
 LOCK = ".lock"
+PLAIN = frozenset(b"/:._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+"""The bytes of a path that an address has as they are."""
 TOGETHER = 16  # answers in a block: more take longer to read, and little less room
 State = Literal["answered", "failed"]
 SWEEP_ANEW = "Name another file, or delete this one and sweep anew."
@@ -100,17 +107,20 @@ class Store:
     """
 
     def __init__(self, path: str | Path, *, unchanging: bool = False) -> None:
-        self.path = Path(path)
-        self._shown = printable(str(path))
-        if not self.path.is_file():
+        self.path = os.fspath(path)
+        self._shown = printable(self.path)
+        if not os.path.isfile(self.path):
             raise ReportError(f"there is no atlas {self._shown}", "Make it: mpsprobe atlas sweep -o FILE.")
         with self._said("read"):
-            self._connect(f"{self.path.absolute().as_uri()}?mode=ro{'&immutable=1' if unchanging else ''}")
+            self._connect(f"mode=ro{'&immutable=1' if unchanging else ''}")
             self._check()
 
-    def _connect(self, uri: str) -> None:
+    def _connect(self, how: str) -> None:
         self._blocks: dict[int, bytes] = {}
-        self._database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
+        path = os.path.abspath(self.path).replace(os.sep, "/")
+        quoted = "".join(chr(one) if one in PLAIN else f"%{one:02x}" for one in os.fsencode(path))
+        root = "" if quoted.startswith("/") else "/"  # before the letter of a drive
+        self._database = sqlite3.connect(f"file://{root}{quoted}?{how}", uri=True, isolation_level=None, timeout=30)
 
     def _check(self) -> None:
         try:
@@ -163,11 +173,12 @@ class Store:
         row = Row(*columns_of_row)
         if block is None or row.answer is None:
             return row
-        if block not in self._blocks:
+        end = start + unpack(joined(row.answer, b"")).length
+        if block not in self._blocks or len(self._blocks[block]) < end:
             asked = "SELECT data FROM blocks WHERE id = ?"
-            self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0])}
-        body = self._blocks[block][start:]
-        return replace(row, answer=joined(row.answer, body[: unpack(joined(row.answer, b"")).length]))
+            most = -1 if block in self._blocks else end  # a second row of it: then all are asked for
+            self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0], most)}
+        return replace(row, answer=joined(row.answer, self._blocks[block][start:end]))
 
     def missing(self, plan: Iterable[Key]) -> list[Key]:
         """What of ``plan`` has no row yet, in its order."""
@@ -213,16 +224,16 @@ class WritableStore(Store):
     """
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
-        self.path = Path(path)
-        self._shown = printable(str(path))
-        if not self.path.absolute().parent.is_dir():
+        self.path = os.fspath(path)
+        self._shown = printable(self.path)
+        if not os.path.isdir(os.path.dirname(os.path.abspath(self.path))):
             raise OutputError(f"cannot write {self._shown}: its folder does not exist", "Make the folder first.")
-        if self.path.is_dir():
+        if os.path.isdir(self.path):
             raise OutputError(f"cannot write {self._shown}: it is a folder", "Name a file.")
         with self._said("write"):
             self._lock = self._locked()
             try:
-                self._connect(f"{self.path.absolute().as_uri()}?mode=rwc")
+                self._connect("mode=rwc")
                 self._open(dict(about))
             except BaseException:
                 self._lock.close()
@@ -332,7 +343,7 @@ def ship(path: str | Path, target: str | Path) -> None:
     Raises:
         MpsprobeError: ``path`` is no store, or ``target`` is there or cannot be written.
     """
-    if Path(target).exists():
+    if os.path.exists(target):
         raise OutputError(f"{printable(str(target))} is there already", "Name a file that is not.")
     with Store(path) as store, WritableStore(target, store.about()) as copy:
         keys = [row.key for row in store.rows()]
@@ -341,4 +352,4 @@ def ship(path: str | Path, target: str | Path) -> None:
         with copy._said("write"):
             copy._database.execute("PRAGMA journal_mode = DELETE")
             copy._database.execute("VACUUM")
-    Path(f"{target}{LOCK}").unlink()
+    os.unlink(f"{target}{LOCK}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mpsprobe.schemas import SEVERITY
+from mpsprobe.declarations import SEVERITY
 from mpsprobe_exporters import backends, fitting, program_answer
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, number, quantity

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from mpsprobe.schemas import BackendTarget
 from mpsprobe_exporters import program_answer
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, MatrixReport, ProfileReport, Target
+    from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, ProfileReport, Target
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -26,7 +25,8 @@ def target(report: AnyReport) -> Target | None:
 
 def other(judged: Target | None) -> str:
     """Another backend than MPS as people write it (``XPU``); empty for MPS, and for a report that judged nothing."""
-    return one_line(judged.label or judged.backend, LONGEST) if isinstance(judged, BackendTarget) else ""
+    known = _not_mps(judged)
+    return one_line(known.label or known.backend, LONGEST) if known is not None else ""
 
 
 def label(judged: Target | None) -> str:
@@ -52,6 +52,10 @@ def software(judged: Target | None) -> str:
 
 def notes(report: AnyReport) -> list[str]:
     """What a reader should know: of the workload, and of a backend other than MPS."""
-    judged = target(report)
-    source = [TABLE.format(one_line(judged.source, 400)), *judged.notes] if isinstance(judged, BackendTarget) else []
+    judged = _not_mps(target(report))
+    source = [TABLE.format(one_line(judged.source, 400)), *judged.notes] if judged is not None else []
     return [one_line(note, 400) for note in (*program_answer.notes(report), *report.workload.notes, *source)]
+
+
+def _not_mps(judged: Target | None) -> BackendTarget | None:
+    return cast("BackendTarget", judged) if judged is not None and judged.backend != "mps" else None

@@ -7,7 +7,6 @@ knows neither rich nor HTML. Everything in it may be hostile text: each drawer m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar
 
@@ -63,8 +62,7 @@ Cell = str | int | float | Sequence[str] | Sequence[Place] | Mapping[str, int] |
 Row = Sequence[Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -85,8 +83,7 @@ class Column:
     where: Literal["table", "column", "more", "record"] = "table"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of cells, one for each column; columns in which nothing stands are not drawn.
 
     Attributes:
@@ -158,8 +155,7 @@ class Bar(NamedTuple):
     """Draws the first part's share as a dot in this range instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(NamedTuple):
     """Horizontal bars on one scale; ``mark`` is a place on it with a line."""
 
     rows: Sequence[Bar]
@@ -168,8 +164,7 @@ class Bars:
     mark: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """What each release does with each name: a verdict, or ``·``.
 
     Attributes:
@@ -185,8 +180,7 @@ class Grid:
     legend: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """Running text."""
 
     text: str
@@ -200,8 +194,7 @@ class Bullet(NamedTuple):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(NamedTuple):
     """A list."""
 
     lines: Sequence[Bullet]
@@ -221,8 +214,7 @@ class Tile(NamedTuple):
     below: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
+class Tiles(NamedTuple):
     """Figures side by side."""
 
     tiles: Sequence[Tile]
@@ -231,8 +223,7 @@ class Tiles:
 Block = Paragraph | Bullets | Table | Bars | Grid | Tiles
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """Blocks under a title (empty: under none).
 
     ``view`` is the page's entry of the navigation that it stands in; empty where a page shows it in another way.
@@ -246,8 +237,7 @@ class Section:
     cell: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A report.
 
     Attributes:

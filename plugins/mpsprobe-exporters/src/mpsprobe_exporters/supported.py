@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mpsprobe.errors import ReportError
 from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plugin import READ
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -33,15 +34,13 @@ def supported_report(report: Report, exporter: str) -> SupportedReport:
     Raises:
         ReportError: it is of another kind, or of a newer version.
     """
-    from mpsprobe.schemas import UnknownReport
-
-    if isinstance(report, UnknownReport):
+    if report.kind not in READ or report.schema_version != 1:
         raise ReportError(
             f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
             f"version {report.schema_version}",
             "Upgrade mpsprobe and its plugins, or write it as json, which keeps it as it is.",
         )
-    return report
+    return cast("SupportedReport", report)
 
 
 def profile_of(report: Report, exporter: str) -> ProfileReport:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import reports
 from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.terminal import drawing
+from mpsprobe_exporters.terminal.lines import coded, fitting
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ FILE_COLUMNS = 100
 
 
 class TableExporter:
-    """Draws with rich, as text.
+    """Draws as text.
 
     Args:
         width: columns to draw in; by default 100, so that a file looks the same wherever it was made.
@@ -54,10 +55,8 @@ class TableExporter:
 
 def _drawn(report: Report, screen: Screen, everything: bool) -> str:
     document = reports.document_of(supported_report(report, "table"))
-    console = screen.console()
-    with console.capture() as capture:
-        for block in drawing.blocks(document, screen.width, everything=everything):
-            console.print(block)
+    drawn = drawing.lines_of(document, screen.width, everything=everything)
+    shown = (coded(one, screen.color) for line in drawn for one in fitting(line, screen.width))
     # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
-    lines = (line.rstrip() for line in capture.get().split("\n"))
+    lines = (line.rstrip() for line in shown)
     return screen.encodable("\n".join(lines).rstrip("\n") + "\n")

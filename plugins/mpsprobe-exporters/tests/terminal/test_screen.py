@@ -43,11 +43,6 @@ def test_without_standard_output_there_is_still_a_screen(monkeypatch: pytest.Mon
     assert on_terminal().color is False
 
 
-def test_in_a_notebook_drawing_text_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    assert not Screen(80).console().is_jupyter
-
-
 def test_encodable_keeps_columns() -> None:
     text = "a · b … ─ \N{REPLACEMENT CHARACTER} 日"
     assert Screen(80).encodable(text) == text

@@ -26,8 +26,9 @@ from mpsprobe.suggestions import first_line, printable
 from mpsprobe_atlas.store import Key, Row
 from mpsprobe_atlas.sweep import on_worker
 from mpsprobe_atlas.sweep.local import ATTEMPTS
-from mpsprobe_atlas.sweep.plan import LIBRARIES, tables
+from mpsprobe_atlas.sweep.plan import LIBRARIES
 from mpsprobe_atlas.sweep.working import failed, from_text
+from mpsprobe_atlas.tables import tables
 
 POLL_S = 0.02
 LOOK_S = 0.5  # between looks at which workers there are

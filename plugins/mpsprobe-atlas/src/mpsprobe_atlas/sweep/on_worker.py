@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mpsprobe_atlas.store import Key
 from mpsprobe_atlas.sweep.local import Limits, Worker, usual_memory
-from mpsprobe_atlas.sweep.plan import tables
 from mpsprobe_atlas.sweep.working import as_text
+from mpsprobe_atlas.tables import tables
 from mpsprobe_coverage.commands.child import ChildEnded, threads_for
 
 __all__ = ["end", "tables", "work"]

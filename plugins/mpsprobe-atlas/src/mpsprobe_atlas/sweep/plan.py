@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
 
 from mpsprobe.declarations import PHASES
@@ -14,11 +11,11 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key
+from mpsprobe_atlas.tables import tables
 
 OURS = "mpsprobe-"
 LIBRARIES = ("diffusers", "keras", "tensorflow", "timm")
 """What workloads are built from, besides what every report names (torch, torchvision, transformers)."""
-_DATA = ("kernels", "advisories", "chips")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +64,8 @@ class Plan:
 
 def versions() -> dict[str, str]:
     """The versions that an answer depends on, by distribution."""
+    import importlib.metadata
+
     environment = collect_environment()
     found = {"mpsprobe": environment.mpsprobe, "torch": environment.torch, "transformers": environment.transformers}
     found["torchvision"] = environment.torchvision
@@ -75,14 +74,3 @@ def versions() -> dict[str, str]:
         if name in LIBRARIES or (name.startswith(OURS) and name not in ("mpsprobe-devkit", "mpsprobe-tables")):
             found[name] = one.version
     return {name: version for name, version in sorted(found.items()) if version is not None}
-
-
-def tables() -> str:
-    """A digest of all data that verdicts rest on: kernel tables, advisories, chips; in hexadecimal."""
-    digest = hashlib.sha256()
-    for room in _DATA:
-        for file in sorted((files("mpsprobe_coverage") / room / "data").iterdir(), key=lambda one: one.name):
-            if file.is_file():
-                content = hashlib.sha256(file.read_bytes()).digest()
-                digest.update(f"{room}/{file.name}\0".encode() + content)
-    return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import zlib
@@ -77,12 +76,18 @@ def keep(key: str, answer: Answer) -> bool:
         "texts": {name: list(one) for name, one in answer.texts.items()},
     }
     packed = zlib.compress(json.dumps(document).encode(), 6)
-    return folder.write(key, MAGIC + hashlib.sha256(packed).digest() + packed)
+    return folder.write(key, _head_of(packed) + packed)
+
+
+def _head_of(packed: bytes) -> bytes:
+    import hashlib
+
+    return MAGIC + hashlib.sha256(packed).digest()
 
 
 def _unpacked(content: bytes) -> Answer | None:
     head, packed = content[: len(MAGIC) + 32], content[len(MAGIC) + 32 :]
-    if head != MAGIC + hashlib.sha256(packed).digest():
+    if head != _head_of(packed):
         return None
     try:
         unpacking = zlib.decompressobj()

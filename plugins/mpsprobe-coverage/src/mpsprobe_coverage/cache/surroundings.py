@@ -8,7 +8,6 @@ Nothing is imported for it. Of a package its version counts, and when it was ins
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -39,6 +38,8 @@ DATA = tuple(os.path.join(HERE, room, "data") for room in ("advisories", "chips"
 
 def digest(parts: Iterable[object]) -> str:
     """A name for ``parts``, the same for the same ones only."""
+    import hashlib  # with OpenSSL it takes 3 ms, and not every question asks the cache
+
     found = hashlib.sha256()
     for part in parts:
         text = repr(part).encode("utf-8", "backslashreplace")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,8 @@ from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.commands import known
 from mpsprobe_coverage.commands.instant import Question, cache_option
 from mpsprobe_coverage.commands.options import (
     BACKEND_OPTION,
@@ -25,6 +26,7 @@ from mpsprobe_coverage.commands.options import (
     NotNegative,
     VaryRange,
     VerdictList,
+    framework,
     is_pattern,
     torch_option,
 )
@@ -156,16 +158,21 @@ def coverage(
     how = (everything, fail_on, allow)
     if question is not None and (code := question.written(format_name, output, exports, how)) is not None:
         sys.exit(code)
+    plain = RunOptions(**{name: run_options[name] for name in ("phase", "dtype", "size")}) == RunOptions(**run_options)
+    plain = plain and not any((method == "observed", explain, vary, fail_on, allow, exports, output not in (None, "-")))
+    if plain and question is not None and known.written(question, atlas, format_name, everything):
+        sys.exit(0)
+
+    from pathlib import PurePath
 
     from mpsprobe import exporting
     from mpsprobe.progress import make_progress
     from mpsprobe_coverage.commands import judge, several
-    from mpsprobe_coverage.commands.known import known
 
     registry = get_registry()
     wanted = several.names(names, files, registry) if many else [*names]
-    framework = several.framework(wanted, registry)
-    options, targets = judge.asked(torch_release, method, explain, run_options, framework)
+    of_torch = (written_in := framework(wanted, registry)) == TORCH
+    options, targets = judge.asked(torch_release, method, explain, run_options, written_in)
     judge.check_memory(options, fail_on or ())
     if vary is not None and (many or len(targets) > 1):
         raise UsageError("--vary is about one workload on one torch release", "Name one of each.")
@@ -183,9 +190,9 @@ def coverage(
     with make_progress() as progress:
         if question is None:
             questions = several.questions(wanted, asks, cached=not no_cache)
-            found = several.Work(options, targets, explain, framework == TORCH, atlas)
+            found = several.Work(options, targets, explain, of_torch, atlas)
             report = several.judge(questions, found, jobs or several.usual_jobs(), timeout, progress)
-        elif (known_report := question.recalled() or known(question, atlas, framework == TORCH)) is not None:
+        elif (known_report := question.recalled() or known.known(question, atlas, of_torch)) is not None:
             report = kept = known_report
         else:
             progress.start_loading(STEPS)

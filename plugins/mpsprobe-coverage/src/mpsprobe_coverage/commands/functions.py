@@ -21,8 +21,7 @@ from mpsprobe_coverage.commands.coverage import coverage as command
 from mpsprobe_coverage.commands.instant import SWITCH, Question
 from mpsprobe_coverage.commands.judge import asked, broken, judged
 from mpsprobe_coverage.commands.known import known as known_answer
-from mpsprobe_coverage.commands.options import TORCH
-from mpsprobe_coverage.commands.several import framework
+from mpsprobe_coverage.commands.options import TORCH, framework
 
 FAIL_ON = ("missing", "fallback", "unsupported")
 """The verdicts that ``check`` lets nothing pass with."""

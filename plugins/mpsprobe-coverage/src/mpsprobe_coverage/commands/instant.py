@@ -20,13 +20,13 @@ from mpsprobe_coverage.cache.surroundings import digest, surroundings
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
-    from mpsprobe_coverage.cache.evidence import Evidence
     from mpsprobe_coverage.cache.watching import Watch
 
 SWITCH = "MPSPROBE_NO_CACHE"
 """The variable that switches the cache off for every command and function."""
-NOT_KEPT = ("weights", "trust_remote_code")
-"""Options with which an answer depends on what no key has: on values of gigabytes, on code from elsewhere."""
+NOT_KEPT = ("weights", "trust_remote_code", "atlas")
+"""Options with which an answer depends on what no key has: on values of gigabytes, on code from elsewhere. What the
+atlas says is not worked out at all."""
 KINDS_OF = {"coverage": ("coverage", "coverage-matrix"), "fit": ("fit",)}
 OURS = "mpsprobe-exporters"
 TABLE, JSON = "table", "json"
@@ -118,17 +118,12 @@ class Question:
         if watch is None:
             return None
         evidence = watch.evidence()
-        return self.keep_known(report, evidence) if watch.refusal is None else None
-
-    def keep_known(self, report: Report, evidence: Evidence) -> Report | None:
-        """Keep a report that rests on ``evidence``; as ``keep``."""
-        if not self.cached or _has_failed(report):
+        if watch.refusal is not None or has_failed(report):
             return None
         from mpsprobe.schemas import Recalled
 
         made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        known = getattr(report, "recalled", None) or Recalled(source="cache", made=made)
-        report = report.model_copy(update={"recalled": known})
+        report = report.model_copy(update={"recalled": Recalled(source="cache", made=made)})
         try:
             text = json.dumps(report.model_dump(mode="python"), allow_nan=False)
         except ValueError:  # in a key that no schema here knows
@@ -151,7 +146,7 @@ class Question:
 
     def keep_text(self, how: Sequence[object], draw: Callable[[], str | bytes], code: int) -> None:
         """Keep what the exporter ``table`` draws of the answer on standard output, with the exit code."""
-        if self.answer is not None and _is_ours(TABLE):
+        if self.answer is not None and is_ours(TABLE):
             text = draw()
             if isinstance(text, str):
                 keep(self.key, self.answer.with_text(as_shown(how), text, code))
@@ -166,7 +161,7 @@ class Question:
             how: as ``as_shown`` takes it.
         """
         name = format_name or TABLE
-        if self.answer is None or exports or output not in (None, "-") or not _is_ours(name):
+        if self.answer is None or exports or output not in (None, "-") or not is_ours(name):
             return None
         if name == JSON and not any(how):
             write_stdout(json.dumps(json.loads(self.answer.report), indent=2))
@@ -189,7 +184,7 @@ def as_shown(how: Sequence[object]) -> str:
     return digest([*how, *screen, *(os.environ.get(name) for name in OF_SCREEN)])
 
 
-def _is_ours(name: str) -> bool:
+def is_ours(name: str) -> bool:
     """Whether the exporter of that name is ours, whose text depends on nothing but the report and the screen."""
     owner = get_registry().owner("exporter", name)
     return owner is not None and owner.found.distribution == OURS
@@ -203,7 +198,7 @@ def _sizes() -> Iterator[int | None]:
             yield None
 
 
-def _has_failed(report: Report) -> bool:
+def has_failed(report: Any) -> bool:
     """Whether a run did not come to its end: a package that is installed meanwhile may cure it."""
     cells = [report, *getattr(report, "releases", ())]
     return any(getattr(one, "failure", None) is not None for one in cells)

@@ -1,32 +1,33 @@
-"""Asks plugins for an answer that they know, where the cache has none."""
+"""Asks plugins for an answer that they know, where the cache has none. Imports nothing heavy.
+
+Such an answer is not kept in the cache: its plugin knows it the next time too.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from mpsprobe.declarations import KnownAnswer
+from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError, PluginError, UsageError, install_command
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe.schemas.report import KINDS, Report
+from mpsprobe.streams import write_stdout
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.cache.evidence import Evidence, stamp
-from mpsprobe_coverage.commands.instant import KINDS_OF, Question
+from mpsprobe_coverage.commands.instant import JSON, KINDS_OF, TABLE, Question, has_failed, is_ours
+from mpsprobe_coverage.commands.options import TORCH, framework
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
 
 SAME, ANY = "same", "any"
+ATLAS = "mpsprobe-atlas"
 LEAVE_OUT = "Leave --atlas out: then it is worked out."
 NOBODY = "no plugin is there that knows answers"
 
 
 def has_torch() -> bool:
     """Whether torch is installed; it is not imported."""
-    try:
-        importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    return bool(installed([TORCH]))
 
 
 def known(question: Question, atlas: bool | None, needs_torch: bool = True) -> Report | None:
@@ -41,16 +42,67 @@ def known(question: Question, atlas: bool | None, needs_torch: bool = True) -> R
         MissingPackage: likewise, where torch is not there.
         PluginError: a plugin gave no report.
     """
-    alone = needs_torch and not has_torch()
+    document = _document(question, atlas, needs_torch and not has_torch())
+    if document is None:
+        return None
+    from pydantic import ValidationError
+
+    from mpsprobe.schemas.report import KINDS
+
+    kind, owner = document.get("kind"), document["recalled"]["source"]
+    try:
+        if kind not in KINDS_OF[question.asked["command"]]:
+            raise PluginError(f"{owner} answered with a '{printable(str(kind))}'")
+        return KINDS[kind].model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise PluginError(f"{owner} answered with no report: {printable(where)}: {first['msg']}") from error
+
+
+def written(question: Question, atlas: bool | None, format_name: str | None, everything: bool) -> bool:
+    """Write the answer that a plugin knows to standard output, if that needs no model of pydantic.
+
+    Args:
+        atlas: as ``known`` takes it.
+        format_name, everything: as the flags have them.
+    """
+    name = format_name or TABLE
+    if question.answer is not None or name not in (TABLE, JSON) or not is_ours(name):
+        return False
+    registry = get_registry()
+    try:
+        alone = atlas is None and not has_torch() and framework([question.workload], registry) == TORCH
+        document = _document(question, atlas, alone)
+    except MpsprobeError:  # is said when the other flags were looked at
+        return False
+    if document is None:
+        return False
+    from mpsprobe.views import view
+
+    seen = view(document)
+    if seen is None or has_failed(seen):
+        return False
+    if name == JSON:
+        write_stdout(json.dumps(seen, indent=2, default=vars))
+    else:
+        write_stdout(registry.exporter(name).render_for_terminal(seen, everything))
+    return True
+
+
+def _document(question: Question, atlas: bool | None, alone: bool) -> dict[str, Any] | None:
+    """What ``known`` reads, from the first plugin that knows it.
+
+    Args:
+        alone: nobody can work it out.
+    """
     if atlas is False:
         return None
     reasons = []
     for answer, plugin in get_registry().known_answers(question.asked, ANY if atlas or alone else SAME):
         if answer.report is not None:
-            report = _report(question, answer, plugin.owner)
-            evidence = Evidence({path: stamp(path) for path in answer.files})
-            question.keep_known(report, evidence)
-            return report
+            recalled = {"source": plugin.owner, "made": answer.made, "notes": [*answer.notes]}
+            return {**answer.report, "recalled": recalled}
         reasons.append(answer.reason)
     if not (atlas or alone):
         return None
@@ -59,9 +111,6 @@ def known(question: Question, atlas: bool | None, needs_torch: bool = True) -> R
         raise NotKnown(why, bool(reasons))
     install = f"Install it: {install_command(ATLAS)}"
     raise UsageError(f"--atlas has no answer: {why}", LEAVE_OUT if reasons else install)
-
-
-ATLAS = "mpsprobe-atlas"
 
 
 class NotKnown(MpsprobeError):
@@ -79,17 +128,3 @@ class NotKnown(MpsprobeError):
         else:
             message = "coverage needs the package torch, which is not installed"
         super().__init__(message, f"Install it: {install}")
-
-
-def _report(question: Question, answer: KnownAnswer, owner: str) -> Report:
-    document: dict[str, Any] = dict(answer.report or {})
-    kind = document.get("kind")
-    recalled = {"source": owner, "made": answer.made, "notes": list(answer.notes)}
-    try:
-        if kind not in KINDS_OF[question.asked["command"]]:
-            raise PluginError(f"{owner} answered with a '{printable(str(kind))}'")
-        return KINDS[kind].model_validate({**document, "recalled": recalled})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise PluginError(f"{owner} answered with no report: {printable(where)}: {first['msg']}") from error

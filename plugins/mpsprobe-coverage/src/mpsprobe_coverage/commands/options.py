@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.errors import MpsprobeError, UnknownName, UsageError
 from mpsprobe.options import LARGEST, Named
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
+    from mpsprobe.plugins.registry import Registry
     from mpsprobe_coverage.kernels.table import KernelFamily
     from mpsprobe_coverage.scanner.vary import Vary
 
@@ -38,6 +40,22 @@ def is_pattern(name: str) -> bool:
     """Whether a name stands for all that fit it (``bert-*``); a file whose name has such signs is itself."""
     path = name.rpartition(":")[0] or name
     return bool(WILD.intersection(name)) and not os.path.exists(path)  # noqa: PTH110 - of any length
+
+
+def framework(asked: Sequence[str], registry: Registry) -> str:
+    """What the workloads are written in; a name that is wrong is said later.
+
+    Raises:
+        UsageError: they are not all written in the same framework: a release is one of one of them.
+    """
+    found: dict[str, str] = {}
+    for name in asked:
+        with contextlib.suppress(MpsprobeError):
+            found.setdefault(registry.workload_and_owner(name)[0].framework, name)
+    if len(found) > 1:
+        some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
+        raise UsageError(f"the workloads are of several frameworks: {some}", "Judge those of each by themselves.")
+    return next(iter(found), TORCH)
 
 
 BACKEND_OPTION = click.option(

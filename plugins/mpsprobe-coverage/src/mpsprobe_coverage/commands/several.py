@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import queue
@@ -25,7 +24,7 @@ from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.child import Child, ChildEnded, threads_for
 from mpsprobe_coverage.commands.instant import Question
 from mpsprobe_coverage.commands.known import known
-from mpsprobe_coverage.commands.options import TORCH, WILD, is_pattern
+from mpsprobe_coverage.commands.options import WILD, is_pattern
 
 MOST_JOBS = 4
 """Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
@@ -52,22 +51,6 @@ def names(typed: Sequence[str], files: Sequence[str], registry: Registry) -> lis
     """
     asked = [*typed, *(line for path in files for line in _lines(path))]
     return list(dict.fromkeys(one for name in asked for one in _fitting(name, registry)))
-
-
-def framework(asked: Sequence[str], registry: Registry) -> str:
-    """What the workloads are written in; a name that is wrong is said later.
-
-    Raises:
-        UsageError: they are not all written in the same framework: a release is one of one of them.
-    """
-    found: dict[str, str] = {}
-    for name in asked:
-        with contextlib.suppress(MpsprobeError):
-            found.setdefault(registry.workload_and_owner(name)[0].framework, name)
-    if len(found) > 1:
-        some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
-        raise UsageError(f"the workloads are of several frameworks: {some}", "Judge those of each by themselves.")
-    return next(iter(found), TORCH)
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands import several
 from mpsprobe_coverage.commands.instant import cache_option
-from mpsprobe_coverage.commands.options import CHIP_OPTION, GENERATE, MEMORY_OPTION, TORCH, MacosVersion
+from mpsprobe_coverage.commands.options import CHIP_OPTION, GENERATE, MEMORY_OPTION, TORCH, MacosVersion, framework
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.table import KernelTable
@@ -95,7 +95,7 @@ def upgrade(
     chosen = exporting.choose(registry, format_name, output, "upgrade")
     macos, options = options.macos, _judged_for(options, tables)
     wanted = several.names(names, files, registry) if names or files else []
-    if wanted and several.framework(wanted, registry) != TORCH:
+    if wanted and framework(wanted, registry) != TORCH:
         raise UsageError("upgrade is about torch", "Name workloads of torch.")
     rows: list[JudgedWorkload] = []
     if wanted:

@@ -8,7 +8,6 @@ whole page is not here, for a notebook keeps every output in its file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
@@ -50,9 +49,9 @@ def _blocks(section: Section) -> Iterator[Markup]:
             case model.Table(entries=False):
                 yield _table(block)
             case model.Table():
-                yield drawn(replace(block, rows=block.rows[:MOST_ROWS]))
+                yield drawn(block._replace(rows=block.rows[:MOST_ROWS]))
             case model.Grid():
-                yield drawn(replace(block, rows=block.rows[:MOST_ROWS]))
+                yield drawn(block._replace(rows=block.rows[:MOST_ROWS]))
             case model.Bars():
                 yield element("div", drawn(block), class_="fit")
             case _:

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mpsprobe_exporters.document import Document
     from mpsprobe_exporters.supported import SupportedReport
 
+HOMES = {
+    "coverage": "coverage", "coverage-matrix": "matrix", "coverage-several": "several", "profile": "profile",
+    "comparison": "comparison", "checkpoint": "checkpoint", "fit": "largest", "upgrade": "upgrade",
+    "ranking": "ranking",
+}  # fmt: skip
+"""The module for each kind; those of other kinds are not imported for it."""
+
 
 def document_of(report: SupportedReport) -> Document:
     """``report`` as people read it."""
-    from mpsprobe_exporters.reports import (
-        checkpoint,
-        comparison,
-        coverage,
-        largest,
-        matrix,
-        profile,
-        ranking,
-        several,
-        upgrade,
-    )
-
-    if report.kind == "profile":
-        return profile.document(report)
-    if report.kind == "checkpoint":
-        return checkpoint.document(report)
-    if report.kind == "fit":
-        return largest.document(report)
-    if report.kind == "upgrade":
-        return upgrade.document(report)
-    if report.kind == "ranking":
-        return ranking.document(report)
-    if report.kind == "comparison":
-        return comparison.document(report)
-    if report.kind == "coverage-several":
-        return several.document(report)
-    return coverage.document(report) if report.kind == "coverage" else matrix.document(report)
+    made: Document = importlib.import_module(f"{__name__}.{HOMES[report.kind]}").document(report)
+    return made

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.schemas import SEVERITY
+from mpsprobe.declarations import SEVERITY
 from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, recalled, sources
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names

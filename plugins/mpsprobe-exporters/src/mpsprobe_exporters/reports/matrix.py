@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe.schemas import SEVERITY
+from mpsprobe.declarations import SEVERITY
 from mpsprobe_exporters import answer, backends, recalled
 from mpsprobe_exporters.document import NOTHING, Bar, Bars, Document, Grid, Paragraph, Part, Section, runs, span
 from mpsprobe_exporters.plain_text import one_line

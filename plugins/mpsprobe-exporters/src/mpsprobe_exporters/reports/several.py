@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe.schemas import SEVERITY
+from mpsprobe.declarations import SEVERITY
 from mpsprobe_exporters import advisories, answer, backends, recalled
 from mpsprobe_exporters.document import Column, Document, Section, table
 from mpsprobe_exporters.plain_text import one_line, plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe.schemas import SEVERITY
+from mpsprobe.declarations import SEVERITY
 from mpsprobe_exporters import advisories, answer
 from mpsprobe_exporters.document import (
     Block,

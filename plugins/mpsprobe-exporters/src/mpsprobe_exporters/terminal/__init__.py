@@ -1,1 +1,1 @@
-"""The parts of the terminal report; the only ones that import rich."""
+"""The parts of the terminal report."""

@@ -1,16 +1,14 @@
-"""A document on a terminal, with rich."""
+"""A document on a terminal, in lines."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
-from rich.text import Text
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
+from mpsprobe_exporters.terminal.lines import Line, cell_len, width_of
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
@@ -21,12 +19,12 @@ NARROWEST, LONGEST_NAME, WIDEST_TEXT = 16, 36, 32  # what a name or a text gets 
 MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
 NARROWEST_BAR, WIDEST_BAR = 8, 40
 EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
-BLANK = Text()
-TONES = {"bad": "bold red", "good": "green", "plain": "none"}
+BLANK: Line = []
+TONES = {"bad": "bold red", "good": "green", "plain": ""}
 
 
-def blocks(document: Document, width: int, *, everything: bool) -> Iterator[Text]:
-    """What to print on ``width`` columns, block by block.
+def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Line]:
+    """What to print on ``width`` columns.
 
     Args:
         document: what is drawn.
@@ -34,59 +32,66 @@ def blocks(document: Document, width: int, *, everything: bool) -> Iterator[Text
         everything: ``--all``: what nobody needs to act is shown too.
     """
     if document.brief and not everything:
-        yield from (_text(line, width) for line in document.brief)
+        for line in document.brief:
+            yield from _lines(line, width)
         return
-    yield _text(document.headline, width, "bold")
-    yield from (_text(line, width, TONES["bad"]) for line in document.alerts)
-    yield from (_text(line, width) for line in document.lines)
-    yield from (_indented(_text(f"note: {note}", width - GAP), GAP) for note in document.notes)
+    yield from _lines(document.headline, width, "bold")
+    for line in document.alerts:
+        yield from _lines(line, width, TONES["bad"])
+    for line in document.lines:
+        yield from _lines(line, width)
+    for note in document.notes:
+        yield from _indented(_lines(f"note: {note}", width - GAP), GAP)
     for section in document.at("first", "all") if everything else document.at("first"):
         yield BLANK
         if section.title:
-            yield _text(document.heading(section), width, "bold")
+            yield from _lines(document.heading(section), width, "bold")
         margin = GAP if section.title else 0
         for block in section.blocks:
-            yield from (_indented(one, margin) for one in drawn(block, width - margin))
+            yield from _indented(drawn(block, width - margin), margin)
 
 
-def drawn(block: Block, width: int) -> Iterator[Text]:
+def drawn(block: Block, width: int) -> Iterator[Line]:
     """A block of a document on ``width`` columns."""
     match block:
         case model.Paragraph():
-            yield _text(block.text, width, TONES[block.tone])
+            yield from _lines(block.text, width, TONES[block.tone])
         case model.Bullets():
-            yield from (_text(f"{one.name}: {one.text}" if one.name else one.text, width) for one in block.lines)
+            for one in block.lines:
+                yield from _lines(f"{one.name}: {one.text}" if one.name else one.text, width)
         case model.Tiles():
-            values = [f"{one.value} ({one.below})" if one.below else one.value for one in block.tiles]
-            yield from _labelled([(one.title, text) for one, text in zip(block.tiles, values, strict=True)], width)
+            values = [f"{tile.value} ({tile.below})" if tile.below else tile.value for tile in block.tiles]
+            yield from _labelled([(tile.title, text) for tile, text in zip(block.tiles, values, strict=True)], width)
         case model.Table():
             yield from _entries(block, width) if block.entries else _table(block, width)
             if block.left():
-                yield _text(block.left(), width)
+                yield from _lines(block.left(), width)
         case model.Bars():
             yield from _bars(block, width)
         case model.Grid():
             yield from _grid(block, width)
 
 
-def _entries(table: model.Table, width: int) -> Iterator[Text]:
+def _entries(table: model.Table, width: int) -> Iterator[Line]:
     """Each row as a heading of its first two cells, the rest below it with its titles."""
     for number, row in enumerate(table.first()):
         if number:
             yield BLANK
         name, word = (model.written(cell, column.kind) for cell, column in zip(row, table.columns[:2], strict=False))
-        yield Text.assemble(("\n".join(fold_name(name, width)), "bold"), "  ", (word, STYLES.get(word, "none")))
+        *first, last = fold_name(name, width)
+        yield from ([(part, "bold")] for part in first)
+        yield [(last, "bold"), ("  ", ""), (word, STYLES.get(word, ""))]
         facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
         yield from _labelled(facts, width)
 
 
-def _labelled(facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:
+def _labelled(facts: Sequence[tuple[str, str]], width: int) -> Iterator[Line]:
     """Labels on the left, texts folded to the right of them."""
     room = width - max((cell_len(label) for label, _ in facts), default=0) - 2 * GAP
-    return _beside([[[Text(f"  {label}")], _lines(text, room)] for label, text in facts])
+    return _beside([[[[(f"  {label}", "")]], _lines(text, room)] for label, text in facts])
 
 
-def _table(table: model.Table, width: int) -> Iterator[Text]:
+def _table(table: model.Table, width: int) -> Iterator[Line]:
     """The columns for which there is room; the first one is folded, texts are wrapped."""
     used, rows = table.used(), table.first()
     columns = [table.columns[index] for index in used]
@@ -118,15 +123,15 @@ def _least(column: Column, natural: int, place: int) -> int:
     return min(natural, WIDEST_TEXT) if column.kind in ("text", "advice", "name", "names", "places") else natural
 
 
-def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Text]:
+def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Line]:
     """The one style that all tables here have: a rule below the titles, no other lines."""
     titles = [
-        [Text(part, "bold") for line in column.title.split("\n") for part in fold_name(line, wide, 0)]
+        [[(part, "bold")] for line in column.title.split("\n") for part in fold_name(line, wide, 0)]
         for column, wide in zip(columns, widths, strict=True)
     ]
     rows = [
         [
-            _lines(text, wide, STYLES.get(text, "none"), code=column.kind == "name")
+            _lines(text, wide, STYLES.get(text, ""), code=column.kind == "name")
             for text, wide, column in zip(row, widths, columns, strict=True)
         ]
         for row in zip(*cells, strict=True)
@@ -135,25 +140,25 @@ def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: S
     return _beside([titles, *rows], right, len(titles))
 
 
-def _beside(rows: Sequence[Sequence[Sequence[Text]]], right: Sequence[int] = (), ruled: int = 0) -> Iterator[Text]:
+def _beside(rows: Sequence[Sequence[Sequence[Line]]], right: Sequence[int] = (), ruled: int = 0) -> Iterator[Line]:
     """Cells of lines next to each other, those numbered in ``right`` to the right; a rule below the first row."""
     if not any(rows):  # nor is there a column where all cells are empty
         return
-    widths = [max(line.cell_len for row in rows for line in row[place]) for place in range(len(rows[0]))]
+    widths = [max(width_of(line) for row in rows for line in row[place]) for place in range(len(rows[0]))]
     for number, row in enumerate(rows):
         for at in range(max(map(len, row), default=0)):
-            made = Text()
+            made: Line = []
             for place, (lines, wide) in enumerate(zip(row, widths, strict=True)):
                 line = lines[at] if at < len(lines) else BLANK
-                blank = " " * (wide - line.cell_len)
-                made.append(blank if place in right else "").append_text(line)
-                made.append("" if place in right else blank).append(" " * GAP if place < len(row) - 1 else "")
+                blank = [(" " * (wide - width_of(line)), "")]
+                made += [*blank, *line] if place in right else [*line, *blank]
+                made += [(" " * GAP, "")] if place < len(row) - 1 else []
             yield made
         if ruled and not number:
-            yield Text("─" * (sum(widths) + GAP * (len(widths) - 1)))
+            yield [("─" * (sum(widths) + GAP * (len(widths) - 1)), "")]
 
 
-def _bars(block: model.Bars, width: int) -> Iterator[Text]:
+def _bars(block: model.Bars, width: int) -> Iterator[Line]:
     """A bar for each row; where a line has no room for all of it, the words go before the bar does."""
     shown = block.rows[:MOST_BARS]
     labels, said = [one_line(row.label) for row in shown], [one_line(row.said) for row in shown]
@@ -171,19 +176,19 @@ def _bars(block: model.Bars, width: int) -> Iterator[Text]:
         ]
     )
     if len(block.rows) > len(shown):
-        yield Text(f"and {len(block.rows) - len(shown):,} more")
+        yield [(f"and {len(block.rows) - len(shown):,} more", "")]
 
 
-def _bar(row: Bar, width: int) -> Text:
+def _bar(row: Bar, width: int) -> Line:
     """Its parts one after the other, in eighths of a column; never empty, so that nothing looks unmeasured."""
-    made = Text()
+    made: Line = []
     for part in row.parts:
         eighths = max(1, round(8 * width * min(max(part.share, 0.0), 1.0)))
-        made.append(FULL * (eighths // 8) + EIGHTHS[eighths % 8].strip(), STYLES.get(str(part.color), "green"))
+        made.append((FULL * (eighths // 8) + EIGHTHS[eighths % 8].strip(), STYLES.get(str(part.color), "green")))
     return made
 
 
-def _grid(block: model.Grid, width: int) -> Iterator[Text]:
+def _grid(block: model.Grid, width: int) -> Iterator[Line]:
     """Releases side by side where the screen is wide enough, else the history of each name."""
     spans = model.folded(block)
     rows = [(name, *(words[at] for _, at in spans)) for name, words in (*block.heads, *block.rows)]
@@ -204,7 +209,7 @@ def _grid(block: model.Grid, width: int) -> Iterator[Text]:
             found.append((name, ", ".join(runs)))
         yield from _table(model.Table((columns[0], model.Column("not native")), found), width)
     if block.legend:
-        yield _text("; ".join(block.legend), width)
+        yield from _lines("; ".join(block.legend), width)
 
 
 def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
@@ -223,16 +228,12 @@ def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
     return [*lines, margin + name] if name or not lines else lines
 
 
-def _indented(text: Text, margin: int) -> Text:
-    return Text("\n").join(Text(" " * margin).append_text(line) for line in text.split("\n")) if margin else text
+def _indented(lines: Iterable[Line], margin: int) -> Iterator[Line]:
+    return ([(" " * margin, ""), *line] if margin else line for line in lines)
 
 
-def _lines(text: str, width: int, style: str = "none", code: bool = False) -> list[Text]:
+def _lines(text: str, width: int, style: str = "", code: bool = False) -> list[Line]:
     """A name from code at its joints, words between words; what is longer than a line anywhere."""
     text, width = one_line(text, None), max(width, 1)
     lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
-    return [Text(part, style) for line in lines for part in fold_name(line, width)]
-
-
-def _text(text: str, width: int, style: str = "none") -> Text:
-    return Text("\n").join(_lines(text, width, style))
+    return [[(part, style)] for line in lines for part in fold_name(line, width)]

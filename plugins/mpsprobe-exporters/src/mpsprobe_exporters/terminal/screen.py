@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
-import shutil
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import NamedTuple
 
 NARROWEST, WIDEST = 40, 200
 PIPE_COLUMNS = 100
@@ -22,30 +16,12 @@ SUBSTITUTES = str.maketrans(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(NamedTuple):
     """Where the text will be read. ``width`` is in columns."""
 
     width: int
     color: bool = False
     encoding: str = "utf-8"
-
-    def console(self) -> Console:
-        """A console that draws for this screen, into nothing: capture what it prints."""
-        from rich.console import Console
-
-        return Console(
-            file=io.StringIO(),
-            width=self.width,
-            force_terminal=self.color,
-            force_jupyter=False,  # there it would show each print as an output of the cell
-            color_system="standard" if self.color else None,
-            no_color=not self.color,
-            legacy_windows=False,
-            emoji=False,
-            markup=False,
-            highlight=False,
-        )
 
     def encodable(self, text: str) -> str:
         """``text`` in characters that the encoding has."""
@@ -79,9 +55,10 @@ def _color_possible() -> bool:
 
 
 def _columns(terminal: bool) -> int:
-    if terminal or os.environ.get("COLUMNS"):
-        return shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
     try:  # piped into a pager: the terminal is still behind standard error
-        return os.get_terminal_size(2).columns or PIPE_COLUMNS
+        return os.get_terminal_size(1 if terminal else 2).columns or PIPE_COLUMNS
     except OSError:
         return PIPE_COLUMNS

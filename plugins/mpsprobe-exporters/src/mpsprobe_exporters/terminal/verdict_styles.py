@@ -1,4 +1,4 @@
-"""The colour of verdicts and differences in a terminal; without pydantic, for commands that answer at once."""
+"""The colour of verdicts and differences in a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ STYLES = {
     "fallback": "magenta",
     "unknown": "bold",
     "native": "green",
-    "composite": "none",
+    "composite": "",
     "slower": "bold red",
     "larger": "bold red",
     "worse": "bold red",

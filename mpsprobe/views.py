@@ -1,0 +1,110 @@
+"""Coverage reports to be drawn at once: read by their published schema, since pydantic takes 0.1 s to import. Public.
+
+What gets through is what pydantic takes as it is. Of anything else pydantic has to say what it is, or what is wrong.
+"""
+
+# ruff: noqa: PTH118, PTH120, PTH123
+# Importing pathlib would take longer than all of this.
+from __future__ import annotations
+
+import json
+import math
+import os.path
+from types import SimpleNamespace
+from typing import Any
+
+MODELS_FILE = os.path.join(os.path.dirname(__file__), "views.json")
+"""The models below a report, by their names; those of reports by their kinds. ``docs/_site/schemas.py`` writes it."""
+_SIMPLE = {"string": str, "integer": int, "boolean": bool, None: str}
+_NULL = {"type": "null"}
+
+
+class View(SimpleNamespace):
+    """A report or a part of one, with the fields of its model in ``mpsprobe.schemas``; not to be changed."""
+
+    def model_copy(self, *, update: dict[str, Any]) -> View:
+        """The same with other values of some fields."""
+        return type(self)(**{**vars(self), **update})
+
+
+class TargetView(View):
+    """A ``Target``: of a release of torch on MPS."""
+
+    @property
+    def version(self) -> str:
+        """The release."""
+        return str(self.torch)
+
+    @property
+    def software(self) -> str:
+        """What it is a release of."""
+        return "torch"
+
+
+class _NotAsItIs(Exception):
+    """The document breaks its schema, or is in a form that pydantic changes."""
+
+
+def view(document: dict[str, Any]) -> Any:
+    """The report of one or of several releases on MPS in ``document``, or ``None`` where pydantic has to read it."""
+    with open(MODELS_FILE, encoding="utf-8") as file:
+        models = json.load(file)
+    kind = document.get("kind")
+    try:
+        return _Reader(models).model(kind, document) if isinstance(kind, str) and kind in models else None
+    except (_NotAsItIs, RecursionError, OverflowError):
+        return None
+
+
+class _Reader:
+    def __init__(self, models: dict[str, dict[str, Any]]) -> None:
+        self._models = models
+
+    def model(self, name: str, value: object) -> View:
+        """A model by its name; a key that it does not have is none of a report that was written by this version."""
+        if type(value) is not dict:
+            raise _NotAsItIs
+        found, missing = {}, 0
+        for field, schema in self._models[name].items():
+            if field in value:
+                found[field] = self.any(schema, value[field])
+            elif "default" in schema:
+                found[field], missing = schema["default"], missing + 1
+            else:
+                raise _NotAsItIs
+        if len(value) + missing != len(found):
+            raise _NotAsItIs
+        return (TargetView if name == "Target" else View)(**found)
+
+    def any(self, schema: dict[str, Any], value: Any) -> Any:
+        """What ``value`` is by ``schema``; of several models the first."""
+        if "anyOf" in schema:
+            schema, null = schema["anyOf"]
+            if value is None and null == _NULL:
+                return None
+        elif "oneOf" in schema:
+            schema = schema["oneOf"][0]
+        if "$ref" in schema:
+            return self.model(schema["$ref"], value)
+        kind = schema.get("type")
+        if kind == "array" and type(value) is list and len(value) >= schema.get("minItems", 0):
+            return [self.any(schema["items"], one) for one in value]
+        if kind == "object" and type(value) is dict:
+            names = schema.get("propertyNames", {"type": "string"})
+            return {self.any(names, one): self.any(schema["additionalProperties"], of) for one, of in value.items()}
+        if kind in ("number", "integer") and type(value) in (int, float) and value < schema.get("minimum", value):
+            raise _NotAsItIs
+        if kind == "number" and type(value) in (int, float) and math.isfinite(value):
+            return float(value)
+        if type(value) is not _SIMPLE.get(kind) or value not in schema.get("enum", (schema.get("const", value),)):
+            raise _NotAsItIs
+        if isinstance(value, str) and not value.isprintable():
+            _check_unicode(value)
+        return value
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # half of a character
+        raise _NotAsItIs from error
