@@ -76,9 +76,10 @@ class TensorflowScanner:
         """
         progress.start(2, "loading TensorFlow")
         try:
-            tensorflow = import_tensorflow(f"the workload '{workload.name}'")
-            with building_in_cpp(), without_collecting():
-                return _report(workload, options, torch_releases, progress, tensorflow)
+            with without_collecting():
+                tensorflow = import_tensorflow(f"the workload '{workload.name}'")
+                with building_in_cpp():
+                    return _report(workload, options, torch_releases, progress, tensorflow)
         finally:
             progress.stop()
 
