@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import observing
@@ -34,6 +35,7 @@ from measure import (
 PLUGIN = Path(__file__).resolve().parents[1] / "plugins" / "mpsprobe-coverage"
 STEP = Path(__file__).resolve().parent / "step.py"
 BERT_IMPORT = "import torch; from transformers.models.bert.modeling_bert import BertModel"
+KERAS_BUILD = "import keras, tensorflow; keras.applications.MobileNetV2(weights=None)"
 KERNELS_SHOW = ("kernels", "show", "aten::linalg_qr.out", "--torch", "all")
 # Runs the command inside this interpreter, then fails if torch was imported on the way.
 NO_TORCH = (
@@ -89,6 +91,20 @@ def bert(effort: Effort, tell: Tell) -> list[Figure]:
             f"{inference} ÷ import BertModel, processor time", "x", cpu_ratio(samples, inference, "import BertModel")
         ),
         Figure(f"{training} ÷ import BertModel, processor time", "x", cpu_ratio(samples, training, "import BertModel")),
+        *(Figure(name, "s", seconds(samples[name])) for name in commands),
+    ]
+
+
+def keras(effort: Effort, tell: Tell) -> list[Figure]:
+    """``coverage keras:mobilenet_v2`` compared with importing TensorFlow and building that model; none without it."""
+    if find_spec("tensorflow") is None:
+        return []
+    ours, bare = "coverage keras:mobilenet_v2", "import TensorFlow and build MobileNetV2"
+    commands = {bare: python(KERAS_BUILD), ours: mpsprobe("coverage", "keras:mobilenet_v2")}
+    samples = run_rounds(commands, 2 * effort.processes, effort.warm_up, tell)
+    return [
+        Figure(f"{ours} ÷ {bare}", "x", ratio(samples, ours, bare), 1.3),
+        Figure(f"{ours} ÷ {bare}, processor time", "x", cpu_ratio(samples, ours, bare)),
         *(Figure(name, "s", seconds(samples[name])) for name in commands),
     ]
 
@@ -223,6 +239,7 @@ def tables(effort: Effort, tell: Tell) -> list[Figure]:
 
 GROUPS: dict[str, Callable[[Effort, Tell], list[Figure]]] = {
     "bert": bert,
+    "keras": keras,
     "step": step,
     "large": large,
     "quick": quick,

@@ -175,6 +175,10 @@ def test_ctrl_c_says_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert result.code == 130 and "2 of 2 rows have an answer" in result.stderr
 
 
-def test_a_sweep_of_another_framework_is_refused_nothing(folder: Path) -> None:
+def test_nothing_to_do_and_other_frameworks_are_refused(folder: Path) -> None:
+    (folder / "digits.py").write_text("import keras\n\ndef make():\n    pass\n", encoding="utf-8")
+    for name in ("keras:mobilenet_v2", "digits.py:make"):
+        result = run_cli("atlas", "sweep", "bert-base", name, cwd=folder, process=False)
+        assert result.code == 2 and f"'{name}' is a workload of tensorflow" in result.stderr
     with pytest.raises(UsageError, match="nothing is to be done"):
         Plan((), ("inference",), ("float32",), "small", ()).keys(get_registry())

@@ -33,7 +33,7 @@ from mpsprobe_tensorflow.placing.placer import place
 from mpsprobe_tensorflow.since import kernels_of, native_since
 from mpsprobe_tensorflow.tables import table
 from mpsprobe_tensorflow.tables.fits import optimizers_off
-from mpsprobe_tensorflow.tracing import Step, without_collecting
+from mpsprobe_tensorflow.tracing import Step, building_in_cpp, without_collecting
 
 WHICH = {
     "plain": "These are the operations that TensorFlow places; its optimizer folds and fuses some afterwards",
@@ -76,9 +76,10 @@ class TensorflowScanner:
         """
         progress.start(2, "loading TensorFlow")
         try:
-            tensorflow = import_tensorflow(f"the workload '{workload.name}'")
             with without_collecting():
-                return _report(workload, options, torch_releases, progress, tensorflow)
+                tensorflow = import_tensorflow(f"the workload '{workload.name}'")
+                with building_in_cpp():
+                    return _report(workload, options, torch_releases, progress, tensorflow)
         finally:
             progress.stop()
 
@@ -119,14 +120,15 @@ def _report(
 def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool, tensorflow: str) -> Placement:
     build = table.load(release)
     kernels = kernels_of(release, options.macos)
-    placed = place(graph, kernels, soft=soft, eager=options.graph == models.EAGER)
+    eager = options.graph == models.EAGER
+    placed = place(graph, kernels, soft=soft, eager=eager)
     if options.graph == models.OPTIMIZED:
         devices = grappler.devices(graph, placed, kernels)
         off = optimizers_off(build.release)
         step = replace(step, graph=grappler.optimized(step.graph, [*step.returned, *step.effects], devices, off))
         graph = _flat(step)
         placed = place(graph, kernels, soft=soft)
-    crossings = border(graph, placed)
+    crossings = border(graph, placed, eager=eager)
     operators, unknown = findings(step, graph, placed, crossings, kernels, options.macos)
     wheel, sha256 = list(build.wheels.items())[-1]
     target = FrameworkTarget(

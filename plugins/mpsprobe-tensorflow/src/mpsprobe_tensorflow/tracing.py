@@ -173,9 +173,9 @@ def variables_without_values() -> Iterator[None]:
         owner = next((one for one in cells if isinstance(one, keras.Variable)), None)
         if not callable(value) or owner is None or math.prod(owner.shape) <= FEW:
             return next_creator(**arguments)
+        # Without a name: TensorFlow makes a kernel for each name, and variables that are alike share one.
         return resource_variable_ops.UninitializedVariable(
             trainable=arguments.get("trainable"),
-            name=arguments.get("name"),
             shape=owner.shape,
             dtype=owner.dtype,
             synchronization=arguments.get("synchronization"),
@@ -187,8 +187,25 @@ def variables_without_values() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def building_in_cpp() -> Iterator[None]:
+    """TensorFlow checks the arguments of most operations that it traces in C++, not in Python: the graph is the same.
+
+    The switch is TensorFlow's own (``core/config/flag_defs.h``), and off by default.
+    """
+    from tensorflow.core.config import flags
+
+    switch = flags.config().graph_building_optimization
+    before = switch.value()
+    switch.reset(True)
+    try:
+        yield
+    finally:
+        switch.reset(before)
+
+
+@contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """A graph is kept anyway; looking through it for garbage, again and again, takes a fifth of the time."""
+    """A graph and imported modules are kept anyway; looking for garbage, again and again, takes a fifth of the time."""
     if not gc.isenabled():
         yield
         return

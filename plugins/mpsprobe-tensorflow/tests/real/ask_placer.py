@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oracle import ERROR, MARK
+from oracle import BEGINS, ERROR, MARK
 
 FOLDER = Path(__file__).parent
+EXECUTED = re.compile(r"Executing op (\w+) in device \S*/device:(\w+):\d+")
 LINE = re.compile(r"placer\.cc:\d+\] (\S+): \((\w+)\): \S*/device:(\w+):\d+$", re.MULTILINE)
 
 
@@ -68,7 +69,6 @@ def compare(
         off: optimizers of grappler that do not run.
         dumped: a folder for the graphs that TensorFlow makes on its way.
     """
-    import tensorflow as tf
 
     from mpsprobe_tensorflow import tracing
     from mpsprobe_tensorflow.placing.flattening import flatten
@@ -96,23 +96,7 @@ def compare(
         "soft": soft,
         "off": list(off),
     }
-    lines = []
-    for one in listed:
-        types = ",".join(f"{name}={tf.as_dtype(dtype).as_datatype_enum}" for name, dtype in one.types.items())
-        lines.append(f"{one.operator}\t{types}\t{','.join(one.host)}\n")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "table.tsv").write_text("".join(lines), encoding="utf-8")
-        (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
-        environment = {**os.environ, "STUB_TABLE": str(folder / "table.tsv")}
-        if dumped is not None:
-            environment |= {"TF_DUMP_GRAPH_PREFIX": str(dumped), "TF_DUMP_GRAPH_NAME_FILTER": "*"}
-            environment["TF_DUMP_GRAPH_GROUPS"] = "main"
-        command = [sys.executable, str(FOLDER / "oracle.py"), str(stub), "asked.json"]
-        ended = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True)
-    before, mark, answer = ended.stderr.partition(MARK)
-    if not mark:
-        raise RuntimeError(before[-2000:])
+    answer = _answer(stub, asked, listed, dumped)
     theirs = {re.sub(r"/_\d+(?=/|$)", "", name): (operator, device) for name, operator, device in LINE.findall(answer)}
     ours = {
         node.full_name: (node.operator, one.device)
@@ -128,6 +112,85 @@ def compare(
         theirs_alone=sorted(f"{name} {theirs[name]}" for name in theirs.keys() - both),
         failed=answer.partition(ERROR)[2].strip(),
     )
+
+
+def _answer(stub: Path, asked: object, registrations: Sequence[Any], dumped: Path | None = None) -> str:
+    """What the oracle prints after its first mark."""
+    import tensorflow as tf
+
+    lines = []
+    for one in registrations:
+        types = ",".join(f"{name}={tf.as_dtype(dtype).as_datatype_enum}" for name, dtype in one.types.items())
+        lines.append(f"{one.operator}\t{types}\t{','.join(one.host)}\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "table.tsv").write_text("".join(lines), encoding="utf-8")
+        (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+        environment = {**os.environ, "STUB_TABLE": str(folder / "table.tsv")}
+        if dumped is not None:
+            environment |= {"TF_DUMP_GRAPH_PREFIX": str(dumped), "TF_DUMP_GRAPH_NAME_FILTER": "*"}
+            environment["TF_DUMP_GRAPH_GROUPS"] = "main"
+        command = [sys.executable, str(FOLDER / "oracle.py"), str(stub), "asked.json"]
+        ended = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True)
+    before, mark, answer = ended.stderr.partition(MARK)
+    if not mark:
+        raise RuntimeError(before[-2000:])
+    return answer
+
+
+def compare_eagerly(stub: Path, concretes: Iterable[Any], registrations: Iterable[Any]) -> Compared:
+    """Where both place each operation of traced functions that is run by itself; of constants, where their memory is.
+
+    Its tensors are where mpsprobe says that they are. Operations that read what cannot be made from nothing (lists of
+    tensors, handles that are no variables) are left out, as are calls and what is in their bodies.
+    """
+    from mpsprobe_tensorflow import tracing
+    from mpsprobe_tensorflow.placing.crossing import in_host_memory
+    from mpsprobe_tensorflow.placing.flattening import flatten
+    from mpsprobe_tensorflow.placing.kernels import Kernels
+    from mpsprobe_tensorflow.placing.placer import place
+
+    listed = list(registrations)
+    asked: dict[str, tuple[dict[str, Any], str | None]] = {}
+    for concrete in concretes:
+        held, resident = tracing.captures(concrete.graph)
+        proto = concrete.graph.as_graph_def(add_shapes=True)
+        graph = flatten(proto, held, resident, [one.name for one in concrete.outputs])
+        placed = place(graph, Kernels(listed), eager=True)
+        protos = {one.name: one for one in proto.node}
+        variables = {one.op.name: tracing.variable_of(one) for one in concrete.graph.inputs}
+        for node, one in zip(graph.nodes, placed, strict=True):
+            if one is None or node.scope or node.is_call:
+                continue
+            inputs = []
+            for value in node.inputs:
+                source, there = graph.nodes[value.node], placed[value.node]
+                made = source.results[value.output]
+                variable = variables.get(source.name) if made.dtype == "resource" else None
+                dtype, shape = variable or (made.dtype, made.shape)
+                device = there.device if there is not None else "CPU"
+                sizes = [size if size is not None else 2 for size in shape or ()]
+                inputs.append({"variable": variable is not None, "dtype": dtype, "shape": sizes, "device": device})
+            if any(each["dtype"] in ("resource", "variant", "") or not each["device"] for each in inputs):
+                continue
+            plain = type(protos[node.name])(op=node.operator, device=node.device)
+            for name, attribute in protos[node.name].attr.items():
+                if not name.startswith("_"):
+                    plain.attr[name].CopyFrom(attribute)
+            text = plain.SerializeToString(deterministic=True).hex()
+            single = {"operator": node.operator, "node": text, "inputs": inputs, "outputs": len(node.results)}
+            stays = node.operator == "Const" and in_host_memory(node, one, 0, [bool(one.kernel and one.kernel.host)])
+            asked.setdefault(json.dumps(single), (single, "CPU" if stays else f"{one.device}"))
+    answers = _answer(stub, {"operations": [single for single, _ in asked.values()]}, listed).split(MARK)
+    found = Compared(0, 0)
+    for answer, (single, ours) in zip(answers, asked.values(), strict=True):
+        after = answer.partition(BEGINS)[2]
+        theirs = dict(EXECUTED.findall(after)).get(single["operator"], "None")
+        found.both += 1
+        found.gpu += theirs == "GPU"
+        if theirs != ours:
+            found.wrong.append(f"{single['operator']}: {theirs}, not {ours}: {single['inputs']} {after[:600]}")
+    return found
 
 
 def main() -> None:

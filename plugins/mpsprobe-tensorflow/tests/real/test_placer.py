@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from ask_placer import build_stub, compare
+from ask_placer import build_stub, compare, compare_eagerly
 from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
@@ -109,6 +109,18 @@ def texts_and_numbers(x: Any, v: Variables) -> Any:
     return texts, tf.strings.length(texts), drawn, resized, tf.py_function(lambda z: z, [x], tf.float32)
 
 
+def single(x: Any, v: Variables) -> Any:
+    """What eager execution runs although no graph could hold it, and places by rules of its own."""
+    make = tf.raw_ops
+    make.ResourceScatterMin(resource=v.matrix.handle, indices=[0], updates=[[1.0, 2.0, 3.0, 4.0]])  # no kernel
+    with tf.device("/CPU:0"):
+        v.matrix.assign_add(tf.ones((8, 4)))
+        constants = tf.constant([1.0]) + tf.cast(tf.constant([1, 2]) * 3, tf.float32)
+    with tf.device("/GPU:0"):
+        v.count.assign_add(2)
+        return constants, tf.linalg.inv(x @ tf.transpose(x)), tf.constant([1, 2]) + 3, tf.constant(1, tf.int64) + 3
+
+
 FUNCTIONS = (control_flow, variables, scopes, gradients, identities, texts_and_numbers)
 
 
@@ -119,6 +131,15 @@ def test_functions(stub: Path, function: Callable[..., Any], release: str) -> No
     found = compare(stub, concrete, load(release).on())
     assert not found.wrong
     assert found.both > len(found.ours_alone) and 0 < found.gpu < found.both
+
+
+def test_single_operations(stub: Path) -> None:
+    v = Variables()
+    traced = (tf.function(lambda x, each=each: each(x, v)) for each in (*FUNCTIONS, single))
+    concretes = [one.get_concrete_function(X) for one in traced]
+    found = compare_eagerly(stub, concretes, load("1.2.0").on())
+    assert not found.wrong
+    assert found.both > 100 and 0 < found.gpu < found.both
 
 
 def test_without_soft_placement(stub: Path) -> None:

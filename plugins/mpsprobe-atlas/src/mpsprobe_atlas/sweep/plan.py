@@ -13,8 +13,8 @@ from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key
 from mpsprobe_atlas.tables import tables
 
-OURS = "mpsprobe-"
-LIBRARIES = ("diffusers", "keras", "tensorflow", "timm")
+OURS, TORCH = "mpsprobe-", "torch"
+LIBRARIES = ("diffusers", "timm")
 """What workloads are built from, besides what every report names (torch, torchvision, transformers)."""
 
 
@@ -41,11 +41,17 @@ class Plan:
 
         Raises:
             UnknownName: nothing answers to a name; carries the nearest ones.
-            UsageError: nothing is left.
+            UsageError: one is of another framework than torch, or nothing is left.
         """
         found = []
         for name in self.names:
             declared, _ = registry.workload_and_owner(name)
+            if declared.framework != TORCH:
+                shown = printable(name)
+                raise UsageError(
+                    f"'{shown}' is a workload of {printable(declared.framework)}: an atlas compares releases of torch",
+                    f"Judge it by itself: mpsprobe coverage {shown} --release all",
+                )
             for phase in self.phases:
                 if phase in declared.phases or phase not in PHASES:
                     found += [Key(name, self.size, phase, dtype) for dtype in self.dtypes]

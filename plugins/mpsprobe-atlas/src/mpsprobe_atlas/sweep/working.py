@@ -10,18 +10,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Key, Row
 
-TORCH = "torch"
 SEED = 0
 
 
@@ -61,21 +59,15 @@ def from_text(text: str | bytes) -> Row:
 
 
 def _answered(key: Key, releases: Sequence[str]) -> Row:
-    registry = get_registry()
-    workload = registry.workload(key.workload)
+    check_version("torch", "mpsprobe-coverage", "atlas sweep")
+    from mpsprobe_coverage.scanner.releases import release_answers
+
+    workload = get_registry().workload(key.workload)
     options = RunOptions(phase=key.phase, dtype=key.dtype, size=key.size)
     _seed()  # a workload may draw numbers: they are the same whatever was worked out before it
-    documents: dict[str, Any] = {}
-    fits: dict[str, dict[str, str]] = {}
-    if workload.framework == TORCH:
-        check_version("torch", "mpsprobe-coverage", "atlas sweep")
-        from mpsprobe_coverage.scanner.releases import release_answers
-
-        for release, answer in release_answers(workload, options, releases, SilentProgress()).items():
-            documents[release] = answer.report.model_dump(mode="json")
-            fits[release] = {str(memory): one for memory, one in answer.fits.items()}
-    else:
-        documents = _of_another_framework(workload, options)
+    answers = release_answers(workload, options, releases, SilentProgress())
+    documents = {release: answer.report.model_dump(mode="json") for release, answer in answers.items()}
+    fits = {release: {str(memory): one for memory, one in answer.fits.items()} for release, answer in answers.items()}
     described = next(iter(documents.values()))["workload"]
     return Row(
         *key,
@@ -85,16 +77,6 @@ def _answered(key: Key, releases: Sequence[str]) -> Row:
         parameters=described["parameters"],
         answer=pack(documents, fits),
     )
-
-
-def _of_another_framework(workload: Workload, options: RunOptions) -> dict[str, Any]:
-    """Reports by release of a scanner that has releases of its own."""
-    scanner: Any = get_registry().scanner_for(workload.framework)
-    asked = replace(options, backend=scanner.backend)
-    return {
-        release: scanner.scan(workload, asked, [release], SilentProgress()).model_dump(mode="json")
-        for release in scanner.releases("all")
-    }
 
 
 def _seed() -> None:

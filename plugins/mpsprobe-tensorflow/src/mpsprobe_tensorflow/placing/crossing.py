@@ -10,7 +10,7 @@ from math import prod
 from mpsprobe_tensorflow.placing.kernels import CPU, GPU, Kernel
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node, Value
 from mpsprobe_tensorflow.placing.operators import definition
-from mpsprobe_tensorflow.placing.placer import Placed
+from mpsprobe_tensorflow.placing.placer import CONST, Placed
 
 ON_THE_HOST = frozenset({"resource", "string", "variant"})
 """Handles and texts, which are in host memory wherever they are made; what a handle stands for is not copied."""
@@ -70,8 +70,13 @@ def in_host_memory(node: Node, placed: Placed | None, output: int, host: Sequenc
     return node.results[output].dtype in ON_THE_HOST or (output < len(host) and host[output])
 
 
-def border(graph: Graph, placed: Sequence[Placed | None]) -> Border:
-    """Every tensor of ``graph`` that has to be copied."""
+def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False) -> Border:
+    """Every tensor of ``graph`` that has to be copied.
+
+    Args:
+        eager: a constant is copied when it is made, but a single number, of which TensorFlow keeps the copy
+            (``python/eager/pywrap_tensor_conversion.h``).
+    """
     nodes = graph.nodes
     found = Border()
     seen: set[tuple[Value, bool]] = set()
@@ -81,6 +86,16 @@ def border(graph: Graph, placed: Sequence[Placed | None]) -> Border:
         if here is None or here.device is None or node.is_call:
             continue
         inputs = _of_arguments(node, here, outputs=False)
+        if (
+            eager
+            and node.operator == CONST
+            and node.results[0].shape
+            and not in_host_memory(node, here, 0, outputs[index])
+        ):
+            result = node.results[0]
+            made = Crossing(Value(index, 0), index, True, nbytes(result.dtype, result.shape), node.times)
+            found.crossings.append(made)
+            found.touching.setdefault(index, []).append(made)
         for number, value in enumerate(node.inputs):
             source = nodes[value.node]
             if value.output >= len(source.results) or source.results[value.output].dtype in ON_THE_HOST:

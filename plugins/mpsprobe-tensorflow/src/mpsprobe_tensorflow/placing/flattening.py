@@ -89,29 +89,31 @@ class _Flattening:
         return self._graph
 
     def _nodes(self, protos: Sequence[Any], returned: Iterable[str], body: _Body) -> None:
-        late: list[tuple[int, Any]] = []
+        late: list[tuple[Node, list[str]]] = []
+        waiting: list[tuple[Node, list[str]]] = []
         for proto in protos:
             index = self._add(proto, body)
             node = self._graph.nodes[index]
-            node.inputs = [value for text in _read(proto) if (value := self._value(text, body)) is not None]
-            if len(node.inputs) < len(_read(proto)):  # it reads what comes later: the order of a function is free
-                late.append((index, proto))
+            texts = list(proto.input)
+            read = [text for text in texts if not text.startswith("^")]
+            node.inputs = [value for text in read if (value := self._value(text, body)) is not None]
+            if len(node.inputs) < len(read):  # it reads what comes later: the order of a function is free
+                late.append((node, read))
+            waiting.append((node, [text[1:] for text in texts if text.startswith("^")]))
             if node.is_call:
                 self._follow(index, proto, body)
-        for index, proto in late:
-            found = [self._value(text, body) for text in _read(proto)]
-            self._graph.nodes[index].inputs = [value for value in found if value is not None]
-        for proto in protos:
-            self._count(body.nodes[proto.name], proto, body)
+        for node, read in late:
+            found = [self._value(text, body) for text in read]
+            node.inputs = [value for value in found if value is not None]
+        for node, named in waiting:
+            self._count(node, named, body)
         for text in returned:
             self._read_once(self._value(text, body), body)
 
-    def _count(self, index: int, proto: Any, body: _Body) -> None:
+    def _count(self, node: Node, named: Sequence[str], body: _Body) -> None:
         """Count what a node reads and waits for."""
-        node = self._graph.nodes[index]
         for value in node.inputs:
             self._read_once(value, body)
-        named = (text[1:] for text in proto.input if text.startswith("^"))
         node.after = [body.nodes[name] for name in dict.fromkeys(named) if name in body.nodes]
         for other in node.after:
             self._graph.nodes[other].edges += 1
@@ -125,14 +127,15 @@ class _Flattening:
         function = self._functions.get(proto.op)
         known = definition(proto.op) if function is None else function.signature
         outputs = _outputs(proto, known, self._first)
+        attributes = proto.attr
         node = Node(
             name=proto.name,
             operator=proto.op,
             types=_types(proto, known),
-            label=proto.attr["_kernel"].s.decode(errors="replace") if "_kernel" in proto.attr else "",
+            label=attributes["_kernel"].s.decode(errors="replace") if "_kernel" in attributes else "",
             results=[result for _, result in outputs],
             device=proto.device,
-            colocated_with=_colocated_with(proto) if "_class" in proto.attr else (),
+            colocated_with=_colocated_with(proto) if "_class" in attributes else (),
             scope=body.scope,
             jitted=body.jitted or _must_compile(proto),
             is_call=proto.op in FOLLOWED or function is not None,
@@ -204,10 +207,6 @@ class _Flattening:
         node.jitted = inner.jitted
         self._graph.nodes.append(node)
         return Value(len(self._graph.nodes) - 1, 0)
-
-
-def _read(proto: Any) -> list[str]:
-    return [text for text in proto.input if not text.startswith("^")]
 
 
 def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mpsprobe_tensorflow.placing.kernels import CPU, DEVICES, GPU, Kernel, Kernels
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node
@@ -60,17 +60,18 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
     Args:
         kernels: those that there are.
         soft: soft placement, which TensorFlow 2 has on unless a program switches it off.
-        eager: each operation is placed when Python calls it (``eager/execute.cc``): where its variable is, else by
-            rules 1 and 3. Constants are Python's, in host memory.
+        eager: each operation is placed when Python calls it; see ``_called``.
     """
     nodes = graph.nodes
     able = [kernels.of(node) for node in nodes]
     if eager:
-        able = [
-            {CPU: one[CPU]} if node.operator == CONST and CPU in one else one
-            for node, one in zip(nodes, able, strict=True)
-        ]
-    groups = _grouped(graph, eager=eager)
+        called: list[Placed | None] = []
+        for index, node in enumerate(nodes):
+            called.append(
+                _called(index, graph, able, called, kernels, soft) if node.operator not in ARGUMENTS else None
+            )
+        return called
+    groups = _grouped(graph)
     possible = _possible(graph, able, groups, kernels, soft)
     placed: list[Placed | None] = [None] * len(nodes)
     readers: dict[int, list[int]] = {}
@@ -81,12 +82,12 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
     for index, node in enumerate(nodes):
         if node.operator in ARGUMENTS:
             continue
-        if not eager and not node.inputs and len(node.results) == 1:
+        if not node.inputs and len(node.results) == 1:
             later.append(index)
             continue
         devices, why = possible[groups.of(index)]
         device = devices[0] if devices else None
-        if not eager and devices and node.inputs and (node.operator in METADATA or _passes_on(node)):
+        if devices and node.inputs and (node.operator in METADATA or _passes_on(node)):
             there = _device_of(node.inputs[0].node, graph, placed)
             if there != device and there in devices:
                 device, why = there, "it goes where the tensor is that it asks about or passes on"
@@ -119,7 +120,41 @@ def _placed(device: str | None, able: dict[str, Kernel], why: str | None, node: 
     return Placed(device, able.get(device) if device is not None else None, why)
 
 
-def _grouped(graph: Graph, *, eager: bool) -> _Groups:
+def _called(
+    index: int,
+    graph: Graph,
+    able: Sequence[dict[str, Kernel]],
+    placed: Sequence[Placed | None],
+    kernels: Kernels,
+    soft: bool,
+) -> Placed:
+    """One operation in eager execution: where its variable is (``eager/placement_utils.cc``), else by rules 1 and 3.
+
+    Seen with TensorFlow 2.20.0 (``tests/real/test_placer.py``): a device scope that names no type is one for the CPU,
+    the first device, whose name completes it; a constant is copied to the GPU when it is made, but for int32, which
+    stays in host memory.
+    """
+    node, here = graph.nodes[index], able[index]
+    for value in node.inputs:
+        made = graph.nodes[value.node].results
+        if value.output >= len(made) or made[value.output].dtype != RESOURCE or not here or node.is_call:
+            continue
+        held = graph.held.get(value.node)
+        there = variable_device(held, kernels) if held is not None else _device_of(value.node, graph, placed)
+        if there is None:
+            continue
+        if there not in here:
+            held_there = f"the variable, {held}," if held else "what it reads or writes"
+            return Placed(None, None, f"{held_there} is on the {there}, which has no such kernel of {node.operator}")
+        reason = f"the variable, {held}, is in host memory" if held else "what it reads or writes is there"
+        return _placed(there, here, reason if there == CPU and GPU in here else None, node)
+    devices, why = _of_group(graph, able, [index], kernels, soft, eager=True)
+    if node.operator == CONST and devices[:1] == [GPU] and node.results[0].dtype == "int32":
+        here = {**here, GPU: replace(here[GPU], host=frozenset({"output"}))}
+    return _placed(devices[0] if devices else None, here, why, node)
+
+
+def _grouped(graph: Graph) -> _Groups:
     groups = _Groups(len(graph.nodes))
     named = {(node.scope, node.name): index for index, node in enumerate(graph.nodes)}
     for index, node in enumerate(graph.nodes):
@@ -128,7 +163,7 @@ def _grouped(graph: Graph, *, eager: bool) -> _Groups:
             # A call passes on what it is given: its body has the variable, and the call runs anywhere.
             if value.output < len(made) and made[value.output].dtype == RESOURCE and not node.is_call:
                 groups.join(value.node, index)
-        for name in node.colocated_with if not eager else ():
+        for name in node.colocated_with:
             other = named.get((node.scope, name))
             if other is not None:
                 groups.join(other, index)
@@ -146,7 +181,13 @@ def _possible(
 
 
 def _of_group(
-    graph: Graph, able: Sequence[dict[str, Kernel]], members: Sequence[int], kernels: Kernels, soft: bool
+    graph: Graph,
+    able: Sequence[dict[str, Kernel]],
+    members: Sequence[int],
+    kernels: Kernels,
+    soft: bool,
+    *,
+    eager: bool = False,
 ) -> tuple[list[str], str | None]:
     nodes = graph.nodes
     operations = [index for index in members if nodes[index].operator not in ARGUMENTS]
@@ -158,7 +199,8 @@ def _of_group(
         return [], _conflict(nodes, able, operations, held, kernels)
     priority = {device: max((able[index][device].priority for index in operations), default=0) for device in common}
     devices = sorted(common, key=lambda device: (-priority[device], DEVICES.index(device)))
-    asked = {wanted for index in operations if (wanted := requested(nodes[index].device)) is not None}
+    scopes = {nodes[index].device for index in operations if nodes[index].device}
+    asked = {wanted for scope in scopes if (wanted := requested(scope) or (CPU if eager else None)) is not None}
     why = None
     if len(asked) == 1 and (wanted := asked.pop()) != devices[0]:
         if wanted in devices:
