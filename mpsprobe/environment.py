@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from mpsprobe.errors import MissingPackage, MpsprobeError, install_command
-from mpsprobe.plugins.discovery import Installed, installed
+from mpsprobe.plugins.discovery import installed
 from mpsprobe.version import __version__
 
-__all__ = ["Installed", "check_version", "collect_environment", "installed", "platform_name"]
+__all__ = ["check_version", "collect_environment", "installed", "platform_name"]
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.environment import Environment

@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mpsprobe.plugins.requirements import specifier_of_ours
 from mpsprobe.version import __version__
@@ -63,20 +62,11 @@ def find_plugins() -> list[FoundPlugin]:
     return [CORE, *sorted(found, key=lambda plugin: (plugin.distribution, plugin.name))]
 
 
-class Installed(NamedTuple):
-    """An installed distribution.
+def installed(names: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Those of the distributions ``names`` that are installed → version, and the text of ``direct_url.json`` or nothing.
 
-    Attributes:
-        version: of it.
-        direct_url: the text of its ``direct_url.json``, which says whether it is edited in place; empty without one.
+    That file says whether one is edited in place. It takes a tenth of importlib's time.
     """
-
-    version: str
-    direct_url: str
-
-
-def installed(names: Collection[str]) -> dict[str, Installed]:
-    """Those of the distributions ``names`` that are installed, by these names; in a tenth of importlib's time."""
     found = {}
     if not _only_folders():
         import importlib.metadata
@@ -84,15 +74,14 @@ def installed(names: Collection[str]) -> dict[str, Installed]:
         for name in names:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 known = importlib.metadata.distribution(name)
-                found[name] = Installed(known.version, known.read_text("direct_url.json") or "")
+                found[name] = known.version, known.read_text("direct_url.json") or ""
         return found
     wanted = {_normalized(name): name for name in names}
     for normalized, folder, file in _metadata_folders():
         if normalized in wanted:
             _, version, _ = _read_metadata(os.path.join(folder, file))
-            found[wanted[normalized]] = Installed(
-                version, _read(os.path.join(folder, "direct_url.json")).decode("utf-8", "replace")
-            )
+            direct_url = _read(os.path.join(folder, "direct_url.json")).decode("utf-8", "replace")
+            found[wanted[normalized]] = version, direct_url
     return found
 
 

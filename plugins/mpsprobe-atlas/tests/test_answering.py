@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mpsprobe.declarations import SweptWorkload
-from mpsprobe.environment import Installed
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
@@ -100,7 +99,7 @@ def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.Monk
             assert known_answer(QUESTION, "same") is None
             assert known_answer(QUESTION, "any") is not None
     here = answering.installed
-    other = {"transformers": Installed("9.9", "")}
+    other = {"transformers": ("9.9", "")}
     monkeypatch.setattr(answering, "installed", lambda names: here(names) | other)
     assert known_answer(QUESTION, "same") is None
     found = known_answer(QUESTION, "any")

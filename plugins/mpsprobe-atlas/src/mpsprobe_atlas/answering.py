@@ -143,17 +143,17 @@ def _differences(versions: Mapping[str, str]) -> list[str]:
     """Each version that is another one here: ``transformers 5.23.0, 5.20.0 here``."""
     here = installed([name for name in versions if name in COMPARED or name.startswith("mpsprobe")])
     return [
-        f"{name} {version}, {here[name].version} here"
+        f"{name} {version}, {here[name][0]} here"
         for name, version in versions.items()
-        if name in here and _public(here[name].version) != _public(version)
+        if name in here and _public(here[name][0]) != _public(version)
     ]
 
 
 def _is_edited() -> bool:
     """Whether mpsprobe or a plugin of its is installed to be edited in place."""
-    for one in installed(("mpsprobe", "mpsprobe-coverage", "mpsprobe-hf")).values():
+    for _, direct_url in installed(("mpsprobe", "mpsprobe-coverage", "mpsprobe-hf")).values():
         try:
-            if one.direct_url and json.loads(one.direct_url).get("dir_info", {}).get("editable"):
+            if direct_url and json.loads(direct_url).get("dir_info", {}).get("editable"):
                 return True
         except (ValueError, AttributeError):
             continue
@@ -168,7 +168,7 @@ def _tables() -> str:
 
 def _version(name: str) -> str | None:
     found = installed([name])
-    return found[name].version if found else None
+    return found[name][0] if found else None
 
 
 def _public(version: str) -> str:

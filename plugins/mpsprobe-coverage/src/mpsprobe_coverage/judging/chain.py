@@ -88,11 +88,8 @@ class Judges:
         found = self._judge(call)
         if not any(self.alike):
             return found
-        others = [one.judge(call) if alike else None for one, alike in zip(self.others, self.alike, strict=True)]
-        for number, other in enumerate(others):
-            if other is not None and other.verdict != found.verdict:
-                self.alike[number], others[number] = False, None
-        return found._replace(others=tuple(others))
+        others = zip(self.others, self.alike, strict=True)
+        return found._replace(others=tuple(one.judge(call) if alike else None for one, alike in others))
 
     def _judge(self, call: Call) -> Judgement:
         for position, rule in enumerate(self.rules, 1):
@@ -145,7 +142,7 @@ class Chain:
         others: Sequence[Chain] = (),
     ) -> None:
         self.table, self.others = table, tuple(others)
-        self.alike = [False] * len(self.others)
+        self.alike = [True] * len(self.others)
         self.tables = {**dict.fromkeys(table.namespaces, table), **(libraries or {})}
         self._lists, self._macos = lists, macos
         self._renames = renames(self.table)

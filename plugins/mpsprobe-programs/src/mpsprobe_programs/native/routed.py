@@ -11,6 +11,7 @@ from torch._C import DispatchKey
 
 from mpsprobe_coverage.calls.keys import operator_name, overload_named
 from mpsprobe_coverage.calls.spec import Specs
+from mpsprobe_coverage.device.asked import Asked
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.dispatch import Plan, Route
 from mpsprobe_coverage.device.planning import make_plan
@@ -39,6 +40,7 @@ class Routed:
 
     Attributes:
         recording: what records, while the device is open.
+        release: as a ``Dispatch`` has it.
         attribution: finds module and line.
         sizes_of_cpu, other_sizes: as a ``Dispatch`` has them; what runs here has the sizes of its values.
     """
@@ -47,6 +49,7 @@ class Routed:
 
     def __init__(self, chain: Chain, attribution: Attribution, routed: frozenset[str]) -> None:
         self.chain, self.table, self.attribution, self._routed = chain, chain.table, attribution, routed
+        self.release = Asked(chain)
         self.recording: Records | None = None
         self._plans: dict[tuple[Any, str | None], Plan] = {}
         self._decomposing: set[Plan] = set()

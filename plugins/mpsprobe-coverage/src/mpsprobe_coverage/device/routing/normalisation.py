@@ -21,13 +21,15 @@ _FUSED = "aten::_fused_rms_norm"
 
 
 def routes(table: KernelTable) -> list[Route]:
-    """``rms_norm`` and ``dropout`` always, group norm where it is composite."""
+    """``rms_norm`` always; ``dropout`` from the release on that chooses the fused kernel."""
     needed = []
     if not table.at_least("2.0"):
         needed.append(Route("aten::native_group_norm", _group_norm, only_without_kernel=True))
     if hasattr(_aten, "rms_norm"):
         needed.append(composite_route("aten::rms_norm", rms_norm))
-    return [*needed, composite_route("aten::dropout", dropout)]
+    if table.at_least("2.15"):
+        needed.append(composite_route("aten::dropout", dropout))
+    return needed
 
 
 def rms_norm(
@@ -58,8 +60,8 @@ def rms_norm(
 
 def dropout(dispatch: Dispatch, tensor: torch.Tensor, p: float, train: bool) -> Any:
     """Shapes as ``torch.nn.functional.dropout`` has them."""
-    fuses = train and 0 < p < 1 and tensor.numel() and tensor.is_floating_point() and _is_dense(tensor)
-    if fuses and dispatch.release.at_least("2.15"):
+    del dispatch
+    if train and 0 < p < 1 and tensor.numel() and tensor.is_floating_point() and _is_dense(tensor):
         return _aten.native_dropout(tensor, p, True)[0]
     return _aten.dropout.default._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, p, train)
 
