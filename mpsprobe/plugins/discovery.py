@@ -63,7 +63,7 @@ def find_plugins() -> list[FoundPlugin]:
 
 
 def installed(names: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Those of the distributions ``names`` that are installed → version, and the text of ``direct_url.json`` or nothing.
+    """Which of the distributions ``names`` are installed → version, and the text of ``direct_url.json`` or nothing.
 
     That file says whether one is edited in place. It takes a tenth of importlib's time.
     """
