@@ -6,12 +6,11 @@ is compared with what there is, and nothing is copied that is not wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe.suggestions import printable
+from mpsprobe.importing.stream import TraceFile
 
 MOST_BYTES = 2**31 - 1
 """Of a protocol buffer."""
@@ -28,15 +27,8 @@ class _Damaged(Exception):
     """No protocol buffer, or one that is cut off."""
 
 
-class XSpaceFile:
-    """One file; it has the attributes and ``events`` of a ``TraceFile``."""
-
-    def __init__(self, path: Path, tell: Callable[[int], None] = lambda read: None) -> None:
-        self.head: dict[str, Any] = {}
-        self.problem: str | None = None
-        self._path = path
-        self._tell = tell
-        self._shown = printable(str(path))
+class XSpaceFile(TraceFile):
+    """One file of TensorFlow's."""
 
     def events(self) -> Iterator[Any]:
         """Each event. What can be read of a damaged file is given before it ends.

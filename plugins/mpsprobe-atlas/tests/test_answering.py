@@ -130,7 +130,8 @@ def test_what_it_does_not_hold_it_says(options: dict[str, Any], reason: str) -> 
 def test_it_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert known_answer({**QUESTION, "command": "fit"}, "any") is None
     monkeypatch.setenv(answering.VARIABLE, str(tmp_path / "none.sqlite"))
-    assert known_answer(QUESTION, "any") is None
+    missing = known_answer(QUESTION, "any")
+    assert missing is not None and missing.reason == f"MPSPROBE_ATLAS names no file: {tmp_path / 'none.sqlite'}"
     (tmp_path / "none.sqlite").write_bytes(b"no store")
     found = known_answer(QUESTION, "any")
     assert found is not None and found.reason.startswith("the atlas cannot answer: ")

@@ -18,6 +18,7 @@ from mpsprobe.declarations import KnownAnswer, SweptWorkload
 from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions
+from mpsprobe.suggestions import printable
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
 
@@ -26,6 +27,7 @@ SAME, INSTALLED = "same", "installed"
 COMPARED = ("torch", "transformers")
 HELD = ("phase", "dtype", "size", "chip", "memory")
 """Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
+NO_DATA = f"this mpsprobe-atlas has no data, and {VARIABLE} names no store that 'mpsprobe atlas sweep' wrote"
 OF_SHOWING = ("explain", "method", "torch_release", "atlas")
 
 
@@ -37,8 +39,11 @@ def data_file() -> str:
 def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None:
     """What the atlas says to ``question``, or why it says nothing; ``None`` where it has no say at all."""
     path = data_file()
-    if question["command"] != "coverage" or not os.path.isfile(path):
+    if question["command"] != "coverage":
         return None
+    if not os.path.isfile(path):
+        named = os.environ.get(VARIABLE)
+        return KnownAnswer(reason=f"{VARIABLE} names no file: {printable(named)}" if named else NO_DATA)
     options: Mapping[str, Any] = question["options"]
     if refused := _not_held(options):
         return KnownAnswer(reason=f"the atlas holds no answer with {refused}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
@@ -19,8 +18,8 @@ from mpsprobe_coverage.commands.instant import Question, cache_option
 from mpsprobe_coverage.commands.options import (
     BACKEND_OPTION,
     CHIP_OPTION,
-    GENERATE,
     MEMORY_OPTION,
+    PHASE_OPTION,
     TORCH,
     MacosVersion,
     NotNegative,
@@ -28,6 +27,8 @@ from mpsprobe_coverage.commands.options import (
     VerdictList,
     framework,
     is_pattern,
+    model_options,
+    several_options,
     torch_option,
 )
 
@@ -44,23 +45,11 @@ GRAPHS = ("plain", "optimized", "eager")
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line.")
-@click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4].")
-@click.option(
-    "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
-)
-@click.option(
-    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
-)
+@several_options
+@PHASE_OPTION
 @torch_option("installed", "The release to judge; several with commas, or every one that is known.")
 @BACKEND_OPTION
-@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
-@click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
-@click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
-@click.option(
-    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
-)
-@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
+@model_options
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option(
     "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."

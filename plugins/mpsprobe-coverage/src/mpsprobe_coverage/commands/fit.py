@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Positive, check_training
 from mpsprobe.plugins.registry import get_registry
@@ -17,7 +16,9 @@ from mpsprobe_coverage.commands.options import (
     CHIP_OPTION,
     GENERATE,
     MEMORY_OPTION,
+    PHASE_OPTION,
     MacosVersion,
+    model_options,
     releases,
     torch_option,
 )
@@ -30,17 +31,9 @@ VARIED = ("batch-size", "seq-len", "size")
 @CHIP_OPTION
 @MEMORY_OPTION
 @click.option("--vary", type=Named("size", VARIED), help="What grows [default: seq-len to generate, else batch-size].")
-@click.option(
-    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
-)
+@PHASE_OPTION
 @torch_option("installed", "The torch release whose allocator is asked.")
-@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
-@click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
-@click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
-@click.option(
-    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
-)
-@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
+@model_options
 @click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
 @click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
 @click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")

@@ -7,12 +7,14 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.errors import MpsprobeError, UnknownName, UsageError
-from mpsprobe.options import LARGEST, Named
+from mpsprobe.options import LARGEST, Named, Positive
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -56,6 +58,42 @@ def framework(asked: Sequence[str], registry: Registry) -> str:
         some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
         raise UsageError(f"the workloads are of several frameworks: {some}", "Judge those of each by themselves.")
     return next(iter(found), TORCH)
+
+
+Command = Callable[..., None]
+PHASE_OPTION = click.option(
+    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
+)
+_OF_THE_MODEL = (
+    click.option(
+        "--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters."
+    ),
+    click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own]."),
+    click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own]."),
+    click.option(
+        "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+    ),
+    click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast."),
+)
+_OF_SEVERAL = (
+    click.option(
+        "--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line."
+    ),
+    click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4]."),
+    click.option(
+        "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
+    ),
+)
+
+
+def model_options(command: Command) -> Command:
+    """The options about the model that every command which judges one has."""
+    return reduce(lambda made, option: option(made), reversed(_OF_THE_MODEL), command)
+
+
+def several_options(command: Command) -> Command:
+    """The options of commands that take several workloads."""
+    return reduce(lambda made, option: option(made), reversed(_OF_SEVERAL), command)
 
 
 BACKEND_OPTION = click.option(

@@ -10,9 +10,8 @@ import click
 from packaging.version import Version
 
 from mpsprobe import exporting
-from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.options import Named, Positive, check_training
+from mpsprobe.options import check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
@@ -20,7 +19,16 @@ from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands import several
 from mpsprobe_coverage.commands.instant import cache_option
-from mpsprobe_coverage.commands.options import CHIP_OPTION, GENERATE, MEMORY_OPTION, TORCH, MacosVersion, framework
+from mpsprobe_coverage.commands.options import (
+    CHIP_OPTION,
+    MEMORY_OPTION,
+    PHASE_OPTION,
+    TORCH,
+    MacosVersion,
+    framework,
+    model_options,
+    several_options,
+)
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.kernels.table import KernelTable
@@ -30,21 +38,9 @@ if TYPE_CHECKING:
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line.")
-@click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4].")
-@click.option(
-    "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
-)
-@click.option(
-    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
-)
-@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
-@click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own].")
-@click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own].")
-@click.option(
-    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
-)
-@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
+@several_options
+@PHASE_OPTION
+@model_options
 @click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
 @click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS that the Mac has [default: any].")
 @CHIP_OPTION
