@@ -67,6 +67,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "stages": ({"depths": [2, 2, 18, 2]}, {"depths": [2, 2, 2, 2]}),
     "in a part": ({"text_config": {"num_layers": 6}}, {"text_config": {"num_layers": 2}}),
+    "experts": ({"num_experts": 64, "num_experts_per_tok": 6}, {"num_experts": 7, "num_experts_per_tok": 6}),
+    "experts of which the layer gives each token two": ({"num_experts": 128}, {"num_experts": 4}),
+    "groups of experts": (
+        {"n_routed_experts": 256, "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4},
+        {"n_routed_experts": 24, "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4},
+    ),
+    "experts, not yet known how many for a token": (
+        {"num_experts": 64, "moe_topk": None},
+        {"num_experts": 64, "moe_topk": None},
+    ),
     "what shapes the input": ({"num_conv_layers": 7, "conv_dim": [8] * 7}, {"num_conv_layers": 7, "conv_dim": [8] * 7}),
 }
 

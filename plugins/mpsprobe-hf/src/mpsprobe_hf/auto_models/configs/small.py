@@ -1,4 +1,4 @@
-"""``--size small``: a configuration with few layers, and at least two of each kind that it has.
+"""``--size small``: a configuration with few layers, and at least two of each kind that it has; and with few experts.
 
 A configuration counts its layers in one number (``num_hidden_layers``), and says things about them in lists: one item
 for each layer (``layer_types``), or the numbers of some layers (``out_indices``). All of it is cut down together.
@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from mpsprobe_hf.auto_models.configs.experts import few_experts
 
 FEW_LAYERS = "made with few layers of each kind (--size small)"
 FEW = 2
@@ -79,6 +81,7 @@ def small(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             cut[key] = value
     depths = [cut[key] for key in counts] or [depth for key, part in cut.items() for depth in _depths(key, part)]
+    cut |= few_experts(values)
     return {key: _inside(key, value, min(depths)) if depths else value for key, value in cut.items()}
 
 
