@@ -98,7 +98,7 @@ def opened(browser: Browser, path: Path, view: str = "", width: int = 1280) -> I
 
 
 def drawn(page: Page) -> None:
-    page.wait_for_function("document.querySelector('.view.current .body > *') !== null")
+    page.locator(".view.current .body > *").first.wait_for(state="attached")
     page.wait_for_load_state("networkidle")
 
 
@@ -196,9 +196,8 @@ def test_from_a_search_to_a_model_and_its_operator_without_a_mouse(browser: Brow
 
 def test_texts_are_copied_and_saved(browser: Browser, small: Path) -> None:
     with opened(browser, small, "operator/aten%3A%3A_ctc_loss") as page:
-        page.evaluate("navigator.clipboard.writeText = async (text) => { window.taken = text; }")
+        page.evaluate("window.taken = new Promise(done => { navigator.clipboard.writeText = async text => done(text); }), 0")
         page.locator(".takeaway button").first.press("Enter")
-        page.wait_for_function("window.taken !== undefined")
         assert page.evaluate("window.taken") == page.locator(".takeaway pre").first.text_content()
         with page.expect_download() as download:
             page.locator(".takeaway a").last.click()

@@ -181,9 +181,10 @@ def test_a_release_of_which_nothing_is_known_is_none_that_takes_it(made: Made) -
 
 
 def test_rules_that_refuse_the_same_are_equal() -> None:
-    one = MetalKernels(1, frozenset({"float"}), ("exp",), "aten::exp", "2.12.0")
-    assert one == MetalKernels(1, frozenset({"float"}), ("exp2",), "aten::exp2", "2.13.0")
-    assert one != MetalKernels(1, frozenset({"float", "half"}), ("exp",), "aten::exp", "2.12.0")
+    one = MetalKernels(1, frozenset({"float"}), False, ("exp",), "aten::exp", "2.12.0")
+    assert one == MetalKernels(1, frozenset({"float"}), False, ("exp2",), "aten::exp2", "2.13.0")
+    assert one != MetalKernels(1, frozenset({"float", "half"}), False, ("exp",), "aten::exp", "2.12.0")
+    assert one != MetalKernels(1, frozenset({"float"}), True, ("exp",), "aten::exp", "2.12.0")
     assert torch.float16 in one.dtypes
     assert torch.float32 not in one.dtypes
 

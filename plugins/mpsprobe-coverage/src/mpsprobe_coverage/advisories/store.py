@@ -53,9 +53,10 @@ def parse(text: str, name: str) -> list[Advisory]:
         raise MpsprobeError(f"{name}: {where}: {first['msg']}") from None
 
 
-def advisories_for(release: str, macos_minimum: str | None = None) -> list[Advisory]:
+@functools.cache
+def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advisory, ...]:
     """Those that are known to concern a torch release, and a macOS that it runs on; see ``Advisory.affects``."""
-    return [advisory for advisory in all_advisories() if advisory.affects(release, macos_minimum)]
+    return tuple(advisory for advisory in all_advisories() if advisory.affects(release, macos_minimum))
 
 
 def named(names: Iterable[str]) -> list[Advisory]:

@@ -56,7 +56,7 @@ def list_command(
     listed = list(all_advisories())
     if torch_release is not None:
         table = MPS_FAMILY.target(torch_release)
-        listed = advisories_for(table.release, table.macos_minimum)
+        listed = list(advisories_for(table.release, table.macos_minimum))
     if chip is not None:
         listed = [known for known in listed if known.concerns(chip)]
     if operator is not None:

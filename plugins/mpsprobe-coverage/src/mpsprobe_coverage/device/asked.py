@@ -9,12 +9,13 @@ calls is asked too (``Chain.others``); one that comes to another verdict is left
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import CellType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from mpsprobe_coverage.device import autocast, underived
-from mpsprobe_coverage.device.composing import Composing
+from mpsprobe_coverage.device.composing import Composing, Question
 from mpsprobe_coverage.device.dispatch import Plan, Route
 from mpsprobe_coverage.device.planning import make_plan
 from mpsprobe_coverage.device.routing import routes_for
@@ -26,7 +27,7 @@ class Asked:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._known: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, ...]] = set()
 
     def at_least(self, version: str) -> bool:
         """Whether the release is ``version`` or newer."""
@@ -45,11 +46,16 @@ class Asked:
         """How an operator goes on that was not met before; ``key`` as in ``make_plan``."""
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
 
-    def composed(self, question: tuple[str, str], answer: bool | None) -> None:
+    def compose(self, name: str) -> bool:
+        """Whether one of the other releases makes ``name`` of other operators than the installed torch does."""
+        others = zip(self._chain.others, self._chain.alike, strict=True)
+        return any(alike and _other(chain).composing.own(name) is not None for chain, alike in others)
+
+    def composed(self, question: Question, answer: bool) -> None:
         """A question to ``Composing``, which was answered."""
         if question not in self._known:
             self._known.add(question)
-            self._leave_out(lambda other: other.composing.answer(question) is not answer)
+            self._leave_out(lambda other: other.composing.answer(question) != answer)
 
     def above_autograd(self) -> frozenset[str]:
         """Composite operators that one of the other releases treats above autograd, where no mode sees them."""
@@ -77,9 +83,14 @@ class _Other:
         self.composing = Composing(chain.table)
         self._routes = routes_for(chain.table)
         self._plans: dict[tuple[Any, str | None], Plan] = {}
+
+    @cached_property
+    def above(self) -> frozenset[str]:
+        """The composite operators that it treats above autograd."""
         routed = {name for name, route in self._routes.items() if route.above_autograd is not None}
-        names = routed | self.composing.above_autograd(self._routes).keys() | chain.table.native | chain.table.fallback
-        self.above = frozenset(n for n in names if n.startswith("aten::") and underived.is_composite(n))
+        table = self.chain.table
+        names = routed | self.composing.above_autograd(self._routes).keys() | table.native | table.fallback
+        return frozenset(n for n in names if n.startswith("aten::") and underived.is_composite(n))
 
     def plan(self, func: Any, key: str | None) -> Plan:
         if (func, key) not in self._plans:
@@ -124,4 +135,5 @@ def _same(one: Any, other: Any) -> bool:
 def asked(chain: Chain) -> tuple[Asked, Composing]:
     """The release of ``chain``, and what it composes, as a run asks about both."""
     release = Asked(chain)
-    return release, Composing(chain.table, release.composed if any(chain.alike) else None)
+    known = _other(chain).composing.differences
+    return release, Composing(chain.table, release if any(chain.alike) else None, known)

@@ -9,16 +9,16 @@ where no dispatch mode sees them: those that differ get a Python kernel there, w
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.calls.keys import has_kernel, overload_named
+from mpsprobe_coverage.calls.keys import has_kernel, operator_name, overload_named
 from mpsprobe_coverage.judging.renames import renames
-from mpsprobe_coverage.kernels.compositions import HARMLESS, Composition, Differences
+from mpsprobe_coverage.kernels.compositions import HARMLESS, AsInstalled, Composition, Differences
 from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import COMPOSITE, UNKNOWN, KernelTable
 
@@ -29,48 +29,77 @@ _IMPLICIT = DispatchKey.CompositeImplicitAutograd
 _EXPLICIT = (DispatchKey.CompositeExplicitAutogradNonFunctional, DispatchKey.CompositeExplicitAutograd)
 
 
+class Others(Protocol):
+    """The other releases that a run is about: ``Asked``."""
+
+    def compose(self, name: str) -> bool:
+        """Whether one of them makes ``name`` of other operators than the installed torch does."""
+
+    def composed(self, question: Question, answer: bool) -> None:
+        """Leave out those that do not answer so."""
+
+
+class Question(NamedTuple):
+    """What a run asks about the composition of ``name``: ``differs``, ``lacks`` (a kernel), or ``has`` an operator."""
+
+    name: str
+    about: str
+    operator: str = ""
+
+
 class Composing:
     """What runs at this moment and is composed otherwise on the release of ``table``.
 
     Args:
-        asked: called with each question of a run that ``answer`` takes, and with the answer.
+        others: further releases that the run is about.
+        differences: of the release, where they were compared before.
     """
 
-    def __init__(self, table: KernelTable, asked: Callable[[tuple[str, str], bool | None], None] | None = None) -> None:
-        self._table, self._asked = table, asked
-        self._differences = Differences(table, installed_release())
-        self._differ = bool(self._differences.names)
+    def __init__(
+        self, table: KernelTable, others: Others | None = None, differences: Differences | None = None
+    ) -> None:
+        self._table, self._others = table, others
+        self.differences = differences or Differences(table, installed_release())
+        self._differ = bool(self.differences.names)
         self._inside: Composition | None = None
 
     def difference(self, name: str) -> Composition | None:
-        """As ``Differences.of``; an operator that the release does not have calls nothing there."""
-        known = self._differences.of(name)
-        if known is None and self._differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
-            known = Composition(name, frozenset(), lacks_kernel=False)
-        if self._asked is not None:
-            self._asked((name, ""), None if known is None else known.lacks_kernel)
+        """What to be ``inside`` of while ``name`` runs; None where nothing differs, on the other releases neither."""
+        known = self.own(name)
+        if self._others is not None:
+            if known is None and self._others.compose(name):
+                known = AsInstalled(name)
+            self._others.composed(Question(name, "lacks"), known is not None and known.lacks_kernel)
         return known
 
-    def answer(self, question: tuple[str, str]) -> bool | None:
-        """Whether what ``name`` calls lacks a kernel, or has the operator; None where nothing differs.
+    def own(self, name: str) -> Composition | None:
+        """As ``Differences.of``; an operator that the release does not have calls nothing there."""
+        known = self.differences.of(name)
+        if known is None and self._differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
+            known = Composition(name, frozenset(), lacks_kernel=False)
+        return known
 
-        Args:
-            question: ``name``, and an operator or nothing.
-        """
-        name, operator = question
-        known = self.difference(name)
-        return None if known is None else self._has(known, operator) if operator else known.lacks_kernel
+    def answer(self, question: Question) -> bool:
+        """What the release says to a question of a run on another one."""
+        known = self.own(question.name)
+        if question.about == "differs":
+            return known is not None
+        if question.about == "lacks":
+            return known is not None and known.lacks_kernel
+        return known is None or known.has(question.operator)
 
     def _has(self, around: Composition, operator: str) -> bool:
         found = around.has(operator)
-        if self._asked is not None:
-            self._asked((around.name, operator), found)
+        if self._others is not None:
+            self._others.composed(Question(around.name, "has", operator), found)
         return found
 
     @contextmanager
     def inside(self, composition: Composition) -> Iterator[None]:
         """Run it. One that the release does not call at this place counts as a part of what is around it."""
         around = self._around()
+        if around is not None and self._others is not None:  # where it does not differ, that goes on to be around
+            self._others.composed(Question(composition.name, "differs"), not isinstance(composition, AsInstalled))
         if around is None or self._has(around, composition.name):
             around, self._inside = self._inside, composition
         else:
@@ -98,7 +127,7 @@ class Composing:
         return None if around.name[0].isupper() and operator in SUMS_OF_GRADIENTS else around.name
 
     def _around(self) -> Composition | None:
-        if self._inside is not None or not (self._differ or self._asked):
+        if self._inside is not None or not (self._differ or self._others):
             return self._inside
         node = _current_node()
         return None if node is None else self.difference(node.name())
@@ -106,9 +135,9 @@ class Composing:
     def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         """Operator → Python kernel for the AutogradMPS key, for the composite ones that differ and have no route."""
         found: dict[str, Callable[..., Any]] = {}
-        for operator in sorted(self._differences.operators - routed.keys() - renames(self._table).keys()):
+        for operator in sorted(self.differences.operators - routed.keys() - renames(self._table).keys()):
             followed = self._table.verdict(operator) in (COMPOSITE, UNKNOWN) and _is_followed_above(operator)
-            composition = self._differences.of(operator)
+            composition = self.differences.of(operator)
             if composition is not None and followed:
                 found[operator] = partial(self._run, overload_named(operator), composition)
         return found
@@ -125,6 +154,12 @@ class Composing:
             if composition is not None and not (func := overload_named(operator)).is_view:
                 found[operator] = partial(self._run, func, composition, key=key)
         return found
+
+    def above(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the composite kernel of ``func``, which another release composes otherwise, or registers."""
+        composition = self.difference(operator_name(func))
+        with nullcontext() if composition is None else self.inside(composition):
+            return func._op_dk(_IMPLICIT, *args, **kwargs)
 
     def _run(self, func: Any, composition: Composition, *args: Any, key: Any = _IMPLICIT, **kwargs: Any) -> Any:
         with self.inside(composition):

@@ -65,7 +65,11 @@ class NotNative(BaseException):
     """A call is not native, and nothing else was asked. No ``Exception``: programs catch those."""
 
 
-@dataclass(slots=True)
+def _as_it_is(judgement: Judgement) -> Judgement:
+    return judgement
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Recorder:
     """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
 
@@ -73,6 +77,7 @@ class Recorder:
     ``lifetimes`` gets what was called, with the storages that it made.
     ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
     ``examples`` are calls that are not native, as ``calls/examples.py`` writes them, by operator and judgement.
+    ``base`` has the same calls, where these are them under other judgements; ``says`` is called with each of its own.
     """
 
     only_native: bool = False
@@ -81,6 +86,8 @@ class Recorder:
     gradients_end: dict[str, Origin] = field(default_factory=dict)
     lifetimes: Lifetimes | None = None
     examples: dict[tuple[str, Judgement], dict[str, None]] = field(default_factory=dict)
+    base: Recorder | None = None
+    says: Callable[[Judgement], Judgement] = field(default=_as_it_is)
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
@@ -185,16 +192,16 @@ class Recorder:
         into.examples |= self.examples
 
     def judged(self, by: Callable[[Judgement], Judgement]) -> Recorder:
-        """The same calls, each with what ``by`` makes of its judgement."""
-        other = Recorder(gradients_end=self.gradients_end, _assumed=self._assumed, _advised=self._advised)
-        reasons: dict[str, str] = {}
-        for one in self._calls.values():
-            judgement = by(one.judgement)
-            reasons[one.judgement.reason or ""] = judgement.reason or ""
-            call = (one.operator, judgement, one.phase, one.origin, one.inputs, one.outputs, one.composed_by)
-            other._call(*call, one.calls)
-        for note in self._unjudged.values():
-            other.unjudged(note.operator, reasons.get(note.text, note.text), note.origin, note.calls)
+        """The same calls, each with what ``by`` makes of its judgement; none is added to them any more."""
+        other = Recorder(gradients_end=self.gradients_end, base=self, says=by)
+        other._assumed, other._advised = self._assumed, self._advised
+        for number, one in enumerate(self._calls.values()):
+            call = (one.operator, by(one.judgement), one.phase, one.origin, one.inputs, one.outputs, one.composed_by)
+            other._calls[(number,)] = CallRecord(*call, one.calls)
+        if self._unjudged:
+            reasons = {one.judgement.reason or "": by(one.judgement).reason or "" for one in self._calls.values()}
+            for note in self._unjudged.values():
+                other.unjudged(note.operator, reasons.get(note.text, note.text), note.origin, note.calls)
         for (operator, before), calls in self.examples.items():
             other.examples.setdefault((operator, by(before)), {}).update(calls)
         return other

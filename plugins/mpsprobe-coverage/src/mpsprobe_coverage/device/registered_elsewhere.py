@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from torch._C import DispatchKey
-
 from mpsprobe_coverage.calls.keys import overload_named
 from mpsprobe_coverage.device.underived import is_composite, now_composite
 from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable
@@ -23,11 +21,15 @@ def kernels(
     table: KernelTable,
     above: Mapping[str, Callable[..., Any]],
     note: Callable[[Any], Any],
+    go_on: Callable[..., Any],
     elsewhere: frozenset[str],
 ) -> dict[str, Callable[..., Any]]:
-    """Operator → what stands above autograd for it: ``note`` is called with the overload, then what ``above`` has.
+    """Operator → what stands above autograd for it.
 
     Args:
+        above: what stands there already: it is called after ``note``.
+        note: called with the overload.
+        go_on: called in its place with the overload and the arguments of the call; runs its composite kernel.
         elsewhere: what other releases have above autograd, if a run may be about them too.
     """
     found: dict[str, Callable[..., Any]] = {}
@@ -35,8 +37,7 @@ def kernels(
     for name in names | above.keys() if elsewhere else names:
         func = overload_named(name)
         if not func._schema.is_mutable:  # `out=`
-            go_on = above.get(name) or partial(func._op_dk, DispatchKey.CompositeImplicitAutograd)
-            found[name] = partial(_run, partial(note, func), go_on)
+            found[name] = partial(_run, partial(note, func), above.get(name) or partial(go_on, func))
     return found
 
 

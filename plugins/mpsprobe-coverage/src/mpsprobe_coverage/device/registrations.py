@@ -1,8 +1,10 @@
 """The target release's registrations, in the dispatcher of the torch that is installed here.
 
 With them the dispatcher chooses as it would on a Mac: ``linear`` arrives whole in the releases that
-register it, and as ``t`` and ``addmm`` in those that do not. They are process-wide, so they are undone
-when the device closes. On a build that has the backend nothing is registered: the real kernels are there.
+register it, and as ``t`` and ``addmm`` in those that do not. Only operators with a composite kernel above
+autograd need it: of all others the dispatch mode takes every call before a kernel of a backend is looked for.
+Registrations are process-wide, so they are undone when the device closes. On a build that has the backend
+nothing is registered: the real kernels are there.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import torch
 from mpsprobe_coverage.calls.keys import has_kernel
 from mpsprobe_coverage.device.underived import now_composite
 from mpsprobe_coverage.judging.renames import renames
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.kernels.table import IMPLICIT, KernelTable
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def _register_table(table: KernelTable, library: Any) -> None:
         for operator in operators:
             full = f"{namespace}::{operator}"
             # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-            if torch._C._dispatch_has_kernel(full) and not has_kernel(full, key):
+            if has_kernel(full, IMPLICIT) and not has_kernel(full, key):
                 target.impl(operator, _never_called)
 
 

@@ -144,7 +144,8 @@ class VirtualDevice:
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
             release, note = self._interception.release, self._interception.plan_of
-            above |= registered_elsewhere.kernels(self.table, above, note, release.above_autograd())
+            go_on = self._interception.compositions.above
+            above |= registered_elsewhere.kernels(self.table, above, note, go_on, release.above_autograd())
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))

@@ -69,6 +69,7 @@ class Judges:
         rules: of the others, in the order in which they are asked.
         later: what the first release with a kernel does not compute on the GPU; for an operator without one.
         others: those of ``Chain.others``.
+        kinds: for each of them a number: those with equal rules have the same, and 0 is that of these judges.
         alike: ``Chain.alike``.
     """
 
@@ -77,19 +78,41 @@ class Judges:
     rules: tuple[Rule, ...] = ()
     later: tuple[Rule, ...] = ()
     others: tuple[Judges, ...] = ()
+    kinds: tuple[int, ...] = ()
     alike: list[bool] = field(default_factory=list, compare=False)
 
     def but_registered(self, judgement: Judgement) -> Self:
         """The same judges where the last one says ``judgement``."""
         return replace(self, registered=judgement, others=tuple(one.but_registered(judgement) for one in self.others))
 
+    def together(self, others: tuple[Judges, ...], alike: list[bool]) -> Self:
+        """The same judges, with ``others``."""
+        distinct = [(self.rules, self.later, self.registered)]
+        kinds = []
+        for one in others:
+            rules = (one.rules, one.later, one.registered)
+            if rules not in distinct:
+                distinct.append(rules)
+            kinds.append(distinct.index(rules))
+        return replace(self, others=others, kinds=tuple(kinds), alike=alike)
+
     def judge(self, call: Call) -> Judgement:
         """The judgement on a call of this operator."""
         found = self._judge(call)
         if not any(self.alike):
             return found
-        others = zip(self.others, self.alike, strict=True)
-        return found._replace(others=tuple(one.judge(call) if alike else None for one, alike in others))
+        said: list[Judgement | None] = []
+        of_kind = {0: found}
+        for one, kind, alike in zip(self.others, self.kinds, self.alike, strict=True):
+            known = of_kind.get(kind)
+            if not alike:
+                said.append(None)
+            elif known is not None and known.asked[-1] == "registration":  # what a rule says may name its release
+                said.append(known)
+            else:
+                of_kind[kind] = judgement = one._judge(call)
+                said.append(judgement)
+        return found._replace(others=tuple(said))
 
     def _judge(self, call: Call) -> Judgement:
         for position, rule in enumerate(self.rules, 1):
@@ -160,7 +183,7 @@ class Chain:
         judges = self._known.get((func, key))
         if judges is None:
             others = tuple(one.judges_of(func, key) for one in self.others)
-            judges = self._known[func, key] = replace(self._judges(func, key), others=others, alike=self.alike)
+            judges = self._known[func, key] = self._judges(func, key).together(others, self.alike)
         return judges
 
     def rules_of(self, operator: str) -> tuple[Rule, ...]:

@@ -94,7 +94,7 @@ class OlderMacos:
     dtypes = None
 
     def __call__(self, call: Call) -> Judgement | None:
-        condition = _first(self.conditions, self.operator, call.inputs, call.outputs)
+        condition = first_condition(self.conditions, call.inputs, call.outputs)
         if condition is None or self.macos >= Version(condition.macos):
             return None
         reason = f"{condition.what}: torch {self.release} needs macOS {condition.macos} for that"
@@ -106,18 +106,15 @@ def rules_of(operator: str, table: KernelTable, macos: Version | None) -> tuple[
     """The rule of one operator on ``macos``, if the release asks there for a newer one."""
     if macos is None:
         return ()
-    present = tuple(condition for condition in _of(table) if condition.names(operator))
+    present = conditions_of(operator, table)
     return (OlderMacos(operator, table.release, macos, present),) if present else ()
 
 
-def condition_of(operator: str, inputs: Specs, outputs: Specs, table: KernelTable) -> Condition | None:
-    """The macOS that a native call on the release of ``table`` needs, where the release itself runs on older ones."""
-    return _first(_of(table), operator, inputs, outputs)
+def conditions_of(operator: str, table: KernelTable) -> tuple[Condition, ...]:
+    """What a native call of ``operator`` may need on the release of ``table``, where that runs on older ones."""
+    return tuple(one for one in _CONDITIONS if one.marker in table.markers and one.names(operator))
 
 
-def _first(conditions: Sequence[Condition], operator: str, inputs: Specs, outputs: Specs) -> Condition | None:
-    return next((c for c in conditions if c.names(operator) and c.applies(inputs, outputs)), None)
-
-
-def _of(table: KernelTable) -> tuple[Condition, ...]:
-    return tuple(condition for condition in _CONDITIONS if condition.marker in table.markers)
+def first_condition(conditions: Sequence[Condition], inputs: Specs, outputs: Specs) -> Condition | None:
+    """The one that a call is about."""
+    return next((one for one in conditions if one.applies(inputs, outputs)), None)

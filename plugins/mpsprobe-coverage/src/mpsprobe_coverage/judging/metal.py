@@ -45,6 +45,7 @@ class MetalKernels:
         operands: how many tensors kernels that compute by element read; 0 where another kernel is named after the
             first tensor, or, without a tensor, after the result.
         types: the Metal types of its input, marked as in ``KernelFacts.kernels``.
+        converts: whether a kernel that reads one tensor converts its result to the dtype that was asked for.
         names: of the kernels: operations (``exp``) or patterns (``col2im_kernel_{}``).
         operator, release: what the rule is about; the release is torch's.
         library: which has the kernels, if not torch.
@@ -52,6 +53,7 @@ class MetalKernels:
 
     operands: int
     types: frozenset[str]
+    converts: bool
     names: tuple[str, ...] = field(compare=False)
     operator: str = field(compare=False)
     release: str = field(compare=False)
@@ -84,8 +86,7 @@ class MetalKernels:
         )
 
     def _of_result(self, dtypes: tuple[torch.dtype, ...], call: Call) -> Judgement | None:
-        converts = self.operands == 1 and Version(self.release) >= Version(_CONVERTING_RESULT)
-        if not self.operands or converts or len(set(dtypes)) != 1 or len(call.outputs) != 1:
+        if not self.operands or self.converts or len(set(dtypes)) != 1 or len(call.outputs) != 1:
             return None
         read, made = dtypes[0], call.outputs[0].dtype
         if read not in INTEGRAL | BOOL or made not in FLOATING or made is torch.float32:
@@ -121,7 +122,9 @@ def kernels_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
     if operator in _OF_TORCHVISION:
         name = operator.removeprefix("torchvision::").lstrip("_")
         kernel = f"{'deformable_im2col' if name == 'deform_conv2d' else name}_{{}}"
-        return (MetalKernels(0, frozenset({"float", "half"}), (kernel,), operator, table.release, "torchvision"),)
+        return (
+            MetalKernels(0, frozenset({"float", "half"}), False, (kernel,), operator, table.release, "torchvision"),
+        )
     rule = _rules(table.release).get(operator)
     return () if rule is None else (rule,)
 
@@ -136,7 +139,8 @@ def _rules(release: str) -> dict[str, MetalKernels]:
         types = frozenset[str]().union(*(facts.kernels[name] for name in names))
         kind = NAMED if NAMED in kinds else next(iter(kinds), None)
         if kind in _OPERANDS and (kind == NAMED or len(kinds) == 1):
-            rules[operator] = MetalKernels(_OPERANDS[kind], types, tuple(names), operator, release)
+            converts = _OPERANDS[kind] == 1 and Version(release) >= Version(_CONVERTING_RESULT)
+            rules[operator] = MetalKernels(_OPERANDS[kind], types, converts, tuple(names), operator, release)
     return rules
 
 

@@ -102,6 +102,18 @@ def _split(text: str) -> frozenset[str]:
     return frozenset(text.split(" ")) - {NOTHING}
 
 
+class AsInstalled(Composition):
+    """One that the target release makes of the same operators, and another release, which is asked too, does not."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, frozenset(), lacks_kernel=False)
+
+    def has(self, operator: str) -> bool:
+        """It calls what the installed torch calls."""
+        del operator
+        return True
+
+
 class Differences:
     """What ``table``'s release composes otherwise than the release ``tracer``; nothing where they are the same.
 

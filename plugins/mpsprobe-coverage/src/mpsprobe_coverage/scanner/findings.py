@@ -7,9 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
 
 from mpsprobe.protocols import Backend
 from mpsprobe.schemas import (
@@ -28,7 +32,7 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
 from mpsprobe_coverage.kernels.table import COMPOSITE, KernelTable
 from mpsprobe_coverage.scanner.advice import advise
-from mpsprobe_coverage.scanner.graphs import Key, compiles, graph_key
+from mpsprobe_coverage.scanner.graphs import compiles, graph_key
 
 SHAPES_SHOWN = 8
 NO_DERIVATIVE = "no gradient passes {operator}{where}: torch {release} has a kernel for it, and no derivative"
@@ -65,28 +69,77 @@ class Origins:
         }
 
 
-@dataclass
 class _Group:
-    origins: Origins = field(default_factory=Origins)
-    dtypes: Counter[str] = field(default_factory=Counter)
-    shapes: Counter[str] = field(default_factory=Counter)
-    composed_by: Counter[str] = field(default_factory=Counter)
-    graphs: set[Key] = field(default_factory=set)
-    examples: dict[str, None] = field(default_factory=dict)
-    input_bytes: int = 0
-    output_bytes: int = 0
+    """Calls of one operator under one judgement, with their places in the run."""
 
-    def add(self, record: CallRecord) -> None:
-        count = record.calls
-        self.origins.add(record)
-        for dtype in dict.fromkeys(spec.dtype for spec in (record.inputs or record.outputs)):
-            self.dtypes[str(dtype).removeprefix("torch.")] += count
-        self.shapes[_shapes(record.inputs)] += count
-        self.graphs.add(graph_key(record))
-        if record.composed_by is not None:
-            self.composed_by[record.composed_by] += count
-        self.input_bytes += count * sum(spec.nbytes for spec in record.inputs)
-        self.output_bytes += count * sum(spec.nbytes for spec in record.outputs)
+    def __init__(self, records: list[tuple[int, CallRecord]], examples: Mapping[str, None]) -> None:
+        self.records, self.examples = records, examples
+        self.findings: dict[tuple[Any, ...], OperatorFinding] = {}
+
+    @cached_property
+    def site(self) -> str | None:
+        """The line that makes most of them."""
+        return next(iter(self.fields["call_sites"]), None)
+
+    @cached_property
+    def graphs(self) -> int:
+        """How many graphs they compile, if they compile any."""
+        return len({graph_key(record) for _, record in self.records})
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """What a finding says whatever the judgement is."""
+        origins = Origins()
+        dtypes: Counter[str] = Counter()
+        shapes: Counter[str] = Counter()
+        composed_by: Counter[str] = Counter()
+        inputs = outputs = 0
+        for _, record in self.records:
+            count = record.calls
+            origins.add(record)
+            for dtype in dict.fromkeys(spec.dtype for spec in (record.inputs or record.outputs)):
+                dtypes[str(dtype).removeprefix("torch.")] += count
+            shapes[_shapes(record.inputs)] += count
+            if record.composed_by is not None:
+                composed_by[record.composed_by] += count
+            inputs += count * sum(spec.nbytes for spec in record.inputs)
+            outputs += count * sum(spec.nbytes for spec in record.outputs)
+        return {
+            "dtypes": [name for name, _ in dtypes.most_common()],
+            "shapes": [name for name, _ in shapes.most_common(SHAPES_SHOWN)],
+            "input_bytes": inputs,
+            "output_bytes": outputs,
+            "composed_by": dict(composed_by),
+            "examples": list(self.examples),
+            **origins.as_fields(),
+        }
+
+
+class _Groups:
+    """The calls of a run by operator, judgement and dtypes, and groups of several of those."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        records: dict[tuple[str, Judgement, frozenset[torch.dtype]], list[tuple[int, CallRecord]]] = {}
+        for place, record in enumerate(recorder.calls()):
+            dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
+            records.setdefault((record.operator, record.judgement, dtypes), []).append((place, record))
+        self.single = {key: _Group(found, recorder.examples.get(key[:2], {})) for key, found in records.items()}
+        self._several: dict[tuple[_Group, ...], _Group] = {}
+
+    def together(self, groups: list[_Group]) -> _Group:
+        """One of all of ``groups``, in the order of the run."""
+        if len(groups) == 1:
+            return groups[0]
+        known = self._several.get(tuple(groups))
+        if known is None:
+            records = sorted((one for group in groups for one in group.records), key=itemgetter(0))
+            examples = {text: None for group in groups for text in group.examples}
+            known = self._several[tuple(groups)] = _Group(records, examples)
+        return known
+
+
+_groups_of: WeakKeyDictionary[Recorder, _Groups] = WeakKeyDictionary()
+"""Of runs that several releases share."""
 
 
 def findings(recorder: Recorder, table: KernelTable, workload_since: str | None = None) -> list[OperatorFinding]:
@@ -95,14 +148,17 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     ``workload_since``, from which release on the whole workload is native, is the answer for an operator
     that never gets a kernel but is made of native ones there.
     """
-    groups: dict[tuple[str, Judgement], _Group] = {}
-    for record in recorder.calls():
-        dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
-        judgement = with_proof(record.operator, record.judgement, dtypes, table)
-        group = groups.setdefault((record.operator, judgement), _Group())
-        group.add(record)
-        group.examples |= recorder.examples.get((record.operator, record.judgement), {})
-    unsorted = [_finding(*judged, group, table, workload_since) for judged, group in groups.items()]
+    if recorder.base is None:
+        groups = _Groups(recorder)
+    elif (known := _groups_of.get(recorder.base)) is not None:
+        groups = known
+    else:
+        groups = _groups_of[recorder.base] = _Groups(recorder.base)
+    judged: dict[tuple[str, Judgement], list[_Group]] = {}
+    for (operator, judgement, dtypes), group in groups.single.items():
+        proven = with_proof(operator, recorder.says(judgement), dtypes, table)
+        judged.setdefault((operator, proven), []).append(group)
+    unsorted = [_finding(*key, groups.together(parts), table, workload_since) for key, parts in judged.items()]
     return sorted(unsorted, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
 
 
@@ -195,34 +251,30 @@ def _finding(
         composed = table.family.load(table.family.releases[-1]).verdict(operator) == COMPOSITE
         if judgement.accepted_since is None or (composed and judgement.source == "registration"):
             judgement = judgement._replace(accepted_since=workload_since)
-    origins = group.origins.as_fields()
-    reason = judgement.reason
-    if judgement.made_at is not None:
-        reason = f"{reason}: made at {site(*judgement.made_at)}"
     graph = compiles(operator, table) if judgement.verdict == "native" else None
-    first_site = next(iter(origins["call_sites"]), None)
-    moved = group.input_bytes + group.output_bytes
-    return OperatorFinding(
-        operator=operator,
-        verdict=judgement.verdict,
-        dtypes=[name for name, _ in group.dtypes.most_common()],
-        shapes=[name for name, _ in group.shapes.most_common(SHAPES_SHOWN)],
-        native_since=judgement.accepted_since,
-        input_bytes=group.input_bytes,
-        output_bytes=group.output_bytes,
-        reason=reason,
-        source=judgement.source,
-        evidence=judgement.evidence,
-        judges=list(judgement.asked),
-        needs_macos=judgement.needs_macos,
-        ends_process=judgement.ends_process,
-        advice=advise(operator, judgement, table, first_site, moved),
-        graph=graph,
-        graphs=0 if graph in (None, "never") else len(group.graphs),
-        composed_by=dict(group.composed_by),
-        examples=list(group.examples),
-        **origins,
-    )
+    moved = group.fields["input_bytes"] + group.fields["output_bytes"]
+    advice = advise(operator, judgement, table, group.site, moved)
+    said = (judgement, graph, advice)
+    if said not in group.findings:
+        reason = judgement.reason
+        if judgement.made_at is not None:
+            reason = f"{reason}: made at {site(*judgement.made_at)}"
+        group.findings[said] = OperatorFinding(
+            operator=operator,
+            verdict=judgement.verdict,
+            native_since=judgement.accepted_since,
+            reason=reason,
+            source=judgement.source,
+            evidence=judgement.evidence,
+            judges=list(judgement.asked),
+            needs_macos=judgement.needs_macos,
+            ends_process=judgement.ends_process,
+            advice=advice,
+            graph=graph,
+            graphs=0 if graph in (None, "never") else group.graphs,
+            **group.fields,
+        )
+    return group.findings[said]
 
 
 def _shapes(specs: Iterable[TensorSpec]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 
 from mpsprobe.schemas import CompilesGraph, GraphCount
 from mpsprobe_coverage.device.recorder import CallRecord, Recorder
@@ -42,8 +43,9 @@ def keys_of(records: Iterable[CallRecord], table: KernelTable) -> Keys:
     """The distinct graphs of ``records``. Calls that differ in numbers alone, such as a factor, count as one."""
     certain: set[Key] = set()
     possible: set[Key] = set()
+    of_operator = cache(partial(compiles, table=table))
     for record in records:
-        kind = compiles(record.operator, table) if record.judgement.verdict == NATIVE else None
+        kind = of_operator(record.operator) if record.judgement.verdict == NATIVE else None
         if kind in ("always", "may"):
             (certain if kind == "always" else possible).add(graph_key(record))
     return Keys(frozenset(certain), frozenset(possible))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.schemas import MacosCondition
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.judging.macos import Condition, condition_of
+from mpsprobe_coverage.judging.macos import Condition, conditions_of, first_condition
 from mpsprobe_coverage.kernels.table import KernelTable
 
 
@@ -29,9 +31,10 @@ def check_macos(text: str, table: KernelTable) -> Version:
 def conditions(recorder: Recorder, table: KernelTable) -> list[MacosCondition]:
     """What of the run needs a newer macOS than ``table``'s release itself, the newest first."""
     operators: dict[Condition, dict[str, None]] = {}
+    of_operator = cache(partial(conditions_of, table=table))
     for record in recorder.calls():
         if record.judgement.verdict == "native":
-            condition = condition_of(record.operator, record.inputs, record.outputs, table)
+            condition = first_condition(of_operator(record.operator), record.inputs, record.outputs)
             if condition is not None:
                 operators.setdefault(condition, {})[record.operator] = None
     newest_first = sorted(operators, key=lambda condition: Version(condition.macos), reverse=True)

@@ -13,6 +13,7 @@ from mpsprobe_coverage.chips.mac import Mac
 from mpsprobe_coverage.chips.store import GIB, all_chips
 from mpsprobe_coverage.kernels.backends import family_named
 from mpsprobe_coverage.memory.allocator import Figures
+from mpsprobe_coverage.memory.lifetimes import Event
 from mpsprobe_coverage.memory.mps_allocator import allocator_kind
 from mpsprobe_coverage.memory.timeline import Change, timeline
 from mpsprobe_coverage.scanner.ends import Again, Ran, predicted
@@ -55,6 +56,7 @@ def release_answers(
     macs = [Mac(f"a Mac with {size // GIB} GB", size) for size in memory_sizes()]
     fits: dict[str, dict[int, str]] = {}
     replayed: dict[Hashable, tuple[Figures, dict[int, str]]] = {}
+    latest: tuple[Sequence[Event], dict[Hashable, tuple[MemoryPrediction | None, dict[int, str]]]] = (), {}
 
     def needed(release: str, ran: Ran) -> MemoryPrediction | None:
         events = of_step(ran.events)
@@ -73,7 +75,17 @@ def release_answers(
 
     def each(trace: Trace, again: Again) -> None:
         """Of the events nothing but this is needed: they are many, and often those of another release."""
-        trace.memory = predicted(trace, again, partial(needed, trace.table.release))
+        nonlocal latest
+        release, (events, known) = trace.table.release, latest
+        if trace.events is not events:
+            known = {}
+            latest = trace.events, known
+        kind = allocator_kind(release)
+        if kind in known:
+            trace.memory, fits[release] = known[kind]
+        else:
+            trace.memory = predicted(trace, again, partial(needed, release))
+            known[kind] = trace.memory, fits[release]
         trace.events = ()
 
     info, traces, since = scanned(workload, options, tables, progress, with_since=True, each=each)

@@ -43,7 +43,7 @@ from mpsprobe_coverage.scanner.memory import label_model
 from mpsprobe_coverage.scanner.opened import OpenDevice
 from mpsprobe_coverage.scanner.reporting import matrix, memory_of, single
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
-from mpsprobe_coverage.scanner.step import make_adamw, run_step
+from mpsprobe_coverage.scanner.step import adamw_form, make_adamw, run_step
 from mpsprobe_coverage.scanner.together import may_share, shared
 from mpsprobe_coverage.scanner.traces import Trace
 
@@ -131,7 +131,12 @@ def scanned(
             optimizers: list[Any] = [None] * len(tables)
             if options.phase == "training":
                 made = run.optimizer(run.model) if run.optimizer else None
-                optimizers = [made or make_adamw(run.model, table) for table in tables]
+                of_form: dict[str, Any] = {}
+                for number, table in enumerate(tables):
+                    form = str(adamw_form(table))
+                    if form not in of_form:
+                        of_form[form] = made or make_adamw(run.model, table)
+                    optimizers[number] = of_form[form]
             begin_to_collect()
             found: dict[int, Trace] = {}
             outcomes: Outcomes = {}

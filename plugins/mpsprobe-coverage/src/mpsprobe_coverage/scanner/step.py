@@ -102,7 +102,11 @@ def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimi
     groups = parameter_groups(model)
     if not groups:
         raise WorkloadError("no parameter of the model requires a gradient", "Leave out --phase training.")
+    return torch.optim.AdamW(groups, **ADAMW, **adamw_form(table))
+
+
+def adamw_form(table: KernelTable) -> dict[str, Any]:
+    """In which form it is made: what its constructor is called with."""
     forms = table.family.optimizer_forms(table)
     fused = table.at_least(FUSED_BY_DEFAULT_SINCE) and "fused" in forms
-    form: dict[str, Any] = {"fused": True} if fused else {"foreach": "foreach" in forms}
-    return torch.optim.AdamW(groups, **ADAMW, **form)
+    return {"fused": True} if fused else {"foreach": "foreach" in forms}

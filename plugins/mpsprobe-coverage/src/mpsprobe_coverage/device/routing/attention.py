@@ -61,15 +61,16 @@ def scaled_dot_product_attention(
         )
         return result[0]  # type: ignore[no-any-return]
     batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (query, key, value)))
-    if release.at_least("2.15") or dispatch.sizes_of_cpu:
-        query, key, value = (one.expand(*batch, *one.shape[-3:]) for one in (query, key, value))
-    elif batch != query.shape[:-3]:
-        dispatch.other_sizes = OF_THE_QUERY
+    if any(one.shape[:-3] != batch for one in (query, key, value)):
+        if release.at_least("2.15") or dispatch.sizes_of_cpu:
+            query, key, value = (one.expand(*batch, *one.shape[-3:]) for one in (query, key, value))
+        elif batch != query.shape[:-3]:
+            dispatch.other_sizes = OF_THE_QUERY
     operator = _aten._scaled_dot_product_attention_math_for_mps
     takes_gqa = any(a.name == "enable_gqa" for a in operator.default._schema.arguments)
-    if release.at_least("2.12") and takes_gqa:
+    if enable_gqa and takes_gqa and release.at_least("2.12"):
         return operator(  # type: ignore[no-any-return]
-            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=True
         )[0]
     if groups > 1 and release.at_least("2.7"):
         key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
@@ -79,16 +80,14 @@ def scaled_dot_product_attention(
 def _uses_mps_operator(
     release: Release, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout_p: float
 ) -> bool:
-    if not release.has_kernel(_FOR_MPS):
-        return False
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return False
-    if release.at_least("2.12"):
-        return True
-    if dropout_p != 0.0:
+    if not release.has_kernel(_FOR_MPS):
         return False
+    if dropout_p != 0.0:
+        return release.at_least("2.12")
     # From 2.6.0 contiguity does not matter on macOS 15 and later, which is assumed.
-    return release.at_least("2.6") or all(t.is_contiguous() for t in (query, key, value))
+    return all(t.is_contiguous() for t in (query, key, value)) or release.at_least("2.6")
 
 
 def _additive(mask: torch.Tensor, query: torch.Tensor, release: Release) -> torch.Tensor:

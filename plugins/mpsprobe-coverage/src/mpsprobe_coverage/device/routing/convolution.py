@@ -39,7 +39,7 @@ def _convolution(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: 
     if not _takes_mps(dispatch.release, tensor, weight, bound):
         target = dispatch.plan_of(_aten.convolution_overrideable.default)
         return dispatch.leaf(target, (tensor, weight, bias, *(bound[name] for name in _PLACES)), {})
-    if transposed or not dispatch.release.at_least("2.2"):
+    if not tensor.is_contiguous() and (transposed or not dispatch.release.at_least("2.2")):
         with dispatch:
             tensor = tensor.contiguous()
     places = (bound["stride"], bound["dilation"], bound["groups"])
