@@ -196,7 +196,9 @@ def test_from_a_search_to_a_model_and_its_operator_without_a_mouse(browser: Brow
 
 def test_texts_are_copied_and_saved(browser: Browser, small: Path) -> None:
     with opened(browser, small, "operator/aten%3A%3A_ctc_loss") as page:
-        page.evaluate("window.taken = new Promise(done => { navigator.clipboard.writeText = async text => done(text); }), 0")
+        page.evaluate(
+            "window.taken = new Promise(done => { navigator.clipboard.writeText = async text => done(text); }), 0"
+        )
         page.locator(".takeaway button").first.press("Enter")
         assert page.evaluate("window.taken") == page.locator(".takeaway pre").first.text_content()
         with page.expect_download() as download:
