@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -27,10 +27,14 @@ class Cache:
 class Writer(torch.nn.Module):
     """An encoder, a decoder with a cache, and a loop that chooses tokens."""
 
+    # What the latest one wrote in each run; those that search for releases may be cut short.
+    # It is no attribute of the model: those are put back after each run.
+    runs: ClassVar[list[list[int]]] = []
+
     def __init__(self, choose: Any) -> None:
         super().__init__()
         self.encoder, self.head, self.choose = torch.nn.Linear(4, 4), torch.nn.Linear(4, VOCABULARY), choose
-        self.runs: list[list[int]] = []  # what each wrote; those that search for releases may be cut short
+        self.runs.clear()
 
     def forward(self, x: torch.Tensor, cache: Any = None) -> Any:
         return SimpleNamespace(logits=self.head(x.tanh()))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from made_workloads import Calls, calling, scan, scan_many
+from made_workloads import Calls, calling, calls, scan, scan_many
 
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.scanner.releases import memory_sizes, release_answers
@@ -37,6 +38,28 @@ def test_each_report_is_that_of_a_run_for_itself(function: Any, phase: str) -> N
     for release, answer in answers.items():
         assert answer.report == scan(workload, release, phase=phase)
     assert answers["2.13.0"].report.memory is not None
+
+
+class Remembering(Calls):
+    """Computes in its first call what it looks up in every later one, as some encoders of classes do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known = SimpleNamespace(results=[])
+
+    def forward(self, x: torch.Tensor) -> Any:
+        if not self.known.results:
+            self.known.results.append(super().forward(x).sin())
+        return self.known.results[0].exp()
+
+
+def test_every_run_is_the_first_one_of_the_model() -> None:
+    made = calling(loss=torch.sum)
+    made._make = lambda build=made._make: _with(build(), Remembering())
+    answers = release_answers(made, RunOptions(phase="training"), RELEASES, FakeProgress())
+    for release, answer in answers.items():
+        assert answer.report == scan(made, release, phase="training")
+        assert answer.report.failure is None and "sin" in calls(answer.report, "forward")
 
 
 def test_what_a_release_needs_is_the_same_where_another_was_run_before() -> None:

@@ -8,14 +8,12 @@ before it knows it (tried with torch's AdamW: plain, foreach and fused).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
 
 from mpsprobe_coverage.calls.spec import interned
-from mpsprobe_coverage.device.putting_back import as_before
 from mpsprobe_coverage.device.tensor import VirtualTensor, stands_for, undispatched, virtual_parameter, virtual_tensor
 
 
@@ -46,15 +44,3 @@ def uninitialised(tensor: torch.Tensor) -> VirtualTensor:
 def initialised(tensors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
     """Those that have a shape."""
     return (tensor for tensor in tensors if not is_lazy(tensor))
-
-
-def uninitialised_afterwards(model: torch.nn.Module) -> AbstractContextManager[None]:
-    """What the first forward pass inside makes of lazy modules is undone, so that the next one is a first one too."""
-    return as_before(
-        module
-        for module in model.modules()
-        if any(
-            tensor is not None and is_lazy(tensor)
-            for tensor in (*module._parameters.values(), *module._buffers.values())
-        )
-    )

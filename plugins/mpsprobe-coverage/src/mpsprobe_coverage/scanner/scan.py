@@ -25,7 +25,8 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.data_dependent import Found
 from mpsprobe_coverage.device.dispatch import are_large
 from mpsprobe_coverage.device.execution import Outcomes
-from mpsprobe_coverage.device.lazy import initialised, uninitialised_afterwards
+from mpsprobe_coverage.device.lazy import initialised
+from mpsprobe_coverage.device.putting_back import as_before
 from mpsprobe_coverage.device.recorder import NotNative
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.backends import family_named
@@ -266,7 +267,8 @@ def _trace(
     failure: RunFailure | None = None
     raised: BaseException | None = None
     notes: list[str] = []
-    with uninitialised_afterwards(run.model), nullcontext() if options.weights else _one_thread(), device:
+    # What the model keeps for its next call would be there in the next run.
+    with as_before(run.model.modules()), nullcontext() if options.weights else _one_thread(), device:
         device.move(run.model)
         label_model(run.model)
         try:

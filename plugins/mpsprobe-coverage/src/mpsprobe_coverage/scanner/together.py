@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from packaging.version import Version
-
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -46,8 +44,7 @@ def shared(trace: Trace, position: int | None, table: KernelTable) -> Trace | No
     """
     if position is not None and position not in trace.alike:
         return None
-    minors = {Version(one.release).release[:2] for one in (trace.table, table)}
-    if trace.failure is not None and len(minors) > 1:  # its message may be about the release
+    if position is not None and trace.failure is not None and trace.table.release in trace.failure.message:
         return None
 
     def of_table(judgement: Judgement) -> Judgement:
