@@ -39,3 +39,12 @@ def test_inputs_that_fit_on_the_cpu_stay(release: str, wanted: int, message: str
     report = scan(Made(lambda: replace(run, correct=correct)), release)
     assert (report.failure and report.failure.message, seen) == (message, corrected)
     assert any("has the batch of the query" in note for note in report.workload.notes) == (release == "2.13.0")
+
+
+def test_what_an_old_release_lacks_is_no_reason_either() -> None:
+    def correct(error: Exception) -> TorchRun | None:
+        raise AssertionError(f"asked about {error}")
+
+    run = calling().build(RunOptions())
+    report = scan(Made(lambda: replace(run, correct=correct)), "1.12.0", autocast="float16")
+    assert report.failure is not None and "has no autocast" in report.failure.message

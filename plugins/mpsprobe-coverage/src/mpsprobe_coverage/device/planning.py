@@ -11,13 +11,15 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.calls.keys import has_kernel, operator_name
+from mpsprobe_coverage.calls.keys import has_kernel, operator_name, overload_named
 from mpsprobe_coverage.device.assumptions import ASSUMPTIONS
 from mpsprobe_coverage.device.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.device.references import REFERENCES
 from mpsprobe_coverage.judging.chain import Chain, Judges
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.judging.registration import may_have_kernel
+from mpsprobe_coverage.kernels.compositions import load_compositions
+from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import KernelTable
 
 _COMPOSITE_KEYS = (
@@ -49,7 +51,12 @@ def make_plan(func: Any, chain: Chain, routes: Mapping[str, Route], key: str | N
 
 
 def _depends_on_values(func: Any) -> bool:
-    return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
+    """Whether its result does, or that of an operator which the installed torch makes it of (``repeat_interleave``)."""
+    parts = load_compositions(installed_release()).calls.get(operator_name(func).removeprefix("aten::"), ())
+    return any(
+        torch.Tag.data_dependent_output in one.tags or torch.Tag.dynamic_output_shape in one.tags
+        for one in (func, *(overload_named(f"aten::{part}") for part in parts))
+    )
 
 
 def composite_key(func: Any) -> Any:

@@ -185,15 +185,18 @@ def settled(
 ) -> tuple[TorchRun, Trace]:
     """One step of ``run``, or of the run that it is corrected to where its inputs do not fit on the CPU either.
 
+    What the newest release takes fits: then the error is one of this release.
+
     Args:
         others: further releases, and whether the step may be about each of them; see ``together.py``.
     """
     found = trace(run, options, table, outcomes, unknown=unknown, others=others)
     while isinstance(found.error, Exception) and run.correct is not None:
         error: BaseException | None = found.error
-        if found.other_sizes:
+        newest = table.family.load(table.family.releases[-1])
+        if found.other_sizes or table.release != newest.release:
             with suppress(MpsprobeError):
-                error = trace(run, options, table, outcomes, sizes_of_cpu=True).error
+                error = trace(run, options, newest, outcomes, sizes_of_cpu=True, unknown=unknown).error
         if not isinstance(error, Exception):
             break
         with device.construction():
