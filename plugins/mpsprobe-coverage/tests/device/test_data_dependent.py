@@ -60,7 +60,7 @@ def test_what_is_repeated_is_as_long_as_the_sum_of_its_repeats() -> None:
 
 @pytest.mark.parametrize("release", ["1.12.0", "1.13.1", "2.13.0"])
 def test_what_a_release_registers_whole_depends_on_values_as_its_parts_do(release: str) -> None:
-    """``repeat_interleave.self_Tensor``, as models read how long their images are; up to 1.13 it was left to the CPU."""
+    """``repeat_interleave.self_Tensor``, as models read how long images are: up to 1.13 left to the CPU."""
     device = VirtualDevice(load_table(release))
     with device:
         lengths, images = device.move((torch.tensor([64, 16]), torch.tensor([1, 2])))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from made_workloads import calling, scan, scan_many
 
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.asked import Asked
 from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
@@ -20,7 +21,8 @@ from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 
 
 def _run(release: str) -> NativeRun:
-    return NativeRun(Chain(replace(load_table("2.13.0"), release=release)), {})
+    chain = Chain(replace(load_table("2.13.0"), release=release))
+    return NativeRun(chain, {}, Asked(chain))
 
 
 def _called(function: Callable[[torch.Tensor], Any], dtype: torch.dtype, release: str) -> NativeRun:
@@ -28,7 +30,7 @@ def _called(function: Callable[[torch.Tensor], Any], dtype: torch.dtype, release
         moved = device.move(torch.ones(3, 3, dtype=dtype))
         with device.recording("forward"):
             function(moved)
-    return NativeRun(device.chain, device.calls())
+    return NativeRun(device.chain, device.calls(), device.asked)
 
 
 def _by_trying_all(native: list[bool]) -> str | None:
@@ -104,6 +106,17 @@ def test_for_which_releases_a_run_speaks(
     function: Callable[[torch.Tensor], Any], dtype: torch.dtype, release: str, expected: bool
 ) -> None:
     assert applies_to(_called(function, dtype, "2.13.0"), Chain(load_table(release))) is expected
+
+
+def test_a_run_says_nothing_of_a_release_that_calls_something_else_there() -> None:
+    """Attention without gradients is one operator from 2.5.0 on, which no run on an older release meets."""
+
+    def attends(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])
+
+    run = _called(attends, torch.float32, "2.4.1")
+    assert applies_to(run, Chain(load_table("2.4.0")))
+    assert not applies_to(run, Chain(load_table("2.13.0")))
 
 
 def test_autocast_counts_too() -> None:

@@ -28,10 +28,16 @@ class Asked:
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self._known: set[tuple[str, ...]] = set()
+        self._answers: list[tuple[Callable[[Chain], Any], Any]] = []
 
-    def at_least(self, version: str) -> bool:
-        """Whether the release is ``version`` or newer."""
-        return bool(self._answer(("version", version), lambda chain: chain.table.at_least(version)))
+    def alike(self, chain: Chain) -> bool:
+        """Whether the release of ``chain`` would call the same operators at the places where a route asked."""
+        return all(of(chain) == found for of, found in self._answers)
+
+    def at_least(self, version: str, *, for_memory: bool = False) -> bool:
+        """Whether the release is ``version`` or newer; ``for_memory`` where nothing that is called depends on it."""
+        question = ("memory" if for_memory else "version", version)
+        return bool(self._answer(question, lambda chain: chain.table.at_least(version), kept=not for_memory))
 
     def has_kernel(self, operator: str) -> bool:
         """Whether it has a kernel of its own for dense tensors."""
@@ -57,15 +63,21 @@ class Asked:
             self._known.add(question)
             self._leave_out(lambda other: other.composing.answer(question) != answer)
 
+    def goes_on_alike(self, func: Any, key: str | None, chain: Chain) -> bool:
+        """Whether an operator that was met goes on in the same way on the release of ``chain``."""
+        return _alike(_other(self._chain).plan(func, key), _other(chain).plan(func, key))
+
     def above_autograd(self) -> frozenset[str]:
         """Composite operators that one of the other releases treats above autograd, where no mode sees them."""
         others = zip(self._chain.others, self._chain.alike, strict=True)
         return frozenset[str]().union(*(_other(chain).above for chain, alike in others if alike))
 
-    def _answer(self, question: tuple[str, str], of: Callable[[Chain], Any]) -> Any:
+    def _answer(self, question: tuple[str, str], of: Callable[[Chain], Any], kept: bool = True) -> Any:
         found = of(self._chain)
         if question not in self._known:
             self._known.add(question)
+            if kept:
+                self._answers.append((of, found))
             self._leave_out(lambda other: of(other.chain) != found)
         return found
 
@@ -80,9 +92,13 @@ class _Other:
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
-        self.composing = Composing(chain.table)
         self._routes = routes_for(chain.table)
         self._plans: dict[tuple[Any, str | None], Plan] = {}
+
+    @cached_property
+    def composing(self) -> Composing:
+        """What it composes otherwise than the installed torch; comparing takes ten milliseconds."""
+        return Composing(self.chain.table)
 
     @cached_property
     def above(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.calls.call import Calls
 from mpsprobe_coverage.calls.spec import FLOAT_SHADOW_COST, Specs, TensorSpec, spec_of
 from mpsprobe_coverage.device import registered_elsewhere, underived
+from mpsprobe_coverage.device.asked import Asked
 from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_coverage.device.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.device.construction import Construction
@@ -124,7 +125,7 @@ class VirtualDevice:
         return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
 
     def _returns_twice(self, operator: str, inputs: Specs) -> bool:
-        return is_prefill(operator, inputs) and self._interception.release.at_least(PREFILL_SINCE)
+        return is_prefill(operator, inputs) and self.asked.at_least(PREFILL_SINCE, for_memory=True)
 
     def __enter__(self) -> VirtualDevice:
         in_cpp = not has_mps_build() and torch._C._dispatch_has_kernel_for_dispatch_key(_MADE_BY, "MPS")
@@ -208,6 +209,11 @@ class VirtualDevice:
     def calls(self) -> Calls:
         """The calls that were judged native, one of each kind; what is made of others is there without any."""
         return {(plan.func, plan.key): plan.calls for plan in self._interception.plans.values()}
+
+    @property
+    def asked(self) -> Asked:
+        """What the run has asked about its release."""
+        return self._interception.release
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
         """Tensors whose copy is refused (a dtype, a sparse layout): on a Mac it is the move that raises."""

@@ -288,7 +288,9 @@ def _trace(
     parameters, size = sum(n for n, _ in sizes), sum(n * size for n, size in sizes)
     other = device.other_sizes
     notes = [*notes, other] if failure is not None and other else notes
-    return Trace(chain.table, device.recorder, device.calls(), failure, parameters, size, notes, raised, events, other)
+    found = Trace(chain.table, device.recorder, device.calls(), failure, parameters, size, notes, raised, events, other)
+    found.asked = device.asked
+    return found
 
 
 @contextmanager
@@ -349,9 +351,9 @@ def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
         if record.judgement.verdict != "native":
             return None
         large = large or ("convolution" in record.operator and are_large((*record.inputs, *record.outputs)))
-    if trace.failure is not None:
+    if trace.failure is not None or trace.asked is None:
         return None
-    return NativeRun(chain_for(trace.table, options), trace.calls, bool(options.autocast), large)
+    return NativeRun(chain_for(trace.table, options), trace.calls, trace.asked, bool(options.autocast), large)
 
 
 def _failure(error: BaseException, device: VirtualDevice) -> RunFailure:

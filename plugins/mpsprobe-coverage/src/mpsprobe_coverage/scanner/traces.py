@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mpsprobe.schemas import MemoryPrediction, RunFailure
 from mpsprobe_coverage.calls.call import Calls
+from mpsprobe_coverage.device.asked import Asked
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.memory.lifetimes import Event
@@ -24,6 +25,7 @@ class Trace:
         other_sizes: why a result had other sizes than on the CPU; empty if none had.
         memory: the section of the report, where it was made already.
         optimizer: its name, of a training step.
+        asked: what the run asked about its release; None where another device than the virtual one saw the calls.
         alike: which of the other releases that were asked about it is about too, by their places.
     """
 
@@ -39,4 +41,5 @@ class Trace:
     other_sizes: str = ""
     memory: MemoryPrediction | None = None
     optimizer: str | None = None
+    asked: Asked | None = None
     alike: frozenset[int] = frozenset()
