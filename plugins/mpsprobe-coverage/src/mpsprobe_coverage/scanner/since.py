@@ -1,9 +1,10 @@
 """From which release on is the whole workload native? Found with as few runs as possible.
 
-A run on one release applies to every release on which each operator it met goes on in the same way, routes ask with the
-same answers, and the judges find each call native: there the same is called. To judge the calls again nothing is run.
-Where a release differs it may still be native, because it is made of other operators there (attention before 2.5.0), so
-the workload is run once more, up to the first call that is not native.
+A run on one release applies to every release that registers each operator it met in the same way, and whose judges
+find each of its calls native: there the dispatcher decides the same. To judge the calls again nothing is run. Where a
+release differs it may still be native, because it is made of other operators there (attention before 2.5.0), so the
+workload is run once more, up to the first call that is not native. A newer release may call what no older one has:
+it has to answer all that the run asked in the same way, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpsprobe_coverage.calls.call import Calls
+from mpsprobe_coverage.calls.call import Call, Calls
 from mpsprobe_coverage.device.asked import Asked
 from mpsprobe_coverage.device.autocast import key_of
 from mpsprobe_coverage.judging.chain import Chain
@@ -68,14 +69,18 @@ def applies_to(run: NativeRun, chain: Chain) -> bool:
     """Whether all that ``run`` called is native on the release of ``chain`` too, and is called there."""
     if run.large or (run.autocast and key_of(chain.table) not in chain.table.keys):
         return False
-    return run.asked.alike(chain) and all(_is_alike(run, func, key, chain) for func, key in run.calls)
-
-
-def _is_alike(run: NativeRun, func: Any, key: str | None, chain: Chain) -> bool:
-    """Whether an overload goes on alike on the release of ``chain``, and its judges find the calls native."""
-    if not run.asked.goes_on_alike(func, key, chain):
+    if chain.table.at_least(run.chain.table.release) and not _goes_on_alike(run, chain):
         return False
-    judges = chain.judges_of(func, key)
-    return judges.rules == run.chain.judges_of(func, key).rules or all(
-        judges.judge(call).verdict == "native" for call in run.calls[func, key]
-    )
+    return all(_is_alike(func, key, calls, run.chain, chain) for (func, key), calls in run.calls.items())
+
+
+def _goes_on_alike(run: NativeRun, chain: Chain) -> bool:
+    return run.asked.alike(chain) and all(run.asked.goes_on_alike(func, key, chain) for func, key in run.calls)
+
+
+def _is_alike(func: Any, key: str | None, calls: Sequence[Call], before: Chain, after: Chain) -> bool:
+    """Whether two releases register the overload in the same way, and the second one's judges find ``calls`` native."""
+    known, judges = before.judges_of(func, key), after.judges_of(func, key)
+    if judges.registered.verdict != known.registered.verdict:
+        return False
+    return judges.rules == known.rules or all(judges.judge(call).verdict == "native" for call in calls)
