@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from made_workloads import Calls, calling, calls, scan, scan_many
@@ -60,6 +62,27 @@ def test_every_run_is_the_first_one_of_the_model() -> None:
     for release, answer in answers.items():
         assert answer.report == scan(made, release, phase="training")
         assert answer.report.failure is None and "sin" in calls(answer.report, "forward")
+
+
+def by_chance(y: torch.Tensor) -> torch.Tensor:
+    """As models of speech drop layers in training, by whichever library they draw numbers."""
+    for number in (random.random(), float(numpy.random.rand()), torch.rand(()).item()):
+        y = y.sin() if number < 0.5 else y.cos()
+    return y
+
+
+def test_what_a_model_draws_is_the_same_in_every_run() -> None:
+    one, other = (scan(calling(by_chance), "2.13.0") for _ in range(2))
+    assert one == other
+    answers = release_answers(calling(by_chance), RunOptions(), RELEASES, FakeProgress()).values()
+    drawn = [calls(answer.report, "forward").get("sin", 0) for answer in answers]
+    assert drawn == [calls(one, "forward").get("sin", 0)] * len(RELEASES)
+
+
+def test_the_generators_of_the_program_go_on_as_before() -> None:
+    before = random.getstate(), torch.get_rng_state()
+    scan(calling(by_chance), "2.13.0")
+    assert random.getstate() == before[0] and bool((torch.get_rng_state() == before[1]).all())
 
 
 def test_what_a_release_needs_is_the_same_where_another_was_run_before() -> None:

@@ -42,6 +42,7 @@ from mpsprobe_coverage.scanner.garbage import collecting_only_new
 from mpsprobe_coverage.scanner.macos import check_macos
 from mpsprobe_coverage.scanner.memory import label_model
 from mpsprobe_coverage.scanner.opened import OpenDevice
+from mpsprobe_coverage.scanner.randomness import same_numbers
 from mpsprobe_coverage.scanner.reporting import matrix, memory_of, single
 from mpsprobe_coverage.scanner.since import NativeRun, applies_to, native_since
 from mpsprobe_coverage.scanner.step import adamw_form, make_adamw, run_step
@@ -125,7 +126,7 @@ def scanned(
     try:
         with collecting_only_new() as begin_to_collect:
             device = VirtualDevice(tables[-1], keep_weights=options.weights)
-            with device.construction() as construction:
+            with same_numbers(), device.construction() as construction:
                 run = workload.build(options)
             if not isinstance(run, TorchRun):
                 raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
@@ -271,7 +272,7 @@ def _trace(
     raised: BaseException | None = None
     notes: list[str] = []
     # What the model keeps for its next call would be there in the next run.
-    with as_before(run.model.modules()), nullcontext() if options.weights else _one_thread(), device:
+    with as_before(run.model.modules()), nullcontext() if options.weights else _one_thread(), same_numbers(), device:
         device.move(run.model)
         label_model(run.model)
         try:
