@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import torch
 
 _DEEP = 3  # attributes of attributes: a cache in an object of its own
+_OF_OTHERS = (type, ModuleType, torch.Tensor, torch.nn.Module)
 
 
 @contextmanager
@@ -18,7 +20,7 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
     Lists, sets and dictionaries among them are put back too, and those that an object among them has.
     """
     states = []
-    kept: dict[int, tuple[Any, Any]] = {}
+    kept: dict[int, tuple[Any, list[Any]]] = {}
     for module in modules:
         attributes = vars(module).copy()
         _keep(attributes, kept, _DEEP)
@@ -30,19 +32,35 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
             module.__class__ = kind
             vars(module).clear()
             vars(module).update(attributes)
-        for held, before in kept.values():  # handles of hooks point to these very objects
-            held.clear()
-            held.extend(before) if isinstance(held, list) else held.update(before)
+        for held, before in kept.values():
+            _put_back(held, before)
 
 
-def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, Any]], deep: int) -> None:
+def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], deep: int) -> None:
     for held in attributes.values():
         if id(held) in kept:
             continue
         if isinstance(held, (dict, list, set)):
-            kept[id(held)] = held, held.copy()
-        elif deep and hasattr(held, "__dict__") and not isinstance(held, (type, torch.Tensor, torch.nn.Module)):
+            kept[id(held)] = held, _contents(held)
+        elif deep and hasattr(held, "__dict__") and not isinstance(held, _OF_OTHERS):
             inside = vars(held)
-            if id(inside) not in kept:
-                kept[id(inside)] = inside, inside.copy()
+            if isinstance(inside, dict) and id(inside) not in kept:
+                kept[id(inside)] = inside, _contents(inside)
                 _keep(inside, kept, deep - 1)
+
+
+def _contents(held: Any) -> list[Any]:
+    return [*held.items()] if isinstance(held, dict) else [*held]
+
+
+def _put_back(held: Any, before: list[Any]) -> None:
+    """In place: handles of hooks point to these very objects. What did not change is not touched."""
+    now = _contents(held)
+    if isinstance(held, dict):
+        if len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before, strict=True)):
+            held.clear()
+            for key, value in before:
+                held[key] = value
+    elif len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
+        held.clear()
+        held.extend(before) if isinstance(held, list) else held.update(before)
