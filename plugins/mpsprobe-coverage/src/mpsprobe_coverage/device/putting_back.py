@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from functools import lru_cache
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 
 _DEEP = 3  # attributes of attributes: a cache in an object of its own
+_Cache = type(lru_cache(repr))
 _OF_OTHERS = (type, ModuleType, torch.Tensor, torch.nn.Module)
 
 
@@ -17,10 +20,14 @@ _OF_OTHERS = (type, ModuleType, torch.Tensor, torch.nn.Module)
 def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
     """What happens to the attributes of ``modules`` inside is undone.
 
-    Lists, sets and dictionaries among them are put back too, and those that an object among them has.
+    Lists, sets and dictionaries among them are put back too, and those that an object among them has. What their
+    methods keep by ``functools.lru_cache`` is not there inside, and not afterwards.
     """
     states = []
     kept: dict[int, tuple[Any, list[Any]]] = {}
+    modules = [*modules]
+    caches = [*_caches({kind for module in modules for kind in type(module).__mro__})]
+    _clear(caches)
     for module in modules:
         attributes = vars(module).copy()
         _keep(attributes, kept, _DEEP)
@@ -34,6 +41,21 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
             vars(module).update(attributes)
         for held, before in kept.values():
             _put_back(held, before)
+        _clear(caches)
+
+
+def _caches(kinds: Iterable[type]) -> Iterator[Any]:
+    """Those of the methods of ``kinds``, also where a decorator is around them."""
+    for attribute in (one for kind in kinds for one in vars(kind).values()):
+        method = getattr(attribute, "__func__", attribute)  # of a static one
+        decorated = isinstance(method, FunctionType) and method.__closure__
+        around = inspect.getclosurevars(method).nonlocals.values() if decorated else ()
+        yield from (one for one in (method, *around) if isinstance(one, _Cache))
+
+
+def _clear(caches: Iterable[Any]) -> None:
+    for one in caches:
+        one.cache_clear()
 
 
 def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], deep: int) -> None:

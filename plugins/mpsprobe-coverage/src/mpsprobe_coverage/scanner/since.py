@@ -3,8 +3,8 @@
 A run on one release applies to every release that registers each operator it met in the same way, and whose judges
 find each of its calls native: there the dispatcher decides the same. To judge the calls again nothing is run. Where a
 release differs it may still be native, because it is made of other operators there (attention before 2.5.0), so the
-workload is run once more, up to the first call that is not native. A newer release may call what no older one has:
-it has to answer all that the run asked in the same way, too.
+workload is run once more, up to the first call that is not native. So it is where a route gets another answer, and on
+newer releases, which may call what the run's does not have, wherever an operator goes on otherwise.
 """
 
 from __future__ import annotations
@@ -69,13 +69,15 @@ def applies_to(run: NativeRun, chain: Chain) -> bool:
     """Whether all that ``run`` called is native on the release of ``chain`` too, and is called there."""
     if run.large or (run.autocast and key_of(chain.table) not in chain.table.keys):
         return False
+    if not run.asked.alike(chain):
+        return False
     if chain.table.at_least(run.chain.table.release) and not _goes_on_alike(run, chain):
         return False
     return all(_is_alike(func, key, calls, run.chain, chain) for (func, key), calls in run.calls.items())
 
 
 def _goes_on_alike(run: NativeRun, chain: Chain) -> bool:
-    return run.asked.alike(chain) and all(run.asked.goes_on_alike(func, key, chain) for func, key in run.calls)
+    return all(run.asked.goes_on_alike(func, key, chain) for func, key in run.calls)
 
 
 def _is_alike(func: Any, key: str | None, calls: Sequence[Call], before: Chain, after: Chain) -> bool:
