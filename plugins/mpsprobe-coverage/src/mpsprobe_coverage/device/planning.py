@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,7 @@ def make_plan(func: Any, chain: Chain, routes: Mapping[str, Route], key: str | N
     return _finish(plan)
 
 
+@functools.cache  # reading which torch is installed takes a millisecond
 def _depends_on_values(func: Any) -> bool:
     """Whether its result does, or that of an operator which the installed torch makes it of (``repeat_interleave``)."""
     parts = load_compositions(installed_release()).calls.get(operator_name(func).removeprefix("aten::"), ())
