@@ -170,13 +170,14 @@ class _Buffer:
     size: int
     heap: _Heap
     range: Range
-    age: int = 0
+    freed: int = 0  # which request for its pool was the last before that
     number: int = field(default_factory=lambda: next(_numbers))
 
 
 @dataclass(slots=True)
 class _Pool:
     large: bool
+    requests: int = 0
     heaps: list[tuple[int, int, _Heap]] = field(default_factory=list)  # by what is available
     free: list[tuple[int, int, _Buffer]] = field(default_factory=list)  # by size
 
@@ -210,6 +211,7 @@ class Buffers(_Heaps):
     def free(self, handle: tuple[_Pool, _Buffer]) -> None:
         pool, buffer = handle
         self.in_use -= buffer.size
+        buffer.freed = pool.requests
         insort(pool.free, (buffer.size, buffer.number, buffer))
 
     def place(self, handle: tuple[_Pool, _Buffer]) -> Place:
@@ -219,15 +221,12 @@ class Buffers(_Heaps):
         if not self._fits(size):
             return None
         short = pool.large and self._short
-        if pool.large and self.limits.low:
-            for _, _, buffer in pool.free:
-                buffer.age += 1
+        pool.requests += 1
         place = bisect_left(pool.free, (size, -1))
         if place < len(pool.free):
             buffer = pool.free[place][2]
             if buffer.size <= size + TOO_LARGE:
                 del pool.free[place]
-                buffer.age = 0
                 return buffer
             if bisect_left(pool.heaps, (size, -1)) == len(pool.heaps):
                 self._release(pool, buffer, keep_heap=True)
@@ -278,12 +277,12 @@ class Buffers(_Heaps):
             self._release(pool, buffer)
 
     def _collect(self, pool: _Pool) -> None:
-        """Release cached buffers that were not used for longer than the average, until memory is not short."""
+        """Release cached buffers that have waited for more requests than the average, until memory is not short."""
         wanted, released = self.reserved - self.limits.short, 0
         while pool.free and released < wanted:
-            average = sum(one[2].age for one in pool.free) / len(pool.free)
+            average = sum(one[2].freed for one in pool.free) / len(pool.free)
             for _, _, buffer in pool.free.copy():
-                if released < wanted and buffer.age >= average:
+                if released < wanted and buffer.freed <= average:
                     released += buffer.size
                     split = buffer.heap.total in (LARGE_HEAP, XLARGE_HEAP)
                     self._release(pool, buffer, keep_heap=split)
