@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,7 +22,8 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
     """What happens to the attributes of ``modules`` inside is undone.
 
     Lists, sets and dictionaries among them are put back too, and those that an object among them has. What their
-    methods keep by ``functools.lru_cache`` is not there inside, and not afterwards.
+    methods keep by ``functools.lru_cache``, and functions that the files of their classes know, is not there inside,
+    and not afterwards.
     """
     states = []
     kept: dict[int, tuple[Any, list[Any]]] = {}
@@ -45,12 +47,14 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
 
 
 def _caches(kinds: Iterable[type]) -> Iterator[Any]:
-    """Those of the methods of ``kinds``, also where a decorator is around them."""
-    for attribute in (one for kind in kinds for one in vars(kind).values()):
-        method = getattr(attribute, "__func__", attribute)  # of a static one
-        decorated = isinstance(method, FunctionType) and method.__closure__
-        around = inspect.getclosurevars(method).nonlocals.values() if decorated else ()
-        yield from (one for one in (method, *around) if isinstance(one, _Cache))
+    """Those of the methods of ``kinds`` and of functions of their files, also where a decorator is around them."""
+    files = {kind.__module__ for kind in kinds}
+    known = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
+    for attribute in (one for owner in (*kinds, *known) for one in vars(owner).values()):
+        function = getattr(attribute, "__func__", attribute)  # of a static method
+        decorated = isinstance(function, FunctionType) and function.__closure__
+        around = inspect.getclosurevars(function).nonlocals.values() if decorated else ()
+        yield from (one for one in (function, *around) if isinstance(one, _Cache))
 
 
 def _clear(caches: Iterable[Any]) -> None:
