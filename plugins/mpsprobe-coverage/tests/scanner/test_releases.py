@@ -16,7 +16,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.scanner.releases import memory_sizes, release_answers
 from mpsprobe_devkit.testing import FakeProgress
 
-RELEASES = ["1.12.1", "2.0.0", "2.4.1", "2.13.0"]
+RELEASES = ["1.12.1", "1.13.1", "2.0.0", "2.4.1", "2.13.0"]
 
 
 def attention(y: torch.Tensor) -> torch.Tensor:
@@ -27,11 +27,20 @@ def some_of_it(y: torch.Tensor) -> torch.Tensor:
     return torch.unique(y).sin() + torch.nonzero(y.flatten()).sum()
 
 
+def more_than_is_shown(y: torch.Tensor) -> torch.Tensor:
+    """Calls of one operator, before and after what takes other releases another way."""
+    for size in range(1, 6):
+        torch.histc(y.new_zeros(size))
+    for size in range(6, 12):
+        torch.histc(attention(y).new_zeros(size))
+    return y.sin()
+
+
 def failing(y: torch.Tensor) -> torch.Tensor:
     raise ValueError(f"after {y.sin().shape}")
 
 
-@pytest.mark.parametrize("function", [attention, some_of_it, failing])
+@pytest.mark.parametrize("function", [attention, some_of_it, more_than_is_shown, failing])
 @pytest.mark.parametrize("phase", ["inference", "training"])
 def test_each_report_is_that_of_a_run_for_itself(function: Any, phase: str) -> None:
     loss: Any = (lambda output: output.sum()) if phase == "training" else None

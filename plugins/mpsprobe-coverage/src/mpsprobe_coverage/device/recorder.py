@@ -18,7 +18,7 @@ from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.memory.lifetimes import Lifetimes
 
 RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
-EXAMPLES_KEPT = 8  # of one operator under one judgement
+EXAMPLES_KEPT = 8  # of one operator under one judgement, and in one finding
 
 
 @dataclass(slots=True)
@@ -76,7 +76,8 @@ class Recorder:
     With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
     ``lifetimes`` gets what was called, with the storages that it made.
     ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
-    ``examples`` are calls that are not native, as ``calls/examples.py`` writes them, by operator and judgement.
+    ``examples`` are calls that are not native, as ``calls/examples.py`` writes them, by operator and judgement; each
+    with how many were made before it.
     ``base`` has the same calls, where these are them under other judgements; ``says`` is called with each of its own.
     """
 
@@ -85,7 +86,7 @@ class Recorder:
     last_phase: str | None = None
     gradients_end: dict[str, Origin] = field(default_factory=dict)
     lifetimes: Lifetimes | None = None
-    examples: dict[tuple[str, Judgement], dict[str, None]] = field(default_factory=dict)
+    examples: dict[tuple[str, Judgement], dict[str, int]] = field(default_factory=dict)
     base: Recorder | None = None
     says: Callable[[Judgement], Judgement] = field(default=_as_it_is)
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
@@ -149,7 +150,7 @@ class Recorder:
         """Keep ``call``, which is not native, as an example of what its operator is called with."""
         kept = self.examples.setdefault((operator, judgement), {})
         if len(kept) < EXAMPLES_KEPT and (text := example(call)) is not None:
-            kept[text] = None
+            kept.setdefault(text, sum(map(len, self.examples.values())))
 
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
         """An operator, or a way of calling it, that no rule here can judge."""

@@ -27,7 +27,7 @@ from mpsprobe.schemas import (
 )
 from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device.attribution import Origin
-from mpsprobe_coverage.device.recorder import Advised, CallRecord, Note, Recorder
+from mpsprobe_coverage.device.recorder import EXAMPLES_KEPT, Advised, CallRecord, Note, Recorder
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
 from mpsprobe_coverage.kernels.table import COMPOSITE, KernelTable
@@ -72,7 +72,7 @@ class Origins:
 class _Group:
     """Calls of one operator under one judgement, with their places in the run."""
 
-    def __init__(self, records: list[tuple[int, CallRecord]], examples: Mapping[str, None]) -> None:
+    def __init__(self, records: list[tuple[int, CallRecord]], examples: Mapping[str, int]) -> None:
         self.records, self.examples = records, examples
         self.findings: dict[tuple[Any, ...], OperatorFinding] = {}
 
@@ -133,8 +133,11 @@ class _Groups:
         known = self._several.get(tuple(groups))
         if known is None:
             records = sorted((one for group in groups for one in group.records), key=itemgetter(0))
-            examples = {text: None for group in groups for text in group.examples}
-            known = self._several[tuple(groups)] = _Group(records, examples)
+            examples = sorted((one for group in groups for one in group.examples.items()), key=itemgetter(1))
+            first: dict[str, int] = {}
+            for text, place in examples:
+                first.setdefault(text, place)
+            known = self._several[tuple(groups)] = _Group(records, dict([*first.items()][:EXAMPLES_KEPT]))
         return known
 
 
