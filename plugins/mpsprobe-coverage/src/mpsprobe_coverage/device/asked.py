@@ -52,12 +52,12 @@ class Asked:
         """How an operator goes on that was not met before; ``key`` as in ``make_plan``."""
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
 
-    def compose(self, name: str) -> bool:
+    def others_compose(self, name: str) -> bool:
         """Whether one of the other releases makes ``name`` of other operators than the installed torch does."""
         others = zip(self._chain.others, self._chain.alike, strict=True)
         return any(alike and _other(chain).composing.own(name) is not None for chain, alike in others)
 
-    def composed(self, question: Question, answer: bool) -> None:
+    def answered(self, question: Question, answer: bool) -> None:
         """A question to ``Composing``, which was answered."""
         if question not in self._known:
             self._known.add(question)

@@ -32,10 +32,10 @@ _EXPLICIT = (DispatchKey.CompositeExplicitAutogradNonFunctional, DispatchKey.Com
 class Others(Protocol):
     """The other releases that a run is about: ``Asked``."""
 
-    def compose(self, name: str) -> bool:
+    def others_compose(self, name: str) -> bool:
         """Whether one of them makes ``name`` of other operators than the installed torch does."""
 
-    def composed(self, question: Question, answer: bool) -> None:
+    def answered(self, question: Question, answer: bool) -> None:
         """Leave out those that do not answer so."""
 
 
@@ -62,14 +62,19 @@ class Composing:
         self.differences = differences or Differences(table, installed_release())
         self._differ = bool(self.differences.names)
         self._inside: Composition | None = None
+        self._as_installed: set[str] = set()
 
     def difference(self, name: str) -> Composition | None:
         """What to be ``inside`` of while ``name`` runs; None where nothing differs, on the other releases neither."""
+        if name in self._as_installed:
+            return None
         known = self.own(name)
         if self._others is not None:
-            if known is None and self._others.compose(name):
+            if known is None and self._others.others_compose(name):
                 known = AsInstalled(name)
-            self._others.composed(Question(name, "lacks"), known is not None and known.lacks_kernel)
+            self._others.answered(Question(name, "lacks"), known is not None and known.lacks_kernel)
+        if known is None:  # for good: there are never more of the other releases
+            self._as_installed.add(name)
         return known
 
     def own(self, name: str) -> Composition | None:
@@ -91,7 +96,7 @@ class Composing:
     def _has(self, around: Composition, operator: str) -> bool:
         found = around.has(operator)
         if self._others is not None:
-            self._others.composed(Question(around.name, "has", operator), found)
+            self._others.answered(Question(around.name, "has", operator), found)
         return found
 
     @contextmanager
@@ -99,7 +104,7 @@ class Composing:
         """Run it. One that the release does not call at this place counts as a part of what is around it."""
         around = self._around()
         if around is not None and self._others is not None:  # where it does not differ, that goes on to be around
-            self._others.composed(Question(composition.name, "differs"), not isinstance(composition, AsInstalled))
+            self._others.answered(Question(composition.name, "differs"), not isinstance(composition, AsInstalled))
         if around is None or self._has(around, composition.name):
             around, self._inside = self._inside, composition
         else:
