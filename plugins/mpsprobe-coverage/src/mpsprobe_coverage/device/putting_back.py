@@ -42,7 +42,8 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
             vars(module).clear()
             vars(module).update(attributes)
         for held, before in kept.values():
-            _put_back(held, before)
+            if held or before:  # most are empty, before and after
+                _put_back(held, before)
         _clear(caches)
 
 
@@ -67,7 +68,7 @@ def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], de
         if id(held) in kept:
             continue
         if isinstance(held, (dict, list, set)):
-            kept[id(held)] = held, _contents(held)
+            kept[id(held)] = held, _contents(held) if held else []
         elif deep and hasattr(held, "__dict__") and not isinstance(held, _OF_OTHERS):
             inside = vars(held)
             if isinstance(inside, dict) and id(inside) not in kept:
