@@ -20,8 +20,8 @@ from mpsprobe_coverage.commands.child import Child, ChildEnded, threads_for
 
 ATTEMPTS = 3
 """How often a row is tried whose process dies: somebody may have ended that."""
-EACH = 25
-"""Rows that one process works out before a new one takes over, which has none of their memory."""
+EACH = 200
+"""Rows that one process works out before a new one takes over, which has none of their memory and needs ten seconds."""
 POLL_S = 0.2
 SHARE = 0.75  # of the machine's memory, for all processes together
 VARIABLES = {"PYTHONHASHSEED": "0"}

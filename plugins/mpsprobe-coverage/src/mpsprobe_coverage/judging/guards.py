@@ -151,7 +151,17 @@ class Message:
         since = since_without_gap(
             torch_releases(), lambda release: takes(self.area, self.operator, call, load_table(release))
         )
-        return refused(message.strip(" ,"), since, evidence=message)
+        return refused(_sentence(message, self.operator), since, evidence=message)
+
+
+def _sentence(message: str, operator: str) -> str:
+    """What a message says that PyTorch writes behind the operator's name, or goes on with a number."""
+    text, name = message.strip(" ,"), operator.removeprefix("aten::").partition(".")[0]
+    if text.startswith((":", "()")):
+        text = name + text if text[0] == ":" else f"'{name}{text}"
+    if text.rfind("(") > text.rfind(")"):
+        text = text[: text.rfind("(")].rstrip()
+    return f"{text} …" if text.endswith("=") else text
 
 
 def takes(area: tuple[Guard, ...], operator: str, call: Call, table: KernelTable) -> bool:
