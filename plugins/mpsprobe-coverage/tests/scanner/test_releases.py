@@ -57,6 +57,16 @@ def centres(size: int, device: torch.device) -> torch.Tensor:
     return torch.ones(size, device=device).tan()
 
 
+class NotLoaded:
+    """A global as programs have for packages that they load late, and that may be missing."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ImportError(name)
+
+
+package = NotLoaded()
+
+
 class Remembering(Calls):
     """Computes in its first call what it looks up in every later one, as some encoders of classes do."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -52,10 +51,16 @@ def _caches(kinds: Iterable[type]) -> Iterator[Any]:
     files = {kind.__module__ for kind in kinds}
     known = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
     for attribute in (one for owner in (*kinds, *known) for one in vars(owner).values()):
-        function = getattr(attribute, "__func__", attribute)  # of a static method
-        decorated = isinstance(function, FunctionType) and function.__closure__
-        around = inspect.getclosurevars(function).nonlocals.values() if decorated else ()
-        yield from (one for one in (function, *around) if isinstance(one, _Cache))
+        # Types alone are asked: a global may be a module that is loaded when an attribute of it is.
+        function = attribute.__func__ if type(attribute) in (staticmethod, classmethod) else attribute
+        around = _closure(function) if type(function) is FunctionType else ()
+        yield from (one for one in (function, *around) if type(one) is _Cache)
+
+
+def _closure(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            yield cell.cell_contents
 
 
 def _clear(caches: Iterable[Any]) -> None:
