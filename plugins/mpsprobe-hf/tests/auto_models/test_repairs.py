@@ -68,6 +68,11 @@ def test_derived_inputs_run(name: str) -> None:
     run_on_meta(run, training=False)
 
 
+@pytest.mark.parametrize("name", ["hf:vitmatte", "hf:omdet-turbo"])
+def test_a_default_that_builds_only_as_a_checkpoint_has_it(name: str) -> None:
+    assert build_on_meta(load(name)).model.config.model_type == name.removeprefix("hf:")
+
+
 def test_a_part_says_which_model_holds_it() -> None:
     run = build_on_meta(load("hf:dia_decoder"), size="small")
     assert any("dia_decoder belongs to dia" in note for note in run.notes)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.environment import check_version
@@ -26,7 +27,7 @@ from mpsprobe_hf.auto_models.classes import (
 )
 from mpsprobe_hf.auto_models.configs.backbones import without_timm
 from mpsprobe_hf.auto_models.configs.images import left_out, with_image_tokens, with_one_width
-from mpsprobe_hf.auto_models.configs.repairs import declared, part_for, repair
+from mpsprobe_hf.auto_models.configs.repairs import as_read, declared, part_for, repair
 from mpsprobe_hf.auto_models.configs.small import FEW_LAYERS, make_small
 from mpsprobe_hf.auto_models.inputs.heads import complete
 from mpsprobe_hf.auto_models.names import PREFIX
@@ -144,6 +145,17 @@ class ModelTypeWorkload:
     def _run(self, options: RunOptions, *notes: str) -> TorchRun:
         from mpsprobe_hf.construct import construct, quiet
 
+        def make() -> Any:
+            made = partial(construct, model_class, dtype=options.dtype, training=options.phase == "training")
+            try:
+                return made(config)
+            except (MpsprobeError, ImportError):
+                raise
+            except Exception:
+                with suppress(Exception):
+                    return made(as_read(config))
+                raise
+
         with quiet():
             config, said = self._config(options)
             model_class = self._class(config, options.phase)
@@ -159,7 +171,7 @@ class ModelTypeWorkload:
                 model_class,
                 config,
                 options,
-                lambda: construct(model_class, config, options.dtype, training=options.phase == "training"),
+                make,
                 (*self.notes, *notes, *said),
                 self._named(),
             )

@@ -7,6 +7,7 @@ every type alike; what does not follow is declared in ``families``.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -51,6 +52,16 @@ def repair(config: Any) -> list[str]:
                 setattr(part, name, value)
                 said.append(f"{name} = {value}")
     return said
+
+
+def as_read(config: Any) -> Any:
+    """``config`` as its class reads it from a checkpoint: JSON has lists where defaults have tuples.
+
+    Raises:
+        Exception: whatever the class raises, if it does not take its own values.
+    """
+    values = json.loads(config.to_json_string(use_diff=False))
+    return type(config).from_dict(values)
 
 
 def part_for(model_class: type[Any], config: Any) -> Any:
