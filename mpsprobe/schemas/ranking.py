@@ -42,7 +42,9 @@ class RankingReport(Exportable):
     schema_version: Literal[1] = 1
     torch: str = Field(description="The release that is ranked.")
     phases: list[str] = Field(description="That count.")
-    architectures: int = Field(ge=0, description="How many were swept; heads of one architecture count once.")
+    architectures: int = Field(
+        ge=0, description="How many were swept; models of one class count once, whatever their head and size."
+    )
     made: str = Field(description="When the atlas was made, as ISO 8601 has it.")
     environment: Environment = Field(description="Where, and with which versions.")
     operators: list[RankedOperator] = Field(description="Those that block most come first.")

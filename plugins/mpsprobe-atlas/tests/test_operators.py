@@ -79,7 +79,7 @@ def test_the_words_for_the_tracker(real_rows: list[Judged]) -> None:
     found, met = operators(real_rows), gather(real_rows, ["2.0.1", "2.6.0"])
     text = tracker_text(found["aten::_ctc_loss"], met, VERSIONS)
     assert "Not implemented on MPS in torch 2.6.0: 1 of 2 architectures cannot run without it." in text
-    assert "| 2.0.1 to 2.6.0 | missing |" in text and "`hf:wav2vec2`" in text
+    assert "| 2.0.1 to 2.6.0 | missing |" in text and "`hf:wav2vec2/Wav2Vec2ForCTC`" in text
     assert "torch.ops.aten._ctc_loss" in text and "mpsprobe 0.1.0, torch 2.13.0, transformers 5.23.0" in text
     newer = tracker_text(found["aten::_ctc_loss"], gather(real_rows, ["2.0.1", "2.6.0", "2.15.0"]), VERSIONS)
     assert "Runs on MPS in torch 2.15.0; the last release that did not run it is 2.6.0." in newer

@@ -18,7 +18,7 @@ RELEASES = ["2.0.0", "2.1.0", "2.2.0"]
 
 def row(name: str, phase: str, *verdicts: Mapping[str, str], failure: str | None = None) -> Judged:
     runs = {release: Run(one, failure=failure) for release, one in zip(RELEASES, verdicts, strict=True)}
-    return Judged(Row(name, "real", phase, "float32", "answered"), runs)
+    return Judged(Row(name, "real", phase, "float32", "answered"), name.partition("/")[0], runs)
 
 
 QR, CTC = {"aten::qr": "missing"}, {"aten::ctc": "unsupported"}
@@ -68,7 +68,7 @@ def test_of_a_real_sweep(real: Path) -> None:
         "aten::_ctc_loss_backward": "2.15.0",
     }
     assert [one["torch"] for one in report["releases"]] == ["2.15.0", "2.6.0", "2.0.1"]
-    assert report["releases"][0]["architectures"] == ["hf:wav2vec2"]
+    assert report["releases"][0]["architectures"] == ["hf:wav2vec2/Wav2Vec2ForCTC"]
 
 
 def test_six_hundred_models_on_forty_releases(large: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from mpsprobe import schemas
 from mpsprobe_atlas import reading
 from mpsprobe_atlas.answers import unpack
-from mpsprobe_atlas.reading import Judged, heads
-from mpsprobe_atlas.store import Store
+from mpsprobe_atlas.reading import Judged, architectures, heads
+from mpsprobe_atlas.store import Row, Store
 
 
 def test_verdicts_are_as_bad_as_reports_say() -> None:
@@ -37,8 +37,27 @@ def test_a_run_has_the_worst_verdict_of_each_operator(real_rows: list[Judged], r
             assert [*run.advisories] == [advisory.id for advisory in report.advisories]
 
 
-def test_heads_are_of_one_architecture(real_rows: list[Judged]) -> None:
-    assert {one.architecture for one in real_rows} == {"hf:bert", "hf:wav2vec2"}
+def test_models_of_one_class_are_one_architecture() -> None:
+    classes = {
+        "bert-base": "BertModel",
+        "bert-large": "BertForMaskedLM",
+        "hf:bert": "BertModel",
+        "hf:bert/BertForMaskedLM": "BertForMaskedLM",
+        "hf:blt": "BltModel",
+        "hf:blt_local_encoder": "BltModel",
+        "wan2.1-t2v-14b": "WanPipeline",
+        "wan2.1-t2v-1.3b": "WanPipeline",
+        "timm:bert": "BertModel",
+        "model.py:make": "BertModel",
+        "hf:dinat": None,
+    }
+    rows = [Row(name, "real", "inference", "float32", "answered", architecture=one) for name, one in classes.items()]
+    assert architectures(rows) == {
+        **dict.fromkeys(["bert-base", "bert-large", "hf:bert", "hf:bert/BertForMaskedLM"], "hf:bert"),
+        **dict.fromkeys(["hf:blt", "hf:blt_local_encoder"], "hf:blt"),
+        **dict.fromkeys(["wan2.1-t2v-14b", "wan2.1-t2v-1.3b"], "wan2.1-t2v-14b"),
+        **{name: name for name in ("timm:bert", "model.py:make", "hf:dinat")},
+    }
 
 
 def test_heads_alone_say_the_same(real: Path, real_rows: list[Judged]) -> None:

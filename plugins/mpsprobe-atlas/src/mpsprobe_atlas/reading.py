@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +15,9 @@ SEVERITY = {"composite": 0, "native": 0, "unknown": 1, "fallback": 2, "missing":
 """As ``mpsprobe.schemas.SEVERITY``, which takes pydantic to import; a test compares them."""
 BLOCKING = ("missing", "unsupported")
 FINE = ("native", "composite")
+HEAD = re.compile(r"(?<=.)(Model|LMHead|DoubleHeads|For[A-Z]).*")
+"""How the name of a class in transformers goes on behind that of its architecture."""
+HUGGING_FACE = "hf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Judged:
     """A row of a store, read; its answer is given up, which is large.
 
     Attributes:
+        architecture: the workload that stands for its architecture, as ``architectures`` has it.
         runs: by release, oldest first; empty for a row without an answer.
         findings: what reports have of operators that are not native: those that several releases have alike once.
         advisories: what reports have of each known wrong result, by identifier.
@@ -56,20 +61,37 @@ class Judged:
     """
 
     row: Row
+    architecture: str
     runs: Mapping[str, Run]
     findings: tuple[Mapping[str, Any], ...] = ()
     advisories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fits: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     @property
-    def architecture(self) -> str:
-        """What counts once in a ranking: ``hf:bert`` of ``hf:bert/BertForMaskedLM``; of other workloads their names."""
-        return self.row.workload.partition("/")[0]
-
-    @property
     def setting(self) -> tuple[str, str, str]:
         """Size, phase, dtype."""
         return self.row.size, self.row.phase, self.row.dtype
+
+
+def architectures(rows: Sequence[Row]) -> dict[str, str]:
+    """Workload → the one that stands for its architecture, which a ranking counts once.
+
+    Models of one class are one architecture, whatever their head and size: ``hf:bert`` stands for ``bert-base`` and
+    ``hf:bert/BertForMaskedLM`` too. A part that is judged in the model that holds it has the class of that.
+    """
+    classes: dict[str, tuple[str, str]] = {}
+    of_class: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        library, colon, _ = row.workload.partition(":")
+        if row.architecture:
+            of_row = library if colon else HUGGING_FACE, HEAD.sub("", row.architecture)
+            of_class.setdefault(classes.setdefault(row.workload, of_row), set()).add(row.workload)
+    plainest = {one: min(names, key=_plainness) for one, names in of_class.items()}
+    return {row.workload: plainest[classes[row.workload]] if row.workload in classes else row.workload for row in rows}
+
+
+def _plainness(name: str) -> tuple[bool, int, str]:
+    return not name.startswith(f"{HUGGING_FACE}:"), len(name), name
 
 
 def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
@@ -81,10 +103,12 @@ def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
     Raises:
         ReportError: the store is damaged.
     """
-    for plain in store.rows():
+    rows = store.rows()
+    names = architectures(rows)
+    for plain in rows:
         row = store.row(*plain.key)
         if row is not None:
-            yield _read(row, native)
+            yield _read(row, names, native)
 
 
 def heads(store: Store) -> Iterator[Judged]:
@@ -93,12 +117,13 @@ def heads(store: Store) -> Iterator[Judged]:
     Raises:
         ReportError: the store is damaged.
     """
+    names = architectures(store.rows())
     for row in store.heads():
         answers = unpack(row.answer or b"")
         if answers.stopped is None:
             whole = store.row(*row.key)
             if whole is not None:
-                yield _read(whole, native=False)
+                yield _read(whole, names, native=False)
             continue
         verdicts: dict[str, dict[str, str]] = {release: {} for release in answers.releases}
         for one in answers.findings():
@@ -108,18 +133,18 @@ def heads(store: Store) -> Iterator[Judged]:
             release: Run(found, failure="it stopped" if release in answers.stopped else None)
             for release, found in verdicts.items()
         }
-        yield Judged(replace(row, answer=None), runs)
+        yield Judged(replace(row, answer=None), names[row.workload], runs)
 
 
-def _read(row: Row, native: bool) -> Judged:
+def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
     if row.answer is None:
-        return Judged(row, {})
+        return Judged(row, names[row.workload], {})
     answers = unpack(row.answer)
     findings: dict[str, tuple[int, Mapping[str, Any]]] = {}
     advisories: dict[str, Mapping[str, Any]] = {}
     runs = {release: _run(answers, release, findings, advisories, native) for release in answers.releases}
     found = tuple(finding for _, finding in findings.values())
-    return Judged(replace(row, answer=None), runs, found, advisories, answers.fits)
+    return Judged(replace(row, answer=None), names[row.workload], runs, found, advisories, answers.fits)
 
 
 def _run(

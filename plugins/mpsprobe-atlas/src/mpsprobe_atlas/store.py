@@ -30,7 +30,7 @@ FORMAT = 1
 LOCK = ".lock"
 PLAIN = frozenset(b"/:._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 """The bytes of a path that an address has as they are."""
-TOGETHER = 16  # answers in a block: more take longer to read, and little less room
+TOGETHER = 8  # answers in a block: more take longer to read, and little less room
 State = Literal["answered", "failed"]
 SWEEP_ANEW = "Name another file, or delete this one and sweep anew."
 _SCHEMA = """

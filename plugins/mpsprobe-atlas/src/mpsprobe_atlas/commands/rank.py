@@ -30,8 +30,9 @@ def rank(
 ) -> None:
     """Missing operators, by the number of architectures that they block, and what each release gained.
 
-    An architecture is a model type; it is blocked where one of its operators is missing or refused in any phase, and
-    with any head. "alone" are those that nothing else blocks: with that kernel they would run.
+    Models of one class are one architecture, whatever their head and size. It is blocked where an operator of any of
+    them is missing or refused in any phase. "alone" are those that nothing else blocks: with that kernel they would
+    run.
 
     \b
     mpsprobe atlas rank
