@@ -32,6 +32,12 @@ def test_what_is_declared_for_a_part_reaches_the_whole() -> None:
     assert config.text_config.rope_parameters == wanted
 
 
+def test_a_part_is_what_the_whole_gives_it() -> None:
+    from transformers import ZoeDepthConfig
+
+    assert "backbone_config" not in declared(ZoeDepthConfig)  # although ``FAMILIES`` declares something for BEiT alone
+
+
 def test_a_class_of_a_part_is_made_of_that_part() -> None:
     from transformers import MusicgenConfig, MusicgenModel
 

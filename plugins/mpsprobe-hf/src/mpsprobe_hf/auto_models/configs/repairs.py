@@ -24,10 +24,8 @@ def declared(config_class: type[Any]) -> dict[str, Any]:
         default = getattr(config_class, "sub_configs_defaults", {}).get(name)
         model_type = getattr(default or part, "model_type", "") or _type_inside(config_class, name)
         inside = declared(CONFIG_MAPPING[model_type]) if model_type in CONFIG_MAPPING else {}
-        if inside:
-            # What is given takes the place of what the outer class would have given.
-            given = getattr(default, "init_kwargs", {})
-            values[name] = {**given, **inside, **values.get(name, {})}
+        if inside and not getattr(default, "init_kwargs", None):  # else the outer class has said what its part is
+            values[name] = {**inside, **values.get(name, {})}
     return values
 
 
