@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
 
 from mpsprobe_coverage.calls.sparse import key_of
-from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, MPS, SPARSE, SPARSE_CSR
+from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, IMPLICIT, MPS, SPARSE, SPARSE_CSR
 
 
 def operator_name(func: Any) -> str:
@@ -29,6 +29,16 @@ def has_kernel(operator: str, key: str) -> bool:
     """Whether the installed torch has the operator, with a kernel under the dispatch key ``key``."""
     known = torch._C._dispatch_has_kernel(operator)
     return bool(known and torch._C._dispatch_has_kernel_for_dispatch_key(operator, key))
+
+
+def is_implicit(operator: str) -> bool:
+    """Whether it is made of others, above autograd."""
+    return _is_implicit_in_aten(operator) if operator.startswith("aten::") else has_kernel(operator, IMPLICIT)
+
+
+@cache
+def _is_implicit_in_aten(operator: str) -> bool:
+    return has_kernel(operator, IMPLICIT)
 
 
 def has_cpu_kernel(operator: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.calls.keys import has_kernel, operator_name, overload_named
+from mpsprobe_coverage.calls.keys import has_kernel, is_implicit, operator_name, overload_named
 from mpsprobe_coverage.judging.renames import renames
 from mpsprobe_coverage.kernels.compositions import HARMLESS, AsInstalled, Composition, Differences
 from mpsprobe_coverage.kernels.releases import installed_release
@@ -174,7 +174,7 @@ class Composing:
 @cache
 def _is_followed_above(operator: str) -> bool:
     """Whether its composite kernel runs above autograd and computes; Python has no names of dimensions."""
-    if not has_kernel(operator, _IMPLICIT.name) or has_kernel(operator, "AutogradMPS"):
+    if not is_implicit(operator) or has_kernel(operator, "AutogradMPS"):
         return False
     func = overload_named(operator)
     computes = not func.is_view and any("Tensor" in str(result.type) for result in func._schema.returns)

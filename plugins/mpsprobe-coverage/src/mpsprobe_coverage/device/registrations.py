@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.calls.keys import has_kernel
+from mpsprobe_coverage.calls.keys import has_kernel, is_implicit
 from mpsprobe_coverage.device.underived import now_composite
 from mpsprobe_coverage.judging.renames import renames
-from mpsprobe_coverage.kernels.table import IMPLICIT, KernelTable
+from mpsprobe_coverage.kernels.table import KernelTable
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def _register_table(table: KernelTable, library: Any) -> None:
         for operator in operators:
             full = f"{namespace}::{operator}"
             # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-            if has_kernel(full, IMPLICIT) and not has_kernel(full, key):
+            if is_implicit(full) and not has_kernel(full, key):
                 target.impl(operator, _never_called)
 
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.calls.keys import has_kernel, overload_named
+from mpsprobe_coverage.calls.keys import has_kernel, is_implicit, overload_named
 from mpsprobe_coverage.calls.spec import tensors_in
 from mpsprobe_coverage.device.attribution import Attribution
 from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.judging.renames import renames
-from mpsprobe_coverage.kernels.table import IMPLICIT, KernelTable
+from mpsprobe_coverage.kernels.table import KernelTable
 
 
 @cache
 def is_composite(name: str) -> bool:
     """Whether autograd goes through the operator in the installed torch by what it is made of."""
-    return has_kernel(name, IMPLICIT) and not has_kernel(name, "Autograd")
+    return is_implicit(name) and not has_kernel(name, "Autograd")
 
 
 def now_composite(table: KernelTable) -> frozenset[str]:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.calls.keys import has_kernel, operator_name
+from mpsprobe_coverage.calls.keys import is_implicit, operator_name
 from mpsprobe_coverage.calls.spec import spec_of
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, Route, composite_route
 from mpsprobe_coverage.device.tensor import VirtualTensor
@@ -119,7 +119,7 @@ def kl_div(
 def _float32_tolerances(func: Any) -> Route:
     """Above autograd for an overload that is composite there, below it for one with a derivative of its own."""
     name = operator_name(func)
-    implicit = has_kernel(name, _IMPLICIT.name)
+    implicit = is_implicit(name)
     key = _IMPLICIT if implicit else DispatchKey.CompositeExplicitAutogradNonFunctional
 
     def run(dispatch: Dispatch, *args: Any, **kwargs: Any) -> Any:

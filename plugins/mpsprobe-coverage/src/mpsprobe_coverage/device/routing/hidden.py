@@ -13,7 +13,7 @@ from typing import Any
 
 from torch._C import DispatchKey
 
-from mpsprobe_coverage.calls.keys import has_kernel, overload_named
+from mpsprobe_coverage.calls.keys import is_implicit, overload_named
 from mpsprobe_coverage.calls.spec import specs_in
 from mpsprobe_coverage.device.dispatch import Dispatch, Route, composite_route
 from mpsprobe_coverage.kernels.table import KernelTable
@@ -32,9 +32,7 @@ def _hidden(missing: frozenset[str]) -> tuple[str, ...]:
     return tuple(
         name
         for name in sorted(missing)
-        if name.startswith("aten::")
-        and has_kernel(name, _IMPLICIT.name)
-        and not name.removeprefix("aten::").startswith(_SPECIAL)
+        if name.startswith("aten::") and is_implicit(name) and not name.removeprefix("aten::").startswith(_SPECIAL)
     )
 
 
