@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from made_workloads import Made, calling, calls, finding, scan, scan_many
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_coverage.kernels.mps import MpsFamily
+from mpsprobe_coverage.scanner import garbage
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 from mpsprobe_devkit.testing import FakeProgress
 
@@ -114,6 +116,20 @@ def test_the_search_for_garbage_and_threads_are_as_before() -> None:
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+@pytest.mark.parametrize("objects", [1, 10**9], ids=["doubled", "as many"])
+def test_what_scans_leave_in_circles_goes_when_objects_have_doubled(
+    objects: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(garbage, "_after_last", objects)
+    model: Any = torch.nn.Identity()
+    model.circle = [model]
+    left = weakref.ref(model)
+    with garbage.collecting_only_new() as begin_to_collect:
+        del model
+        begin_to_collect()
+        assert (left() is None) == (objects == 1)
 
 
 def _fail(y: torch.Tensor) -> Any:
