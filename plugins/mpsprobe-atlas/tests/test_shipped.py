@@ -18,9 +18,11 @@ def test_it_knows_every_named_workload_on_every_release_or_says_why_not() -> Non
     assert SHIPPED.stat().st_size <= LARGEST
     with Store(SHIPPED, unchanging=True) as store:
         assert tuple(store.about()["releases"]) == torch_releases()
+        types = {name for name in store.about()["plan"]["names"] if name.startswith("hf:")}
         rows = store.rows()
     known = {(row.workload, row.phase) for row in rows}
     named = get_registry().workloads()
     assert {(name, phase) for name, one in named.items() for phase in one.phases if phase in PHASES} <= known
+    assert types and {(name, phase) for name in types for phase in PHASES} <= known
     failed = [row.error for row in rows if row.state == "failed"]
     assert all(failed) and len(failed) < len(rows) / 10

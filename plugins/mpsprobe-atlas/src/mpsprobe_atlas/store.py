@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from mpsprobe.errors import MpsprobeError, OutputError, ReportError, UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.answers import compressed, decompressed, for_shipping, joined, unpack
+from mpsprobe_atlas.answers import Answers, compressed, decompressed, for_shipping, joined, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ FORMAT = 1
 LOCK = ".lock"
 PLAIN = frozenset(b"/:._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 """The bytes of a path that an address has as they are."""
-TOGETHER = 8  # answers in a block: more take longer to read, and little less room
+BLOCK = 6_000_000  # bytes of text that are compressed together: more take longer to read, and little less room
 State = Literal["answered", "failed"]
 SWEEP_ANEW = "Name another file, or delete this one and sweep anew."
 _SCHEMA = """
@@ -302,19 +302,19 @@ class WritableStore(Store):
         with self._said("write"):
             self._database.execute(insert, astuple(row))
 
-    def _add_block(self, number: int, rows: Sequence[Row]) -> None:
-        bodies: list[bytes] = []
-        for row in rows:
-            answers = None if row.answer is None else for_shipping(unpack(row.answer))
-            self.add(row if answers is None else replace(row, answer=answers.head))
-            if answers is not None:
-                place = (number, sum(map(len, bodies)), *row.key)
-                where = "WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
-                with self._said("write"):
-                    self._database.execute(f"UPDATE rows SET block = ?, start = ? {where}", place)
-                bodies.append(answers.body)
+    def _add_block(self, block: Sequence[tuple[Row, Answers]]) -> None:
+        """Rows of one block, the shortest answer first: what stands in front is all that is read for a row."""
+        shortest = sorted(block, key=lambda one: one[1].length)
         with self._said("write"):
-            self._database.execute("INSERT INTO blocks VALUES (?, ?)", (number, compressed(bodies)))
+            text = compressed(answers.body for _, answers in shortest)
+            number = self._database.execute("INSERT INTO blocks (data) VALUES (?)", (text,)).lastrowid
+        start = 0
+        for row, answers in shortest:
+            self.add(replace(row, answer=answers.head))
+            where = "WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
+            with self._said("write"):
+                self._database.execute(f"UPDATE rows SET block = ?, start = ? {where}", (number, start, *row.key))
+            start += answers.length
 
     def close(self) -> None:
         """Close it, and let others write."""
@@ -337,7 +337,7 @@ def _different(known: Mapping[str, Any], about: Mapping[str, Any], what: str) ->
 def ship(path: str | Path, target: str | Path) -> None:
     """Write what a package ships of the store at ``path``: one small file, for folders where nothing may be written.
 
-    Bodies of answers are compressed in blocks of ``TOGETHER``: those of neighbours by name have much in common. What
+    Bodies of answers are compressed in blocks of ``BLOCK``: those of neighbours by name have much in common. What
     is left out says ``for_shipping``.
 
     Raises:
@@ -346,9 +346,18 @@ def ship(path: str | Path, target: str | Path) -> None:
     if os.path.exists(target):
         raise OutputError(f"{printable(str(target))} is there already", "Name a file that is not.")
     with Store(path) as store, WritableStore(target, store.about()) as copy:
-        keys = [row.key for row in store.rows()]
-        for number, some in enumerate(keys[first : first + TOGETHER] for first in range(0, len(keys), TOGETHER)):
-            copy._add_block(number, [row for row in (store.row(*key) for key in some) if row is not None])
+        block: list[tuple[Row, Answers]] = []
+        for listed in store.rows():
+            row = store.row(*listed.key)
+            if row is None or row.answer is None:
+                copy.add(listed)
+                continue
+            answers = for_shipping(unpack(row.answer))
+            if block and sum(one.length for _, one in block) + answers.length > BLOCK:
+                copy._add_block(block)
+                block = []
+            block.append((row, answers))
+        copy._add_block(block)
         with copy._said("write"):
             copy._database.execute("PRAGMA journal_mode = DELETE")
             copy._database.execute("VACUUM")
