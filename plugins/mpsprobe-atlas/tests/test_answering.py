@@ -98,6 +98,11 @@ def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.Monk
             patch.setattr(answering, name, value)
             assert known_answer(QUESTION, "same") is None
             assert known_answer(QUESTION, "any") is not None
+    with monkeypatch.context() as patch:  # a Mac's own torch is asked, where it can be
+        patch.setattr(answering.platform, "system", lambda: "Darwin")
+        by_itself, wherever = (known_answer(asked(torch_release="installed"), wanted) for wanted in ("same", "any"))
+        assert by_itself is not None and by_itself.report is None
+        assert wherever is not None and wherever.report is not None
     here = answering.installed
     other = {"transformers": ("9.9", "")}
     monkeypatch.setattr(answering, "installed", lambda names: here(names) | other)
@@ -105,6 +110,18 @@ def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.Monk
     found = known_answer(QUESTION, "any")
     assert found is not None and found.report is not None
     assert "9.9 here" in found.notes[0]
+
+
+def test_it_answers_where_no_plugin_could_build_it(atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "_is_edited", lambda: True)
+    variables = {answering.VARIABLE: str(atlas)}
+    command = ("-p", "no:hf", "coverage", NAME, "--size", "small", "--torch", "2.6.0")
+    for shown in ("table", "markdown"):
+        found = run_cli(*command, "--format", shown, process=False, variables=variables)
+        assert found.code == 0 and "From mpsprobe-atlas " in found.stdout
+    for more in (("--no-atlas",), ("--batch-size", "4")):
+        found = run_cli(*command, *more, process=False, variables=variables)
+        assert f"unknown workload '{NAME}'" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 An answer is given by itself where a run here would say the same: mpsprobe, its plugins, torch and transformers are of
 the versions that the sweep had, the kernel tables are the same, and nothing of it is edited in place. Any other one is
-given where the user asks for it, or where torch is not there.
+given where the user asks for it, or where torch or the plugin of the workload is not there.
 """
 
 # ruff: noqa: PTH113, PTH118, PTH120
@@ -56,7 +56,7 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
             row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
         if row is None or row.answer is None:
             return KnownAnswer(reason=_unknown(question, row))
-        return _answer(row, options, differences)
+        return _answer(row, options, differences, wanted)
     except MpsprobeError as error:
         return KnownAnswer(reason=f"the atlas cannot answer: {error.message}")
 
@@ -79,7 +79,7 @@ def swept_workloads() -> list[SweptWorkload]:
     return [SweptWorkload(name, tuple(phases)) for name, phases in found.items()]
 
 
-def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str]) -> KnownAnswer:
+def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wanted: str) -> KnownAnswer:
     assert row.answer is not None
     answers = unpack(row.answer)
     named = _named(options["torch_release"], answers.releases)
@@ -88,7 +88,7 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str]) ->
         if release is None:
             newest = answers.releases[-1] if answers.releases else "2.13.0"
             return KnownAnswer(reason=f"no torch is installed to be judged: name one with --torch {newest}")
-        if platform.system() == "Darwin":  # what that torch has registered is asked of itself
+        if wanted == SAME and platform.system() == "Darwin":  # what that torch has registered is asked of itself
             return KnownAnswer(reason="the torch that is installed answers for itself: name a release")
         named = [release.partition("+")[0]]
     missing = [one for one in named if one not in answers.releases]

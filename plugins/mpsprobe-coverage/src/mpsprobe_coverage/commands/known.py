@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.environment import installed
-from mpsprobe.errors import MpsprobeError, PluginError, UsageError, install_command
+from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError, install_command
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.streams import write_stdout
 from mpsprobe.suggestions import printable
@@ -98,19 +98,39 @@ def _document(question: Question, atlas: bool | None, alone: bool) -> dict[str, 
     """
     if atlas is False:
         return None
-    reasons = []
-    for answer, plugin in get_registry().known_answers(question.asked, ANY if atlas or alone else SAME):
-        if answer.report is not None:
-            recalled = {"source": plugin.owner, "made": answer.made, "notes": [*answer.notes]}
-            return {**answer.report, "recalled": recalled}
-        reasons.append(answer.reason)
-    if not (atlas or alone):
-        return None
+    wanted = ANY if atlas or alone else SAME
+    document, reasons = _answered(question, wanted)
+    if document is None and wanted == SAME and _is_unknown(question.workload):
+        document, _ = _answered(question, ANY)
+    if document is not None or wanted == SAME:
+        return document
     why = "; ".join(filter(None, reasons)) or NOBODY
     if alone:
         raise NotKnown(why, bool(reasons))
     install = f"Install it: {install_command(ATLAS)}"
     raise UsageError(f"--atlas has no answer: {why}", LEAVE_OUT if reasons else install)
+
+
+def _answered(question: Question, wanted: str) -> tuple[dict[str, Any] | None, list[str | None]]:
+    """The answer of the first plugin that has one, and why those before it have none."""
+    reasons: list[str | None] = []
+    for answer, plugin in get_registry().known_answers(question.asked, wanted):
+        if answer.report is not None:
+            recalled = {"source": plugin.owner, "made": answer.made, "notes": [*answer.notes]}
+            return {**answer.report, "recalled": recalled}, reasons
+        reasons.append(answer.reason)
+    return None, reasons
+
+
+def _is_unknown(workload: str) -> bool:
+    """Whether no plugin is there that could build it."""
+    try:
+        get_registry().workload_and_owner(workload)
+    except UnknownName:
+        return True
+    except MpsprobeError:
+        return False
+    return False
 
 
 class NotKnown(MpsprobeError):
