@@ -126,10 +126,8 @@ def _is_unknown(workload: str) -> bool:
     """Whether no plugin is there that could build it."""
     try:
         get_registry().workload_and_owner(workload)
-    except UnknownName:
-        return True
-    except MpsprobeError:
-        return False
+    except MpsprobeError as error:
+        return isinstance(error, UnknownName)
     return False
 
 
