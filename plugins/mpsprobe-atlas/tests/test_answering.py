@@ -131,7 +131,6 @@ def test_it_answers_where_no_plugin_could_build_it(atlas: Path, monkeypatch: pyt
         ({"autocast": "float16"}, "the atlas holds no answer with --autocast"),
         ({"macos": "14"}, "the atlas holds no answer with --macos"),
         ({"weights": True}, "the atlas holds no answer with --weights"),
-        ({"method": "observed"}, "the atlas holds no answer with --method observed"),
         ({"dtype": "float16"}, f"the atlas holds no answer about {NAME} with --size small"),
         ({"phase": "training"}, "the sweep of the atlas failed on it: it took too long"),
         ({"torch_release": "2.5.0"}, "the atlas does not hold torch 2.5.0"),

@@ -125,8 +125,6 @@ def _named(text: str, held: Collection[str]) -> list[str]:
 
 def _not_held(options: Mapping[str, Any]) -> str:
     """The first option, as a flag, that is not as every row of an atlas has it; empty where all are."""
-    if options.get("method") == "observed":
-        return "--method observed"
     usual = RunOptions()
     for name, value in options.items():
         if name in (*HELD, *OF_SHOWING):
