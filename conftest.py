@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.left_out import in_words, left_out
+
 pytest_plugins = ["tests.left_as_found"]
 
 # The tests fill the cores themselves; additional threads of torch would only wait for each other.
@@ -32,10 +34,38 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+LEFT_OUT = left_out()
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """What this machine cannot run is left out as a folder."""
+    return True if collection_path in LEFT_OUT else None
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow ones begin first, so that none is left over at the end; the others stay in the order that was drawn."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line of a run says what was left out, and why."""
+    if LEFT_OUT and not hasattr(config, "workerinput"):
+        print(in_words())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each worker begins with its share of the slow ones; the others stay in the order that was drawn.
+
+    ``worksteal`` gives each worker one block of the items, in their order, and steals from the ends.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    shares = [slow[worker::workers] for worker in range(workers)]
+    size = -(-len(items) // workers)
+    items.clear()
+    for share in shares:
+        rest = max(size - len(share), 0)
+        items += share + quick[:rest]
+        del quick[:rest]
+    items += quick
 
 
 @pytest.fixture

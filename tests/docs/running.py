@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
-import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from mpsprobe_devkit.testing.commands import command_environment
-from tests.docs.driver import CAN_FORK, LONGEST_S
+from mpsprobe_devkit.testing.commands import CommandResult, command_environment
 from tests.docs.pages import CACHED, EXAMPLES, Block, typed
+from tests.forking import LONGEST_S, run_command, run_python
 
-DRIVER = Path(__file__).with_name("driver.py")
-COLUMNS = "100"
 PROGRAMS = {"mpsprobe", "python", "cat", "ls"}
-
-_serving: list[subprocess.Popen[str]] = []
+VARIABLES = {"COLUMNS": "100", "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "-p no:randomly"}
+"""The tests of a page run in its order."""
 
 
 def play(story: list[Block], folder: Path) -> None:
@@ -33,79 +27,42 @@ def play(story: list[Block], folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.text + "\n", encoding="utf-8")
         elif block.language == "python":
-            command = [sys.executable, "-"]
-            ended = subprocess.run(
-                command,
-                cwd=folder,
-                input=block.text,
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                env=_environment(),
-                timeout=LONGEST_S,
-                check=False,
-            )
-            assert ended.returncode == 0, f"{block.place}: {ended.stderr}"
+            ended = run_python(block.text, cwd=folder, variables=VARIABLES)
+            assert ended.code == 0, f"{block.place}: {ended.stderr}"
         else:
             _run(block, folder)
-
-
-def _environment() -> dict[str, str]:
-    """A fork must have no threads, which OpenMP would start; the tests of a page run in its order."""
-    own = {"COLUMNS": COLUMNS, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "-p no:randomly"}
-    return {**command_environment(), **own}
 
 
 def _run(block: Block, folder: Path) -> None:
     wanted = list(typed(block))
     assert wanted, f"{block.place} has no command"
     own = {"XDG_CACHE_HOME": str(folder / "cache"), "MPSPROBE_NO_CACHE": "0"} if CACHED in block.words else {}
-    asked = []
     for one in wanted:
         words = shlex.split(one.line)
-        variables = dict(own)
+        variables = VARIABLES | own
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
             name, _, variables[name] = words.pop(0).partition("=")
         assert words and words[0] in PROGRAMS, f"{block.place}: {one.line} cannot be run"
-        asked.append({"program": words[0], "arguments": words[1:], "variables": variables})
-    answers = _answers({"folder": str(folder), "commands": asked})
-    assert isinstance(answers, list), f"{block.place} ended its process: {answers}"
-    for one, answer in zip(wanted, answers, strict=True):
-        assert answer["code"] == one.code, f"{block.place}: {one.line}\n{answer['output']}"
-        assert_in_order(one.printed, answer["output"])
+        if words[0] == "mpsprobe":
+            ended = run_command(*words[1:], cwd=folder, variables=variables, together=True)
+        else:
+            ended = _process([sys.executable if words[0] == "python" else words[0], *words[1:]], folder, variables)
+        assert ended.code == one.code, f"{block.place}: {one.line}\n{ended.stdout}"
+        assert_in_order(one.printed, ended.stdout)
 
 
-def _answers(asked: dict[str, Any]) -> Any:
-    """What the driver says: the one of this process, which forks for each block, or one that is started for it."""
-    if not _serving or not CAN_FORK:
-        _serving[:] = [_started()]
-    driver = _serving[0]
-    assert driver.stdin is not None and driver.stdout is not None
-    driver.stdin.write(json.dumps(asked) + "\n")
-    driver.stdin.flush()
-    return json.loads(driver.stdout.readline())
-
-
-def _started() -> subprocess.Popen[str]:
-    # -P: no file of the current folder stands in for a module, as with the installed script.
-    driver = subprocess.Popen(
-        [sys.executable, "-P", str(DRIVER)],
-        stdin=subprocess.PIPE,
+def _process(command: list[str], folder: Path, variables: dict[str, str]) -> CommandResult:
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=_environment(),
-        encoding="utf-8",
-        cwd=os.path.sep,
+        stderr=subprocess.STDOUT,
+        env=command_environment(variables),
+        timeout=LONGEST_S,
+        check=False,
     )
-    atexit.register(_end, driver)
-    return driver
-
-
-def _end(driver: subprocess.Popen[str]) -> None:
-    assert driver.stdin is not None and driver.stdout is not None
-    driver.stdin.close()
-    driver.wait(timeout=LONGEST_S)
-    driver.stdout.close()
+    return CommandResult(ended.returncode, ended.stdout.decode("utf-8", "replace"), "")
 
 
 def assert_in_order(said: str, printed: str) -> None:

@@ -1,0 +1,81 @@
+"""Which folders of tests are left out on a machine that lacks what they need, and the words that say so.
+
+The ``conftest.py`` at the root asks here. A folder stands in one place, this table, whatever it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "google-chrome", "chromium-browser", "chrome")
+"""What the program is called: by Debian, by Google on Linux, by Ubuntu, by Google on Windows."""
+
+
+def browser() -> str | None:
+    """The Chromium on the path, if there is one."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def compiler() -> str | None:
+    """The C++ compiler that torch would take, if it is on the path."""
+    return shutil.which(os.environ.get("CXX", "c++"))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a machine may lack, and the folders that are of no use without it.
+
+    Attributes:
+        name: as the last line of a run says it.
+        is_there: whether this machine has it; imports nothing.
+        folders: below the root.
+    """
+
+    name: str
+    is_there: Callable[[], object]
+    folders: Sequence[str]
+
+
+NEEDS = (
+    Need(
+        "a browser (Chromium)",
+        browser,
+        ("plugins/mpsprobe-atlas/tests/browser", "plugins/mpsprobe-exporters/tests/browser"),
+    ),
+    Need(
+        "a C++ compiler",
+        compiler,
+        (
+            "plugins/mpsprobe-coverage/tests/device/backend",
+            "plugins/mpsprobe-programs/tests/native",
+            "plugins/mpsprobe-programs/tests/observing/backend",
+            "plugins/mpsprobe-programs/tests/programs",
+            "plugins/mpsprobe-programs/tests/surface",
+            "plugins/mpsprobe-tensorflow/tests/real/placer",
+        ),
+    ),
+    Need("TensorFlow", lambda: find_spec("tensorflow"), ("plugins/mpsprobe-tensorflow/tests/real",)),
+    Need(
+        "timm and torchvision",
+        lambda: find_spec("timm") and find_spec("torchvision"),
+        ("plugins/mpsprobe-vision/tests/real",),
+    ),
+)
+
+
+def left_out() -> dict[Path, str]:
+    """Each folder that is left out here, with the name of what it needs."""
+    return {ROOT / folder: need.name for need in NEEDS if not need.is_there() for folder in need.folders}
+
+
+def in_words() -> str:
+    """One sentence on what is left out here and why; empty where everything is there."""
+    lacking = [need for need in NEEDS if not need.is_there()]
+    parts = [f"{', '.join(need.folders)} (no {need.name.removeprefix('a ')})" for need in lacking]
+    return f"Left out on this machine: {'; '.join(parts)}." if parts else ""
