@@ -1,6 +1,7 @@
 """Which folders of tests are left out on a machine that lacks what they need, and the words that say so.
 
 The ``conftest.py`` at the root asks here. A folder stands in one place, this table, whatever it needs.
+``python -m tests.left_out`` prints the folders, one a line.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class Need:
 
 NEEDS = (
     Need(
-        "a browser (Chromium)",
+        "browser",
         browser,
         ("plugins/mpsprobe-atlas/tests/browser", "plugins/mpsprobe-exporters/tests/browser"),
     ),
     Need(
-        "a C++ compiler",
+        "C++ compiler",
         compiler,
         (
             "plugins/mpsprobe-coverage/tests/device/backend",
@@ -77,5 +78,10 @@ def left_out() -> dict[Path, str]:
 def in_words() -> str:
     """One sentence on what is left out here and why; empty where everything is there."""
     lacking = [need for need in NEEDS if not need.is_there()]
-    parts = [f"{', '.join(need.folders)} (no {need.name.removeprefix('a ')})" for need in lacking]
+    parts = [f"{', '.join(need.folders)} (no {need.name})" for need in lacking]
     return f"Left out on this machine: {'; '.join(parts)}." if parts else ""
+
+
+if __name__ == "__main__":
+    for folder in left_out():
+        print(folder)  # noqa: T201 - for a script
