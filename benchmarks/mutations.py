@@ -181,7 +181,7 @@ class Trial:
         """What ``fails`` says of the tests of the file's name, then of its room."""
         folder = "tests" if mistake.path.startswith("mpsprobe/") else mistake.path.partition("/src/")[0] + "/tests"
         path = Path(mistake.path)
-        named = re.compile(rf"\b{path.parent.name}\b.*\b{path.stem}\b")
+        named = re.compile(rf"\b{path.parent.name}(\.| import (.*, )?){path.stem}\b")
         files = sorted((self.checkout / folder).rglob("test_*.py"))
         near = [str(file) for file in files if named.search(file.read_text(encoding="utf-8"))]
         return (near and self.fails([mistake], near)) or self.fails([mistake], [folder])

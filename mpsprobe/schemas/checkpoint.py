@@ -82,8 +82,8 @@ class PickleImport(Record):
     name: str = Field(description="Module and name.")
     times: int = Field(ge=1, description="How often.")
     kind: Literal["weights", "other", "code"] = Field(
-        description="`weights`: `torch.load` allows it. `other`: it refuses it by default. "
-        "`code`: it can run any code or command."
+        description="`weights`: `torch.load` allows it by default. `code`: it does not, and it may run any code. "
+        "`other`: in older reports, the latter without a known command."
     )
 
 

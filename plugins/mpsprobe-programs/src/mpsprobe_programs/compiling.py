@@ -22,7 +22,7 @@ from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.cache.folder import user_folder
+from mpsprobe_coverage.cache.folder import is_foreign, user_folder
 
 HERE = Path(__file__).parent
 SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
@@ -67,12 +67,12 @@ class Library(NamedTuple):
         for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h"))):
             known.update(source.read_bytes())
         known.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
-        return _cache_folder() / f"mpsprobe_{self.name}_{known.hexdigest()[:16]}{SUFFIX}"
+        return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{known.hexdigest()[:16]}{SUFFIX}")
 
     @property
     def is_there(self) -> bool:
         """Whether it can be loaded without a compiler."""
-        return self.shipped.is_file() or self.kept.is_file()
+        return self.shipped.is_file() or _is_own(self.kept)
 
     def load(self) -> None:
         """Load it into this process, compiling it if need be.
@@ -91,19 +91,27 @@ class Library(NamedTuple):
     def compile(self) -> Path:
         """The file compiled here for the installed torch; about half a minute, the first time.
 
+        What another user wrote, or may write, is never loaded: it would run as this one.
+
         Raises:
-            UsageError: there is no compiler, or it fails; the message has its last words.
+            UsageError: there is no compiler, or it fails (the message has its last words), or the folder is not only
+                this user's.
         """
         target = self.kept
-        if target.is_file():
-            return target
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            foreign = is_foreign(target.parent.stat())
         except OSError as error:
             raise UsageError(f"no folder for the {self.name}: {error}", "XDG_CACHE_HOME names another one.") from error
-        with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
-            if not target.is_file():
-                self._compile(target)
+        if foreign:
+            raise UsageError(
+                f"others may write to {target.parent}: nothing is loaded from there",
+                "Make it yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
+            )
+        if not _is_own(target):
+            with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
+                if not _is_own(target):
+                    self._compile(target)
         return target
 
     def _compile(self, target: Path) -> None:
@@ -121,6 +129,7 @@ class Library(NamedTuple):
                     f"the {self.name} cannot be built: {_reason(done.stdout + done.stderr)}",
                     f"Install a C++ compiler; without one {self.without}.",
                 )
+            made.chmod(0o700)
             os.replace(made, target)  # noqa: PTH105 - whole or not at all
 
 
@@ -141,8 +150,12 @@ def _compiler() -> str:
     return shutil.which(name) or name
 
 
-def _cache_folder() -> Path:
-    return Path(user_folder())
+def _is_own(file: Path) -> bool:
+    """Whether only this user wrote the file and its folder."""
+    try:
+        return file.is_file() and not is_foreign(file.stat()) and not is_foreign(file.parent.stat())
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def read(key: str) -> bytes | None:
     try:
         with open(_path(key), "rb", opener=_at_once) as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST or _is_foreign(about):
+            if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST or is_foreign(about):
                 return None
             return file.read(LARGEST)
     except OSError:
@@ -106,6 +106,11 @@ def clear() -> tuple[int, int]:
     return count, size
 
 
+def is_foreign(about: os.stat_result) -> bool:
+    """Whether a file or folder is another user's, or others may write it; Windows has no such bits."""
+    return hasattr(os, "getuid") and (about.st_uid != os.getuid() or bool(about.st_mode & 0o022))
+
+
 def _make_room() -> None:
     """Delete the oldest answers until the rest is within the bounds, and what killed processes left behind."""
     found = kept()
@@ -134,11 +139,6 @@ def _files(suffix: str) -> Iterator[Kept]:
 
 def _path(key: str) -> str:
     return os.path.join(answers_folder(), key + SUFFIX)
-
-
-def _is_foreign(about: os.stat_result) -> bool:
-    """Whether another user wrote the file, or may write it; Windows has no such bits."""
-    return hasattr(os, "getuid") and (about.st_uid != os.getuid() or bool(about.st_mode & 0o022))
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -22,16 +22,11 @@ def advice_for(report: CheckpointReport) -> list[str]:
 
 def _trust(report: CheckpointReport) -> Iterator[str]:
     code = [one.name for one in report.imports if one.kind == "code"]
-    other = [one.name for one in report.imports if one.kind == "other"]
     if code:
         yield (
-            f"Do not load it: its pickle asks for {_listed(code)}, which can run any code. Weights need none of that. "
-            "Take the same weights as safetensors."
-        )
-    elif other:
-        yield (
-            f"torch.load refuses it with weights_only=True, its default since torch 2.6, because it asks for "
-            f"{_listed(other)}. Load it only where you trust who made it, and save its state_dict as safetensors."
+            f"Do not load it: its pickle asks for {_listed(code)}. What is no weights can run any code, so torch.load "
+            "refuses it with weights_only=True, its default since torch 2.6. Take the same weights as safetensors; "
+            "where you trust who made it, load it once and save its state_dict as that."
         )
     elif report.imports:
         yield "It is pickled. Convert it once: torch.load(path, weights_only=True), then save it as safetensors."

@@ -315,11 +315,10 @@ def _files(found: Found) -> Iterable[CheckpointFile]:
 
 
 def _imports(found: Mapping[tuple[str, str], int]) -> list[PickleImport]:
-    order = ("code", "other", "weights")
     made = [
         PickleImport(name=printable(".".join(one)), times=count, kind=kind_of(*one)) for one, count in found.items()
     ]
-    return sorted(made, key=lambda one: (order.index(one.kind), one.name))[:MOST_IMPORTS]
+    return sorted(made, key=lambda one: (one.kind, one.name))[:MOST_IMPORTS]
 
 
 def _opaque(quantized: Iterable[Quantized]) -> list[str]:

@@ -32,33 +32,39 @@ REBUILT = frozenset(
 WITH_DTYPE = "torch._utils._rebuild_tensor_v3"
 DTYPE_AT = 6  # of that function's arguments
 
-Kind = Literal["weights", "other", "code"]
-ALLOWED = frozenset(
+Kind = Literal["weights", "code"]
+_REBUILD = (
+    "device_tensor_from_cpu_tensor", "device_tensor_from_numpy", "meta_tensor_no_storage", "nested_tensor", "parameter",
+    "parameter_with_state", "qtensor", "sparse_tensor", "tensor", "tensor_v2", "tensor_v3", "wrapper_subclass",
+)  # fmt: skip
+_SCHEMES = (
+    "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine",
+    "per_tensor_symmetric",
+)  # fmt: skip
+_BARE_BITS = (
+    "bits16",
+    "bits1x8",
+    "bits2x4",
+    "bits4x2",
+    "bits8",
+    *(f"{u}int{n}" for u in ("", "u") for n in range(1, 8)),
+)
+_NUMBERS = ("BFloat16", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+WEIGHTS = frozenset(
     {
         "collections.OrderedDict", "collections.Counter", "torch.nn.parameter.Parameter", "torch.Size", "torch.Tensor",
         "torch.serialization._get_layout", "torch.device", "_codecs.encode", "torch._tensor._rebuild_from_type_v2",
         "builtins.bytearray", "builtins.set", "builtins.complex", "torch.storage.TypedStorage",
         "torch.storage.UntypedStorage",
+        *(f"torch._utils._rebuild_{name}" for name in _REBUILD),
+        *(f"torch.{name}" for name in (*BITS, *_BARE_BITS, *_SCHEMES)),
+        *(f"torch.{name}" for name in STORAGES.keys() - {"UntypedStorage"}),
+        *(f"torch.cuda.{name}Storage" for name in (*_NUMBERS, "Bool", "ComplexDouble", "ComplexFloat")),
+        *(f"torch.{place}{name}Tensor" for place in ("", "cuda.") for name in (*_NUMBERS, "Bool")),
+        *(f"torch.{place}sparse.{name}Tensor" for place in ("", "cuda.") for name in _NUMBERS),
     }
 )  # fmt: skip
-"""What ``torch.load`` allows by default since 2.6 (``_get_allowed_globals`` in torch/_weights_only_unpickler.py, 2.13),
-besides dtypes, storages, and what ``torch._utils`` rebuilds tensors with."""
-RUNS_CODE = frozenset(
-    {
-        "os", "posix", "nt", "sys", "subprocess", "commands", "pty", "shutil", "socket", "ctypes", "runpy", "importlib",
-        "imp", "code", "codeop", "pickle", "_pickle", "cPickle", "marshal", "webbrowser", "asyncio", "multiprocessing",
-        "threading", "http", "urllib", "requests", "pip", "timeit", "trace", "pdb", "bdb", "cProfile", "profile",
-        "doctest", "operator", "_operator", "functools", "types", "linecache", "platform", "pydoc", "site", "tempfile",
-        "zipimport", "pkgutil", "distutils", "setuptools", "ensurepip", "venv", "smtplib", "ftplib", "telnetlib",
-    }
-)  # fmt: skip
-"""Modules with functions that run code or commands, reach the network or make such functions of others."""
-HARMLESS_BUILTINS = frozenset(
-    {
-        "set", "frozenset", "list", "dict", "tuple", "int", "float", "bool", "str", "bytes", "slice", "range", "object",
-        "complex", "bytearray",
-    }
-)  # fmt: skip
+"""What ``torch.load`` allows by default (``_get_allowed_globals`` in torch/_weights_only_unpickler.py, 2.13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +88,9 @@ class Storage:
 
 
 def kind_of(module: str, name: str) -> Kind:
-    """What importing ``module.name`` from a pickle means."""
+    """What importing ``module.name`` from a pickle means: by an exact list, since anything else may lead to code."""
     module = "builtins" if module == "__builtin__" else module  # Python 2's name of it, in pickles of protocol 2
-    full = f"{module}.{name}"
-    if full in ALLOWED or (module == "torch._utils" and name.startswith("_rebuild_")):
-        return "weights"
-    if module in ("torch", "torch.cuda", "torch.sparse", "torch.cuda.sparse"):
-        if name in BITS or name in STORAGES or name.endswith(("Storage", "Tensor")):
-            return "weights"
-        if name.startswith(("per_tensor_", "per_channel_", "bits", "int", "uint")):
-            return "weights"
-    if module == "builtins":
-        return "other" if name in HARMLESS_BUILTINS else "code"
-    return "code" if module.partition(".")[0] in RUNS_CODE or module == "?" else "other"
+    return "weights" if f"{module}.{name}" in WEIGHTS else "code"
 
 
 def read_pickled(path: Path) -> ReadFile:
