@@ -46,7 +46,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """The last line of a run says what was left out, and why."""
     if LEFT_OUT and not hasattr(config, "workerinput"):
-        print(in_words())
+        print(in_words())  # noqa: T201 - after pytest's own last line
 
 
 @pytest.hookimpl(trylast=True)

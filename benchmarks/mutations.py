@@ -178,7 +178,7 @@ class Trial:
         return found[1] if found else said[-200:]
 
     def one(self, mistake: Mistake) -> str | None:
-        """What ``fails`` says of the tests of the file's name, then of its room."""
+        """The first test that fails among those of the file's name, then of its room."""
         folder = "tests" if mistake.path.startswith("mpsprobe/") else mistake.path.partition("/src/")[0] + "/tests"
         path = Path(mistake.path)
         named = re.compile(rf"\b{path.parent.name}(\.| import (.*, )?){path.stem}\b")

@@ -133,7 +133,7 @@ def _exit_code(request: dict[str, Any]) -> int:
         if request["kind"] == "code":
             sys.argv = ["-c", *request["arguments"]]
             sys.path.insert(0, "")
-            exec(compile(request["code"], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+            exec(compile(request["code"], "<string>", "exec"), {"__name__": "__main__"})
         else:
             sys.argv = [request["code"], *request["arguments"]]
             sys.path.insert(0, str(Path(request["code"]).resolve().parent))
@@ -163,7 +163,7 @@ def _warm_up() -> None:
         here, error = Path.cwd(), os.dup(2)
         os.chdir(folder)
         Path("warm_up.py").write_text(WARM_UP, encoding="utf-8")
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             for stream in (1, 2):
                 os.dup2(nowhere.fileno(), stream)
         _command(["coverage", "warm_up.py:make", "--torch", "2.13.0", "-o", "warm_up.html"])

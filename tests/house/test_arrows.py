@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "options": {"errors", "flags", "protocols", "suggestions"},
     "presets": {"errors", "suggestions"},
     "views": set(),
+    "doubts": {"schemas"},
     "stepping": {"errors", "protocols", "schemas"},
     "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
     "importing": {"engine", "errors", "schemas", "suggestions"},

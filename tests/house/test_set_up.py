@@ -29,7 +29,7 @@ def test_ci_takes_its_command_from_the_readme() -> None:
     [extraction] = re.findall(r"^command=\$\((.+)\)$", CI, re.MULTILINE)
     found = subprocess.run(["bash", "-c", extraction], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert found.strip() == SETUP.format("requirements-test.txt", "python -m pytest -n auto")
-    assert 'bash -c "${command//.venv/$work/venv}"' in CI
+    assert "command=${command//.venv/$work/venv}" in CI
     assert "-r requirements" not in CI
 
 
@@ -40,9 +40,10 @@ def test_ci_stops_at_the_first_failure_and_reads_no_input() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
 
 
-def test_ci_leaves_no_slow_test_out() -> None:
+def test_ci_leaves_no_test_out() -> None:
     options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
-    assert not [option for option in options["addopts"] if option.startswith(("-m", "--ignore", "--deselect", "-k"))]
+    assert not [option for option in options["addopts"] if option.startswith(("--ignore", "--deselect", "-k"))]
+    assert options["addopts"][-2:] == ["-m", "not thorough"] and "-m pytest -n auto -m thorough" in CI
     assert "-m pytest -n auto" in COMMANDS[-1]
 
 

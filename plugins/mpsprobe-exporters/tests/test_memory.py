@@ -38,7 +38,7 @@ def with_answer(low: str, high: str, answer: str) -> CoverageReport:
     ("low", "high", "answer", "said"),
     [
         ("fits", "fits", "fits", "fits on a Mac with 1.6 GB"),
-        ("pressure", "pressure", "pressure", "under memory pressure"),
+        ("pressure", "pressure", "pressure", "does not fit on a Mac with 1.6 GB: it takes 2.5 GB, 748.3 MB more than"),
         ("raises", "pressure", "unclear", "fits or not on a Mac with 1.6 GB, the published figures disagree"),
         ("raises", "raises", "raises", "does not fit on a Mac with 1.6 GB: it needs 2.3 GB"),
     ],
@@ -46,6 +46,10 @@ def with_answer(low: str, high: str, answer: str) -> CoverageReport:
 def test_each_answer_in_a_clause(low: str, high: str, answer: str, said: str) -> None:
     report = with_answer(low, high, answer)
     assert said in in_short(report)
+    if answer == "pressure" and report.memory and report.memory.fit:
+        fit = report.memory.fit.model_copy(update={"memory_bytes": 4 * 2**30})
+        enough = report.model_copy(update={"memory": report.memory.model_copy(update={"fit": fit})})
+        assert "under memory pressure: it takes 1.9 GB" in in_short(enough)
     assert ("raises" in (low, high)) == bool(alerts(report))
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe_exporters import backends, fitting, program_answer
+from mpsprobe_exporters import backends, fitting, program_answer, unproven
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, number, quantity
 
@@ -109,8 +109,9 @@ def short_answer(report: AnyReport) -> list[str]:
         parts[0] += f"; {_advised(report)}"
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
+    parts[0] += (open_end := unproven.in_words(report))
     clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
-    clean = clean and not (findings(report) or report.advisories) and len(parts) == 1
+    clean = clean and not (findings(report) or report.advisories or open_end) and len(parts) == 1
     clean = clean and not (program_answer.stayed_on_cpu(report) or program_answer.cuda(report))
     fits, needs = fitting.in_short(report), fitting.needs(report)
     if fits and fitting.is_bad(report):

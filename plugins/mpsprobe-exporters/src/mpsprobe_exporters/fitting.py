@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mpsprobe.doubts import exceeds
 from mpsprobe_exporters.plain_text import call_site, one_line
 from mpsprobe_exporters.units import byte_size
 
@@ -33,6 +34,10 @@ def in_short(report: AnyReport) -> str:
     on, needs = one_line(found.machine, 60), byte_size(report.memory.allocated_bytes)
     if found.answer == "fits":
         return f"fits on {on}"
+    if exceeds(found):
+        takes = max(found.low.reserved_bytes, found.high.reserved_bytes)
+        more = f"{byte_size(takes - found.memory_bytes)} more than the Mac has"
+        return f"does not fit on {on}: it takes {byte_size(takes)}, {more}, and macOS swaps"
     if found.answer == "pressure":
         perhaps = "" if found.low.answer == found.high.answer else ", perhaps"
         return f"fits on {on}{perhaps} under memory pressure: it takes {byte_size(found.low.reserved_bytes)}"
@@ -55,8 +60,12 @@ def needs(report: AnyReport) -> str:
 
 
 def is_bad(report: AnyReport) -> bool:
-    """Whether it raises, by some figure or by all."""
-    return any(one and one.answer in ("raises", "unclear") for one in _each(report))
+    """Whether it raises, by some figure or by all, or takes more than the Mac has."""
+    return any(one and _is_too_large(one) for one in _each(report))
+
+
+def _is_too_large(fit: MemoryFit) -> bool:
+    return fit.answer in ("raises", "unclear") or exceeds(fit)
 
 
 def is_clean(report: AnyReport) -> bool:
@@ -102,10 +111,10 @@ def limits(found: MemoryFit, *, margin: bool = True) -> list[str]:
 
 
 def _of_matrix(report: MatrixReport) -> str:
-    bad = [cell for cell in report.releases if cell.fit and cell.fit.answer in ("raises", "unclear")]
+    bad = [cell for cell in report.releases if cell.fit and _is_too_large(cell.fit)]
     if not bad or bad[0].fit is None:
         return ""
-    which = "does not fit" if all(cell.fit and cell.fit.answer == "raises" for cell in bad) else "fits or not"
+    which = "does not fit" if all(cell.fit and cell.fit.answer != "unclear" for cell in bad) else "fits or not"
     on = "every release" if len(bad) == len(report.releases) else f"{len(bad)} of {len(report.releases)} releases"
     return f"{which} on {one_line(bad[0].fit.machine, 60)} with {on}"
 

@@ -52,6 +52,14 @@ class TableExporter:
         """
         return _drawn(report, on_terminal(), everything)
 
+    def headline(self, report: Report) -> str:
+        """The one sentence that a report begins with.
+
+        Raises:
+            ReportError: it is of a kind that has no known schema.
+        """
+        return reports.document_of(supported_report(report, "table")).headline
+
 
 def _drawn(report: Report, screen: Screen, everything: bool) -> str:
     document = reports.document_of(supported_report(report, "table"))

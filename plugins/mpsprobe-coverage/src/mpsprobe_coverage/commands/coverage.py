@@ -90,7 +90,8 @@ GRAPHS = ("plain", "optimized", "eager")
     type=VerdictList(),
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
-    "'memory': when it raises for want of memory by every published figure.",
+    "'assumed': when a guess decided its course, which is 'unknown' too; 'memory': when it raises for want of memory "
+    "by every published figure, or takes more than the Mac has.",
 )
 @click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
 @click.option(
@@ -195,9 +196,9 @@ def coverage(
         for other, path in others:
             click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
     finally:  # the report is not lost with an export that fails
-        exporting.write(registry, name, report, output, everything)
-    shown = name == "table" and output in (None, "-")
-    code = judge.exit_code(report, fail_on or (), allow or (), shown=shown)
+        written = exporting.write(registry, name, report, output, everything)
+    shown = name == "table" and written is None
+    code = judge.exit_code(report, fail_on or (), allow or (), name=name, written=written)
     if kept is not None and question is not None and shown:
         drawn = judge.with_allowed(kept, allow or ())
         question.keep_text(how, lambda: exporting.on_terminal(registry, name, drawn, everything), code)

@@ -7,20 +7,25 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from mpsprobe.doubts import exceeds, guesses, unwatched
 from mpsprobe.environment import check_version
 from mpsprobe.errors import RunFailed, UsageError, WorkloadError
+from mpsprobe.exporting import shown
 from mpsprobe.options import SAY_SO, check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, Report, SeveralReport
+from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, MemoryFit, Report, SeveralReport
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.chips.mac import mac_asked
-from mpsprobe_coverage.commands.options import ADVISORY, ALL, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
+from mpsprobe_coverage.commands.options import ADVISORY, ALL, ASSUMED, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.scanner.vary import Vary
 
-MOST_NAMED = 3  # workloads in an error
+UNKNOWN = "unknown"
+MOST_NAMED = 3  # workloads in an error, lines of the source
 
 
 def asked(
@@ -116,16 +121,24 @@ def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progre
     return report.model_copy(update={"growth": found})
 
 
-def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, shown: bool) -> int:
+def exit_code(
+    report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, name: str, written: str | None
+) -> int:
     """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory), 2 when the workload did not run to its end.
 
+    Where the report went to a file, standard error says the headline, why the code is not 0, and which file.
+
     Args:
-        shown: the report, which has the cause of a failure, is what the user sees.
+        name: of the exporter that wrote the report.
+        written: the file or folder; ``None`` where the user sees the report.
 
     Raises:
         WorkloadError: it did not; of several workloads, one of them.
         KeyboardInterrupt: of several workloads, not all were judged.
     """
+    if written is not None:
+        click.echo(shown(report, "table", "headline") or "", err=True)
+        click.echo(f"wrote {written}", err=True)
     if isinstance(report, SeveralReport):
         if not report.complete:
             raise KeyboardInterrupt
@@ -134,8 +147,18 @@ def exit_code(report: Report, fail_on: Collection[str], allow: Collection[str] =
             some = ", ".join(map(printable, failed[:MOST_NAMED])) + (", …" if len(failed) > MOST_NAMED else "")
             count = f"{len(failed)} of {len(report.workloads)} workloads"
             raise WorkloadError(f"{count} could not be judged to their end: {some}", "The report says why.")
-        return int(any(broken(one.report, fail_on, allow) for one in report.workloads if one.report))
-    return 1 if broken(report, fail_on, allow, shown=shown) else 0
+        wrong = [
+            f"{printable(one.name)}: {line}"
+            for one in report.workloads
+            if one.report
+            for line in broken(one.report, fail_on, allow)
+        ]
+    else:
+        wrong = broken(report, fail_on, allow, shown=written is None and name == "table")
+    if wrong and written is not None:
+        more = [f"{len(wrong) - MOST_NAMED} more"] if len(wrong) > MOST_NAMED else []
+        click.echo("\n".join(f"--fail-on: {line}" for line in (*wrong[:MOST_NAMED], *more)), err=True)
+    return int(bool(wrong))
 
 
 def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, shown: bool = False) -> list[str]:
@@ -158,11 +181,30 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, 
             raise RunFailed(cell.failure, shown)
         found |= dict.fromkeys(_operators(cell, fail_on, allow))
         fit = cell.fit if isinstance(cell, MatrixCell) else cell.memory and cell.memory.fit
-        if fit and fit.answer == "raises" and MEMORY in fail_on:
-            found[f"{fit.low.message} ({fit.machine}, torch {cell.target.torch})"] = None
+        if fit and MEMORY in fail_on:
+            found |= dict.fromkeys(f"{one} ({fit.machine}, torch {cell.target.torch})" for one in _too_large(fit))
         advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
         found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
-    return list(found)
+    return [*found, *_unproven(report, fail_on, allow)]
+
+
+def _too_large(fit: MemoryFit) -> list[str]:
+    if fit.answer == "raises":
+        return [fit.low.message or "PyTorch raises for want of memory"]
+    taken = max(fit.low.reserved_bytes, fit.high.reserved_bytes)
+    return [f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}"] if exceeds(fit) else []
+
+
+def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
+    """What a guess decided, and what nobody watched: both are unknown, whatever the rest is."""
+    if not isinstance(report, CoverageReport | MatrixReport) or not {UNKNOWN, ASSUMED}.intersection(fail_on):
+        return
+    for one in guesses(report):
+        if not is_allowed(one.operator, allow):
+            where = f" ({', '.join(one.call_sites[:MOST_NAMED])})" if one.call_sites else ""
+            yield f"the course of the run rests on a guess{where}: {one.assumed}"
+    if UNKNOWN in fail_on and (count := unwatched(report)):
+        yield f"processes that the program started and that are not in the report: {count}"
 
 
 def _failed(report: CoverageReport | MatrixReport | None) -> bool:

@@ -26,13 +26,13 @@ TORCH = "torch"
 GENERATE = "generate"
 OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
 """The options that ``--phase generate`` alone has."""
-ADVISORY, MEMORY = "advisory", "memory"
+ADVISORY, ASSUMED, MEMORY = "advisory", "assumed", "memory"
 ALL = "all"
 VARIED = ("seq-len", "batch-size", "size", "new-tokens")
 VARY_EXAMPLE = "--vary seq-len=1..512"
 KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
 """Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
-FAILING = ("missing", "fallback", "unsupported", "unknown", MEMORY, ADVISORY)
+FAILING = ("missing", "fallback", "unsupported", "unknown", ASSUMED, MEMORY, ADVISORY)
 
 
 WILD = frozenset("*?[")
@@ -195,7 +195,7 @@ class NotNegative(click.ParamType):
 
 
 class VerdictList(click.ParamType):
-    """Verdicts with commas between them, and ``advisory`` for known wrong results, ``memory`` for what does not fit."""
+    """Verdicts with commas between them, and ``advisory`` for known wrong results, ``assumed`` and ``memory``."""
 
     name = "verdicts"
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import torch
 
+from mpsprobe.doubts import GUESSED
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.device.dispatch import Dispatch, Plan, written_arguments
 from mpsprobe_coverage.device.resizing import Sizes, on_smaller
@@ -31,7 +32,6 @@ from mpsprobe_coverage.device.tensor import (
 from mpsprobe_coverage.device.upcast import in_another_dtype
 from mpsprobe_coverage.device.without_data import MATERIALISE_LIMIT, specs_of
 
-SCALAR_ASSUMPTION = "checks are true, other booleans are False, numbers are 1"
 ONES_ASSUMPTION = "ones: everything is found or selected"
 Found = Literal["ones", "fewest", "most"]
 """How many an operator finds among values that are not known: as many as among ones, or an end of what is possible."""
@@ -73,7 +73,7 @@ class DataDependent:
         unknown = [tensor for tensor in tensors_in(deciding) if known_values_of(tensor) is None]
         scalar = torch.Tag.data_dependent_output in plan.func.tags
         if unknown:
-            text = SCALAR_ASSUMPTION if scalar else ONES_ASSUMPTION
+            text = GUESSED if scalar else ONES_ASSUMPTION
             dispatch.assumed(plan.name, text)
         if unknown and scalar:
             result: Any = assumed_scalar(plan.func, tensors[0])

@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
+from mpsprobe.doubts import GUESSED
 from mpsprobe_coverage.calls.keys import operator_name
 from mpsprobe_coverage.calls.spec import CPU, TensorSpec, spec_of, tensors_in
 from mpsprobe_coverage.device.attribution import Attribution
-from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, SCALAR_ASSUMPTION, assumed_scalar
+from mpsprobe_coverage.device.data_dependent import ONES_ASSUMPTION, assumed_scalar
 from mpsprobe_coverage.device.dispatch import Dispatch
 from mpsprobe_coverage.device.printing import as_text
 from mpsprobe_coverage.device.storages import zeros_for
@@ -100,7 +101,7 @@ class Elsewhere:
         return made
 
     def _scalar(self, func: Any, tensor: torch.Tensor) -> Any:
-        self._assumed(func, SCALAR_ASSUMPTION)
+        self._assumed(func, GUESSED)
         return assumed_scalar(func, tensor)
 
     def _assumed(self, func: Any, text: str) -> None:

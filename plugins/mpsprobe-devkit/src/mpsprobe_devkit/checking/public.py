@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 PUBLIC_PARTS = frozenset({
-    "", "commands", "declarations", "environment", "errors", "exporting", "options", "output", "plugins.registry",
-    "progress", "protocols", "schemas", "settings", "stepping", "streams", "suggestions", "views",
+    "", "commands", "declarations", "doubts", "environment", "errors", "exporting", "options", "output",
+    "plugins.registry", "progress", "protocols", "schemas", "settings", "stepping", "streams", "suggestions", "views",
 })  # fmt: skip
 """Modules and packages in ``mpsprobe``; ``""`` is ``mpsprobe`` itself. Others may change without notice."""
 

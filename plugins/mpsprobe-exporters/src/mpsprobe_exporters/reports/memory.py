@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpsprobe.doubts import exceeds
 from mpsprobe_exporters import sources
 from mpsprobe_exporters.document import Column, Section, Tile, Tiles, bullets, runs, span, table, written
 from mpsprobe_exporters.module_names import fold_names
@@ -152,7 +153,7 @@ def changes(report: ComparisonReport) -> list[Changed]:
 
 
 def _on_the_mac(cell: MatrixCell) -> str | None:
-    return ANSWERS[cell.fit.answer] if cell.fit else None
+    return ANSWERS["raises" if exceeds(cell.fit) else cell.fit.answer] if cell.fit else None
 
 
 def _range(sizes: list[int]) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe_exporters import advisories, answer, backends, recalled
+from mpsprobe.doubts import guesses
+from mpsprobe_exporters import advisories, answer, backends, fitting, recalled, unproven
 from mpsprobe_exporters.document import Column, Document, Section, table
-from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.plain_text import call_site, one_line, plural
 from mpsprobe_exporters.reports import coverage, matrix, memory
 from mpsprobe_exporters.units import number
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "Interrupted: the workloads without a row were not judged"
 STOPPED = "stopped"
-NO_REPORT = "No report"
+UNJUDGED = "Not judged to the end"
 NEWEST = "of several releases, the newest"
 CSV = ("workload", "torch", *(column.key for column in coverage.COLUMNS if column.key))
 
@@ -60,7 +61,7 @@ FIELDS: Fields[None, JudgedWorkload] = (
 def document(report: SeveralReport) -> Document:
     """The coverage of several workloads."""
     clean = report.complete and bool(report.workloads) and all(map(is_clean, report.workloads))
-    errors = [one for one in report.workloads if one.error is not None]
+    errors = [one for one in report.workloads if _cause(one)]
     return Document(
         title=plural(len(report.workloads), "workload"),
         headline=headline(report),
@@ -69,7 +70,7 @@ def document(report: SeveralReport) -> Document:
         lines=[f"Predicted: traced with {answer.made_with(report.environment)}", *recalled.of_several(report)],
         sections=[
             Section("Workloads", table(FIELDS, None, report.workloads, "Workloads")),
-            Section(NO_REPORT, table(ERRORS, None, errors, entries=True)),
+            Section(UNJUDGED, table(ERRORS, None, errors, entries=True)),
             Section("What to do", table(OPERATORS, None, operators(report), entries=True, most=coverage.MOST)),
         ],
     )
@@ -78,40 +79,53 @@ def document(report: SeveralReport) -> Document:
 def headline(report: SeveralReport) -> str:
     """``12 of 20 workloads have every operator native; 7 have findings; 1 could not be judged``."""
     count = len(report.workloads)
-    failed = sum(one.report is None for one in report.workloads)
+    failed = sum(_cause(one) is not None for one in report.workloads)
     good = sum(map(is_clean, report.workloads))
-    rest = count - good - failed
+    guessed = sum(not (is_clean(one) or _cause(one) or _has_findings(one)) for one in report.workloads)
+    rest = count - good - failed - guessed
     if not count:
         return "No workload was judged"
     parts = [f"{number(good)} of {plural(count, 'workload')} {'has' if good == 1 else 'have'} every operator native"]
     parts += [f"{number(rest)} {'has' if rest == 1 else 'have'} findings"] if rest else []
+    parts += [f"{number(guessed)} {'rests' if guessed == 1 else 'rest'} on a guess"] if guessed else []
     parts += [f"{number(failed)} could not be judged"] if failed else []
     return "; ".join(parts)
 
 
 def is_clean(one: JudgedWorkload) -> bool:
     """Whether a workload was judged to its end, with nothing to do for any of the releases."""
+    return not (_cause(one) or _has_findings(one) or (one.report and guesses(one.report)))
+
+
+def _has_findings(one: JudgedWorkload) -> bool:
     if one.report is None:
         return False
     if one.report.kind == "coverage":
-        return not (one.report.failure or answer.findings(one.report) or one.report.advisories)
+        return bool(answer.findings(one.report) or one.report.advisories or fitting.is_bad(one.report))
     cells = one.report.releases
-    return not (one.report.advisories or any(cell.failure or cell.findings for cell in cells))
+    return bool(one.report.advisories or fitting.is_bad(one.report) or any(cell.findings for cell in cells))
+
+
+def _cause(one: JudgedWorkload) -> str | None:
+    """Why a workload was not judged to its end."""
+    return one.error or (" ".join(answer.failures(one.report)) or None if one.report else "there is no report")
 
 
 def why(one: JudgedWorkload) -> str | None:
-    """What a row has to say in words: that there is no report, or that the run stopped."""
+    """What a row has to say in words: that there is no report, that the run stopped and where, what a guess decided."""
     if one.report is None:
-        return NO_REPORT.lower()
-    if one.report.kind == "coverage":
-        return STOPPED if one.report.failure else None
-    stopped = [cell.target.version for cell in one.report.releases if cell.failure]
-    return f"{STOPPED} on {number(len(stopped))}" if stopped else None
+        return "no report"
+    cells = [one.report] if one.report.kind == "coverage" else one.report.releases
+    if stopped := [cell.failure for cell in cells if cell.failure]:
+        on = f" on {plural(len(stopped), 'release')}" if one.report.kind != "coverage" else ""
+        at = f" at {call_site(stopped[0].call_site)}" if stopped[0].call_site else ""
+        return f"{STOPPED}{on}{at}"
+    return f"guessed at {unproven.places(one.report)}" if guesses(one.report) else None
 
 
 ERRORS: Fields[None, JudgedWorkload] = (
     (Column("workload", "name"), lambda _, one: one.name),
-    (Column("error"), lambda _, one: one.error),
+    (Column("error"), lambda _, one: _cause(one)),
     (Column("do", "advice", where="more"), lambda _, one: one.hint),
 )
 

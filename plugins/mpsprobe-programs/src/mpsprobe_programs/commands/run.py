@@ -103,10 +103,9 @@ def run(
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        exporting.write(registry, name, with_allowed(ended.report, allow or ()), output, everything)
+        written = exporting.write(registry, name, with_allowed(ended.report, allow or ()), output, everything)
     if ended.code == 0:
-        shown = name == "table" and output in (None, "-")
-        sys.exit(exit_code(ended.report, fail_on or (), allow or (), shown=shown))
+        sys.exit(exit_code(ended.report, fail_on or (), allow or (), name=name, written=written))
     ended.leave()
 
 

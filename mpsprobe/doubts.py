@@ -1,0 +1,30 @@
+"""What a report without a finding does not prove. Headlines, exit codes and tables ask here: all say the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, DataDependence, MatrixReport, MemoryFit
+
+GUESSED = "checks are true, other booleans are False, numbers are 1"
+"""How a run without values answers a program that asks for a number or a truth: ``if x.abs().max() > 1``."""
+
+
+def guesses(report: CoverageReport | MatrixReport) -> list[DataDependence]:
+    """Where the program took the course of a guess: what lies on the other one was not judged."""
+    return [one for one in report.data_dependence if one.assumed == GUESSED]
+
+
+def unwatched(report: CoverageReport | MatrixReport) -> int:
+    """How many processes a program started that had the device, and whose calls are not in the report."""
+    program = report.program if report.kind == "coverage" else None
+    return program.processes_unreported if program is not None else 0
+
+
+def exceeds(fit: MemoryFit) -> bool:
+    """Whether a run takes more memory than the Mac physically has, where PyTorch raises by no figure.
+
+    PyTorch's limit is 1.7 times what Metal recommends (``MPSAllocator.h``): that can be more than there is.
+    """
+    return fit.answer == "pressure" and max(fit.low.reserved_bytes, fit.high.reserved_bytes) > fit.memory_bytes
