@@ -118,6 +118,9 @@ def _take(request: dict[str, Any]) -> int:
     for number, name in ((1, "stdout"), (2, "stdout" if request["together"] else "stderr")):
         os.dup2(os.open(streams / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     sys.path[:0] = request["folders"]
+    from mpsprobe.plugins.registry import use_registry
+
+    use_registry(None)  # plugins of this request's folders are there now
     try:
         return _exit_code(request)
     finally:
@@ -150,9 +153,7 @@ def _exit_code(request: dict[str, Any]) -> int:
 
 def _command(arguments: list[str]) -> int:
     from mpsprobe.cli.main import main
-    from mpsprobe.plugins.registry import use_registry
 
-    use_registry(None)  # plugins of this request's folders are there now
     sys.argv = ["mpsprobe", *arguments]
     return main(arguments)
 

@@ -14,6 +14,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devkit.testing import OpenDevice, open_virtual_device
 from mpsprobe_diffusers.catalog import entries
 from mpsprobe_diffusers.workload import load
+from tests.thorough import all_but, first_of_each
 
 # What torch.norm says on MPS: it takes the newer operator on devices that it knows by name.
 pytestmark = pytest.mark.filterwarnings("ignore:at..frobenius_norm is deprecated:UserWarning")
@@ -42,7 +43,7 @@ def not_native(device: OpenDevice) -> set[str]:
     return {operator for operator, verdict in device.verdicts().items() if verdict != "native"}
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", all_but(first_of_each(lambda name: entries()[name].family, ALL), ALL))
 def test_a_pipeline_and_its_training(name: str) -> None:
     for package in entries()[name].requires:
         if importlib.util.find_spec(package) is None:
@@ -69,7 +70,7 @@ def size(output: Any) -> tuple[int, int]:
     return output.size if not isinstance(output, torch.Tensor) else (output.shape[-2], output.shape[-1])
 
 
-@pytest.mark.parametrize("name", ["stable-diffusion-1.5", "z-image-turbo"])
+@pytest.mark.parametrize("name", all_but("z-image-turbo".__eq__, ["stable-diffusion-1.5", "z-image-turbo"]))
 def test_the_parts_of_a_pipeline(name: str) -> None:
     device = open_virtual_device(RELEASE)
     parts = load(name).recipe.parts()  # type: ignore[attr-defined]

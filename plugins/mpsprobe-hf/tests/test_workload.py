@@ -22,6 +22,7 @@ from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Entry
 from mpsprobe_hf.sizes import shape_of
 from mpsprobe_hf.workload import IMPORT_NAMES, NamedWorkload, named, published
+from tests.thorough import all_but, first_of_each
 
 CASES = [(name, phase) for name, entry in entries().items() for phase in entry.phases]
 
@@ -57,10 +58,15 @@ NEEDS_DATA |= {
 if Version(importlib.metadata.version("transformers")) < Version("5.18"):
     NEEDS_DATA["tapas", "inference"] = "copies a mask to the CPU"
 
-SLOW = {("rwkv", "training"), ("mamba", "training")}
 LAYERS = 6
 """That a model takes its step with: every kind of layer is among the first six of each."""
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "decoder_layers")
+
+
+def _kind(name: str, phase: str) -> object:
+    """By default one model of each class runs, and one of each family trains; ``benchmarks/answers.py`` has all."""
+    entry = entries()[name]
+    return entry.family if phase == "training" else entry.architecture(phase).model_class
 
 
 def shortened(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,9 +95,7 @@ def missing(name: str, phase: str) -> list[str]:
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(
-    ("name", "phase"), [pytest.param(*case, marks=[pytest.mark.slow] * (case in SLOW)) for case in CASES]
-)
+@pytest.mark.parametrize(("name", "phase"), all_but(first_of_each(_kind, CASES), CASES))
 def test_builds_and_runs_on_meta(name: str, phase: str) -> None:
     entry = entries()[name]
     architecture = entry.architecture(phase)
@@ -128,9 +132,10 @@ def test_dtype_reaches_parameters_and_inputs(name: str, dtype: str) -> None:
     assert torch.get_default_dtype() == torch.float32
 
 
-@pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
-def test_sizes_are_honoured(entry: Any) -> None:
-    if missing(entry.name, "inference"):
+@pytest.mark.parametrize("name", all_but(first_of_each(lambda name: entries()[name].family, entries()), entries()))
+def test_sizes_are_honoured(name: str) -> None:
+    entry = entries()[name]
+    if missing(name, "inference"):
         assert entry.inference.requires
         return
     length = None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, entry.longest or 10**6) // 2)

@@ -15,6 +15,7 @@ from made_workloads import Calls, calling, calls, scan, scan_many
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.scanner.releases import memory_sizes, release_answers
 from mpsprobe_devkit.testing import FakeProgress
+from tests.thorough import all_but
 
 RELEASES = ["1.12.1", "1.13.1", "2.0.0", "2.4.1", "2.13.0"]
 
@@ -40,8 +41,13 @@ def failing(y: torch.Tensor) -> torch.Tensor:
     raise ValueError(f"after {y.sin().shape}")
 
 
-@pytest.mark.parametrize("function", [attention, some_of_it, more_than_is_shown, failing])
-@pytest.mark.parametrize("phase", ["inference", "training"])
+EACH = [
+    (one, phase) for one in (attention, some_of_it, more_than_is_shown, failing) for phase in ("inference", "training")
+]
+USUAL = [(attention, "inference"), (some_of_it, "training")]
+
+
+@pytest.mark.parametrize(("function", "phase"), all_but(lambda *case: case in USUAL, EACH))
 def test_each_report_is_that_of_a_run_for_itself(function: Any, phase: str) -> None:
     loss: Any = (lambda output: output.sum()) if phase == "training" else None
     workload = calling(function, loss=loss)
@@ -88,7 +94,7 @@ class Remembering(Calls):
 def test_every_run_is_the_first_one_of_the_model() -> None:
     made = calling(loss=torch.sum)
     made._make = lambda build=made._make: _with(build(), Remembering())
-    answers = release_answers(made, RunOptions(phase="training"), RELEASES, FakeProgress())
+    answers = release_answers(made, RunOptions(phase="training"), RELEASES[1::2], FakeProgress())
     for release, answer in answers.items():
         assert answer.report == scan(made, release, phase="training")
         assert answer.report.failure is None and {"sin", "cos", "tan"} <= calls(answer.report, "forward").keys()
@@ -116,8 +122,8 @@ def test_the_generators_of_the_program_go_on_as_before() -> None:
 
 
 def test_what_a_release_needs_is_the_same_where_another_was_run_before() -> None:
-    alone = [scan(calling(), release, memory=2**33) for release in RELEASES]
-    together = scan_many(calling(), RELEASES, memory=2**33).releases
+    alone = [scan(calling(), release, memory=2**33) for release in RELEASES[1::2]]
+    together = scan_many(calling(), RELEASES[1::2], memory=2**33).releases
     assert [cell.fit for cell in together] == [one.memory and one.memory.fit for one in alone]
 
 
