@@ -11,45 +11,17 @@ from typing import Any
 
 VOID = {"meta", "input", "br", "hr", "col", "wbr"}
 # Elements and attributes that the exporter writes; none of them runs or fetches anything.
-TAGS = VOID | {
-    *("html", "head", "title", "style", "script", "body", "header", "main", "nav", "section", "div", "span", "p"),
-    *("ul", "li", "dl", "dt", "dd", "h1", "h2", "h3", "a", "b", "em", "small", "code", "label", "select", "option"),
-    *(
-        "button",
-        "table",
-        "caption",
-        "pre",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "details",
-        "summary",
-        "figure",
-        "figcaption",
-    ),
-    *("svg", "rect", "line", "circle", "text", "path"),
-}
-ATTRIBUTES = {
-    *("lang", "charset", "http-equiv", "content", "name", "class", "id", "hidden", "href", "title", "type", "value"),
-    *(
-        "selected",
-        "open",
-        "tabindex",
-        "role",
-        "scope",
-        "colspan",
-        "aria-label",
-        "aria-hidden",
-        "data-view",
-        "data-cell",
-        "data-choice",
-        "rel",
-    ),
-    *("data-v", "data-filter", "data-tips", "data-level", "data-open", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy"),
-    *("r", "width", "height", "d", "dx", "dy", "viewbox", "preserveaspectratio", "overflow", "text-anchor"),
-}
+_TAGS = (
+    "html head title style script body header main nav section div span p ul li dl dt dd h1 h2 h3 a b em small code "
+    "label select option button table caption pre thead tbody tr th td details summary figure figcaption svg rect line "
+    "circle text path"
+)
+_ATTRIBUTES = (
+    "lang charset http-equiv content name class id hidden href title type value selected open tabindex role scope "
+    "colspan aria-label aria-hidden data-view data-cell data-choice rel data-v data-filter data-tips data-level "
+    "data-open x y x1 x2 y1 y2 cx cy r width height d dx dy viewbox preserveaspectratio overflow text-anchor"
+)
+TAGS, ATTRIBUTES = VOID | set(_TAGS.split()), set(_ATTRIBUTES.split())
 
 
 class Page(HTMLParser):

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_reports import coverage, examples, finding
+from example_reports import NATIVE, advised, coverage, failed, finding, mixed
 from hostile import HOSTILE, hostile_coverage, hostile_matrix
 from jsonschema import Draft202012Validator
 
 from mpsprobe.schemas import CoverageReport, MatrixCell, SeveralReport
 from mpsprobe.schemas.report import Report
-from mpsprobe_devkit.testing import sample_matrix_report, sample_several_report
+from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report, sample_several_report
 from mpsprobe_exporters.annotations import CLEAN, AnnotationsExporter
 from mpsprobe_exporters.sarif import SarifExporter
 
@@ -147,7 +147,7 @@ def test_what_has_no_line_is_at_the_workload_and_in_no_file(repository: Path) ->
     assert level == "error" and "file" not in properties
     assert message.startswith("aten::linalg_eig has no MPS kernel on torch 2.13.0.")
     assert message.endswith("Called at modeling_bert.py:164.")
-    assert places(sarif(report.model_copy(update={"workload": examples()["mixed"].workload}))) == [("bert-base", 1)]
+    assert places(sarif(report.model_copy(update={"workload": mixed().workload}))) == [("bert-base", 1)]
 
 
 def test_a_fingerprint_stays_while_the_code_moves() -> None:
@@ -163,7 +163,7 @@ def test_a_fingerprint_stays_while_the_code_moves() -> None:
 
 
 def test_how_bad_each_is_and_what_the_rules_are() -> None:
-    run = sarif(examples()["mixed"])
+    run = sarif(mixed())
     levels = {one["ruleId"].partition("/")[0]: one["level"] for one in run["results"]}
     words = {"missing": "error", "unsupported": "error", "fallback": "warning", "unknown": "note", "not-judged": "note"}
     assert levels == words
@@ -171,17 +171,19 @@ def test_how_bad_each_is_and_what_the_rules_are() -> None:
         (one["level"] for one in run["results"]), key=["error", "warning", "note"].index
     )
     assert run["invocations"] == [{"executionSuccessful": True}]
-    assert sarif(examples()["failed"])["invocations"] == [{"executionSuccessful": False}]
-    program = {one["ruleId"] for one in sarif(examples()["program"])["results"]}
+    assert sarif(failed())["invocations"] == [{"executionSuccessful": False}]
+    program = {one["ruleId"] for one in sarif(sample_coverage_report())["results"]}
     assert {"on-the-cpu", "written-for-cuda", "stopped"} < program
-    assert {one["ruleId"] for one in sarif(examples()["advised"])["results"]} == {"advisory"}
+    assert {one["ruleId"] for one in sarif(advised())["results"]} == {"advisory"}
 
 
 def test_what_is_allowed_is_suppressed() -> None:
     report = report_of([], allowed=["aten::linalg_eig"])
     [result] = sarif(report)["results"]
     assert result["suppressions"][0]["kind"] == "external"
-    assert AnnotationsExporter().render(report) == CLEAN + "\n" == AnnotationsExporter().render(examples()["native"])
+    assert (
+        AnnotationsExporter().render(report) == CLEAN + "\n" == AnnotationsExporter().render(coverage("2.15.0", NATIVE))
+    )
 
 
 def test_an_operator_of_many_releases_is_one_result() -> None:
@@ -198,14 +200,14 @@ def test_several_workloads_have_all_of_theirs() -> None:
     assert {one["title"] for _, one, _ in commands(report)} == {"mpsprobe sample", "mpsprobe models.py:make"}
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "::error::x", "a%0A::stop-commands::x", "\n::add-mask::x", "a,line=1::b"])
-def test_hostile_text_stays_text(text: str) -> None:
-    one, matrix = hostile_coverage(text), hostile_matrix(text)
-    several: dict[str, Any] = {"name": text, "error": text, "hint": text}
-    made = SeveralReport.model_validate({"environment": one.environment.model_dump(), "workloads": [several]})
-    for report in (one, matrix, made):
-        sarif(report)
-        assert commands(report)
+def test_hostile_text_stays_text() -> None:
+    for text in (*HOSTILE, "::error::x", "a%0A::stop-commands::x", "\n::add-mask::x", "a,line=1::b"):
+        one, matrix = hostile_coverage(text), hostile_matrix(text)
+        several: dict[str, Any] = {"name": text, "error": text, "hint": text}
+        made = SeveralReport.model_validate({"environment": one.environment.model_dump(), "workloads": [several]})
+        for report in (one, matrix, made):
+            sarif(report)
+            assert commands(report)
 
 
 def test_a_message_is_escaped_as_the_runner_reads_it() -> None:

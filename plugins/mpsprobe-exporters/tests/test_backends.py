@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from hostile import HOSTILE
 
-from mpsprobe.plugins.registry import get_registry
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
 from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters.junit import JunitExporter
+from mpsprobe_exporters.prometheus import PrometheusExporter
 
 XPU = BackendTarget(
     backend="xpu",
@@ -58,18 +59,17 @@ def test_a_report_survives_json() -> None:
     assert type(CoverageReport.model_validate_json(sample_coverage_report().model_dump_json()).target) is Target
 
 
-@pytest.mark.parametrize("label", ["<script>", "X\nPU", "x" * 5000, "", "\x1b[31mXPU"])
-def test_a_label_is_safe_to_print(label: str) -> None:
-    said = backends.label(XPU.model_copy(update={"label": label}))
-    assert len(said) <= 40 and said.isprintable()
+def test_a_label_is_safe_to_print() -> None:
+    for label in HOSTILE:
+        said = backends.label(XPU.model_copy(update={"label": label}))
+        assert len(said) <= 40 and said.isprintable()
 
 
-@pytest.mark.parametrize("name", ["prometheus", "junit"])
-def test_two_backends_are_told_apart(name: str) -> None:
-    exporter = get_registry().exporter(name)
+def test_two_backends_are_told_apart() -> None:
     matrix = sample_matrix_report()
     cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
-    for report in (on_xpu(), matrix.model_copy(update={"releases": cells})):
-        assert "XPU" in exporter.render(report)
-    for report in (sample_coverage_report(), matrix):
-        assert "backend" not in exporter.render(report)
+    for exporter in (PrometheusExporter(), JunitExporter()):
+        for report in (on_xpu(), matrix.model_copy(update={"releases": cells})):
+            assert "XPU" in exporter.render(report)
+        for report in (sample_coverage_report(), matrix):
+            assert "backend" not in exporter.render(report)

@@ -62,7 +62,7 @@ class SarifExporter:
 
 
 def _result(one: Result, rules: list[str], repository: Repository, taken: Counter[str]) -> dict[str, Any]:
-    line = one.line or repository.workload(one.workload) or Line(one_line(one.workload) or "workload", 1)
+    line = one.line or repository.workload(one.workload) or Line(one_line(one.workload).lstrip("/") or "workload", 1)
     place: dict[str, Any] = {
         "physicalLocation": {
             "artifactLocation": {"uri": quote(line.path, errors="replace"), "uriBaseId": ROOT},
