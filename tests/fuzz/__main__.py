@@ -14,10 +14,8 @@ from random import Random
 
 from tests.fuzz.targets import TARGETS
 
-LONGEST_S = 60
-"""A case that takes longer hangs: where it is is printed, and the run ends."""
-LARGEST = 10**9
-"""Bytes of the process."""
+LONGEST_S = 60  # a case that takes longer hangs: where it is is printed, and the run ends
+LARGEST = 10**9  # bytes of the process
 MOST_SHOWN = 5
 
 
@@ -47,8 +45,8 @@ def main() -> int:
                 sys.stdout.write(f"{number + 1:,} {_summary(failed, slowest, begun)}\n")
                 sys.stdout.flush()
     faulthandler.cancel_dump_traceback_later()
-    sys.stdout.write(f"{arguments.target}, seed {arguments.seed}: {arguments.count:,} cases, ")
-    sys.stdout.write(f"{_summary(failed, slowest, begun)}\n")
+    said = f"{arguments.target}, seed {arguments.seed}: {arguments.count:,} cases"
+    sys.stdout.write(f"{said}, {_summary(failed, slowest, begun)}\n")
     return int(failed > 0 or _peak() > LARGEST)
 
 
@@ -58,11 +56,11 @@ def _summary(failed: int, slowest: tuple[float, int], begun: float) -> str:
 
 
 def _peak() -> int:
-    """Bytes; 0 where the system does not tell (Windows)."""
-    try:
-        import resource
-    except ImportError:
+    """Bytes; 0 where the system does not tell."""
+    if sys.platform == "win32":
         return 0
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

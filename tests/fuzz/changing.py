@@ -7,23 +7,10 @@ import struct
 from random import Random
 from typing import Any
 
+from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS
+
 NUMBERS = (0, 1, 2**7, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
-TEXTS = (
-    "",
-    " ",
-    "x y",
-    "*",
-    "-",
-    "\x00",
-    "\x1b[2J",
-    "\ud800",
-    "\u202e",
-    "../..",
-    "</script>",
-    "%s{0}",
-    "a" * 5000,
-    "1e999",
-)
+TEXTS = (*HOSTILE_TEXTS.values(), "x y", "*", "-", "..", "1e999")
 VALUES: tuple[Any, ...] = (
     *(None, True, False, -1, 0.5, -0.0, 1e308, float("inf"), float("nan"), -(2**63), 10**20, 10**400),
     *([], {}, [[]], {"": ""}, ["a"], [None], {"a": 1}, [[[[1]]]]),

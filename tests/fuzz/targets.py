@@ -9,8 +9,7 @@ import json
 import pickletools
 import struct
 import sys
-import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -21,8 +20,7 @@ from mpsprobe.errors import MpsprobeError
 from tests.fuzz.changing import TEXTS, bytes_changed, document_changed
 
 ROOT = Path(__file__).resolve().parents[2]
-Attack = Callable[[Random], None]
-"""One case. Raises what the product must not raise."""
+Attack = Callable[[Random], None]  # one case; raises what the product must not raise
 
 
 def reports(folder: Path) -> Attack:
@@ -38,17 +36,16 @@ def reports(folder: Path) -> Attack:
     path = folder / "report.json"
 
     def attack(random: Random) -> None:
+        text = json.dumps(document_changed(random.choice(samples), random)).encode()
         if random.random() < 0.2:
-            text: str | bytes = bytes_changed(random.choice(texts), random)
-        else:
-            text = json.dumps(document_changed(random.choice(samples), random))
+            text = bytes_changed(random.choice(texts), random)
         with suppress(MpsprobeError):
             report = parse_report(text)
             if random.random() < 0.02:
                 for name in registry.exporters():
                     with suppress(MpsprobeError):
                         _written(registry.exporter(name), report)
-                path.write_bytes(text.encode() if isinstance(text, str) else text)
+                path.write_bytes(text)
                 with suppress(MpsprobeError):
                     compare(str(path), str(path))
 
@@ -56,11 +53,8 @@ def reports(folder: Path) -> Attack:
 
 
 def _written(exporter: Any, report: Any) -> None:
-    if hasattr(exporter, "files"):
-        for _, pieces in exporter.files(report):
-            list(pieces)
-    else:
-        exporter.render(report)
+    for _, pieces in exporter.files(report) if hasattr(exporter, "files") else [("", exporter.render(report))]:
+        list(pieces)
 
 
 def traces(folder: Path) -> Attack:
@@ -92,7 +86,7 @@ def traces(folder: Path) -> Attack:
     return attack
 
 
-def tables(folder: Path) -> Attack:
+def tables(_: Path) -> Attack:
     """Kernel tables, their digests made anew for most of them: read and asked."""
     from mpsprobe_coverage.kernels.format import MAGIC, apply, decode, to_table
     from mpsprobe_coverage.kernels.mps import MPS_FAMILY
@@ -119,7 +113,6 @@ def tables(folder: Path) -> Attack:
             for operator in ("aten::add.Tensor", "", *list(labels)[:3]):
                 table.verdict(operator)
 
-    del folder
     return attack
 
 
@@ -133,8 +126,8 @@ def machos(folder: Path) -> Attack:
     load, call, register = made_by.Load, made_by.Call, "__ZNR5torch7Library5_implEPKcONS_11CppFunctionE"
     steps = [step for name in ("add.Tensor", "mul", "sin") for step in (load(name), call("__Z3fun"), call(register))]
     functions = {made_by.initialiser("aten", "MPS"): steps, "__Z3fun": [], "__ZN2at3sinEv": [load("sin_out_mps")]}
-    strings, kernels = ("one two", "add_dense_float_float"), ("exp_dense_half",)
-    data = made_by.MadeLibrary(functions, strings=strings, kernels=kernels).build()
+    strings = ("one two", "add_dense_float_float")
+    data = made_by.MadeLibrary(functions, strings=strings, kernels=("exp_dense_half",)).build()
     filled = [place for place, byte in enumerate(data) if byte]  # most of the file is a hole between sections
     path = folder / "library.dylib"
 
@@ -177,10 +170,8 @@ def checkpoints(folder: Path) -> Attack:
                 suffix, text = ".safetensors", json.dumps(document_changed(header, random)).encode()
                 data = struct.pack("<Q", len(text)) + text + bytes(size)
             case 1:
-                suffix, count = ".bin", random.randint(1, 60)
-                parts = (
-                    random.choice(opcodes) + random.randbytes(random.choice((0, 0, 1, 2, 4, 9))) for _ in range(count)
-                )
+                suffix, chosen = ".bin", random.choices(opcodes, k=random.randint(1, 60))
+                parts = (opcode + random.randbytes(random.choice((0, 0, 1, 2, 4, 9))) for opcode in chosen)
                 data = b"\x80\x02" + b"".join(parts) + b"."
             case _:
                 data = bytes_changed(data, random)
@@ -192,7 +183,7 @@ def checkpoints(folder: Path) -> Attack:
     return attack
 
 
-def expectations(folder: Path) -> Attack:
+def expectations(_: Path) -> Attack:
     """Lists of what PyTorch's own tests expect, their digests made anew: read and asked."""
     from mpsprobe_tables.encoding import seal
     from mpsprobe_tables.expectations import DATA, MAGIC, decode, expectation_releases
@@ -212,7 +203,6 @@ def expectations(folder: Path) -> Attack:
                     read.expected(entry, "float32")
                     read.expected(entry, "complex64", gradient=True)
 
-    del folder
     return attack
 
 
@@ -225,34 +215,14 @@ def settings(folder: Path) -> Attack:
         'torch = "2.13.0"\nphase = "training"\nbatch-size = 4\nfail-on = ["missing"]\n[tool.mpsprobe.profile]\n'
         'steps = 3\nprobe = "memory"\nx = {a = {b = [1, 2.5, true]}}\n'
     )
-    tokens = [
-        *TEXTS,
-        "[",
-        "]",
-        "{",
-        "}",
-        "=",
-        '"',
-        "\n",
-        ".",
-        "[[tool.mpsprobe]]",
-        "1979-05-27",
-        "nan",
-        "0x",
-        "tool.mpsprobe",
-    ]
+    tokens = (*TEXTS, *"[]{}=\n.", '"', "[[tool.mpsprobe]]", "1979-05-27", "nan", "0x", "tool.mpsprobe")
     path = folder / "pyproject.toml"
 
     def attack(random: Random) -> None:
-        data = bytes_changed(text.encode(), random)
-        if random.random() < 0.5:
-            place = random.randrange(len(data) + 1)
-            data = data[:place] + random.choice(tokens).encode("utf-8", "surrogatepass") + data[place:]
-        path.write_bytes(data)
+        path.write_bytes(_with_tokens(bytes_changed(text.encode(), random), tokens, random, most=1))
         with suppress(MpsprobeError):
             read_settings(folder)
 
-    assert tomllib.loads(text)
     return attack
 
 
@@ -267,11 +237,7 @@ def workloads(folder: Path) -> Attack:
     path = folder / "names.txt"
 
     def attack(random: Random) -> None:
-        data = bytes_changed(text.encode(), random)
-        for _ in range(random.randrange(3)):
-            place = random.randrange(len(data) + 1)
-            data = data[:place] + random.choice(tokens).encode("utf-8", "surrogatepass") + data[place:]
-        path.write_bytes(data)
+        path.write_bytes(_with_tokens(bytes_changed(text.encode(), random), tokens, random, most=2))
         with suppress(MpsprobeError):
             for name in names([], [str(path)], registry)[:20]:
                 with suppress(MpsprobeError):
@@ -280,13 +246,23 @@ def workloads(folder: Path) -> Attack:
     return attack
 
 
+def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) -> bytes:
+    """``data`` with up to ``most`` of the tokens put in."""
+    for _ in range(random.randint(0, most)):
+        place = random.randrange(len(data) + 1)
+        data = data[:place] + random.choice(tokens).encode("utf-8", "surrogatepass") + data[place:]
+    return data
+
+
 def _module(path: Path) -> Any:
     """A file of another suite's, whose folder is not on the path of this one."""
-    spec = importlib.util.spec_from_file_location(f"fuzz_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    name = f"fuzz_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 TARGETS: dict[str, Callable[[Path], Attack]] = {
