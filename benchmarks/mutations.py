@@ -182,7 +182,7 @@ class Trial:
         folder = "tests" if mistake.path.startswith("mpsprobe/") else mistake.path.partition("/src/")[0] + "/tests"
         path = Path(mistake.path)
         named = re.compile(rf"\b{path.parent.name}(\.| import (.*, )?){path.stem}\b")
-        files = sorted((self.checkout / folder).rglob("test_*.py"))
+        files = sorted(file for file in (self.checkout / folder).rglob("test_*.py") if file.parent.name != "mac")
         near = [str(file) for file in files if named.search(file.read_text(encoding="utf-8"))]
         return (near and self.fails([mistake], near)) or self.fails([mistake], [folder])
 

@@ -42,6 +42,11 @@ def run_script(path: str | Path, *arguments: str | Path, **settings: Any) -> Any
     return _run({"kind": "script", "code": str(path), "arguments": list(map(str, arguments))}, **settings)
 
 
+def run_module(name: str, *arguments: str | Path, **settings: Any) -> Any:
+    """``python -m NAME ARGUMENTS``; see ``_run`` for the settings."""
+    return _run({"kind": "module", "code": name, "arguments": list(map(str, arguments))}, **settings)
+
+
 def _run(
     request: dict[str, Any],
     cwd: str | Path | None = None,
@@ -137,6 +142,10 @@ def _exit_code(request: dict[str, Any]) -> int:
             sys.argv = ["-c", *request["arguments"]]
             sys.path.insert(0, "")
             exec(compile(request["code"], "<string>", "exec"), {"__name__": "__main__"})
+        elif request["kind"] == "module":
+            sys.argv = [request["code"], *request["arguments"]]
+            sys.path.insert(0, request["cwd"])
+            runpy.run_module(request["code"], run_name="__main__", alter_sys=True)
         else:
             sys.argv = [request["code"], *request["arguments"]]
             sys.path.insert(0, str(Path(request["code"]).resolve().parent))

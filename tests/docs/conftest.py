@@ -16,6 +16,14 @@ sys.path.insert(0, str(DOCS))  # the package _site, as in docs/conf.py
 LONGEST_BUILD_S = 600
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks at the built site is thorough: the build takes half a minute."""
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):
+            item.add_marker("thorough")
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built site; the build treats warnings as errors."""

@@ -6,12 +6,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from mpsprobe_devkit.testing.commands import CommandResult, command_environment
 from tests.docs.pages import CACHED, EXAMPLES, Block, typed
-from tests.forking import LONGEST_S, run_command, run_python
+from tests.forking import LONGEST_S, run_command, run_module, run_python, run_script
 
 PROGRAMS = {"mpsprobe", "python", "cat", "ls"}
 VARIABLES = {"COLUMNS": "100", "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "-p no:randomly"}
@@ -43,10 +42,13 @@ def _run(block: Block, folder: Path) -> None:
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
             name, _, variables[name] = words.pop(0).partition("=")
         assert words and words[0] in PROGRAMS, f"{block.place}: {one.line} cannot be run"
+        how = {"cwd": folder, "variables": variables, "together": True}
         if words[0] == "mpsprobe":
-            ended = run_command(*words[1:], cwd=folder, variables=variables, together=True)
+            ended = run_command(*words[1:], **how)
+        elif words[0] == "python":
+            ended = run_module(*words[2:], **how) if words[1] == "-m" else run_script(*words[1:], **how)
         else:
-            ended = _process([sys.executable if words[0] == "python" else words[0], *words[1:]], folder, variables)
+            ended = _process(words, folder, variables)
         assert ended.code == one.code, f"{block.place}: {one.line}\n{ended.stdout}"
         assert_in_order(one.printed, ended.stdout)
 

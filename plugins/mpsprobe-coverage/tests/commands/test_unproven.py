@@ -41,8 +41,10 @@ def test_a_guessed_branch_fails_and_says_where(models: Path, word: str) -> None:
     ended = run_cli("coverage", "models.py:branch", "--fail-on", word, "-o", "r.html", process=False)
     assert (ended.code, ended.stdout) == (1, "")
     headline, wrote, reason = ended.stderr.splitlines()
-    assert "a guess decided the path at models.py:8" in headline and wrote == "wrote r.html"
-    assert reason.startswith("--fail-on: the course of the run rests on a guess") and "models.py:8" in reason
+    assert (
+        "values were guessed at models.py:8, and others may take another path" in headline and wrote == "wrote r.html"
+    )
+    assert reason.startswith("--fail-on: values were guessed") and "models.py:8" in reason
     assert (
         run_cli("coverage", "models.py:branch", "--fail-on", "missing,memory", "--memory", "8GB", process=False).code
         == 0

@@ -109,7 +109,8 @@ def short_answer(report: AnyReport) -> list[str]:
         parts[0] += f"; {_advised(report)}"
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
-    parts[0] += (open_end := unproven.in_words(report))
+    if open_end := "" if findings(report) else unproven.in_words(report):
+        parts[0] += open_end
     clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
     clean = clean and not (findings(report) or report.advisories or open_end) and len(parts) == 1
     clean = clean and not (program_answer.stayed_on_cpu(report) or program_answer.cuda(report))

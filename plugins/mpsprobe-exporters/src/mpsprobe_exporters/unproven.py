@@ -18,7 +18,7 @@ def in_words(report: AnyReport) -> str:
     guessed, count = guesses(report), unwatched(report)
     at = f" at {places(report)}" if places(report) else ""
     others = f"{plural(count, 'process', 'processes')} that the program started {'was' if count == 1 else 'were'}"
-    path = f"; a guess decided the path{at}, and the other was not judged" if guessed else ""
+    path = f"; values were guessed{at}, and others may take another path" if guessed else ""
     return path + (f"; {others} not watched" if count else "")
 
 

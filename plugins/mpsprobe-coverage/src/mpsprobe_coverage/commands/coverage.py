@@ -90,7 +90,7 @@ GRAPHS = ("plain", "optimized", "eager")
     type=VerdictList(),
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
-    "'assumed': when a guess decided its course, which is 'unknown' too; 'memory': when it raises for want of memory "
+    "'assumed': when a value was guessed, which is 'unknown' too; 'memory': when it raises for want of memory "
     "by every published figure, or takes more than the Mac has.",
 )
 @click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")

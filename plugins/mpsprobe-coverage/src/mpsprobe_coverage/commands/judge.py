@@ -196,13 +196,13 @@ def _too_large(fit: MemoryFit) -> list[str]:
 
 
 def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
-    """What a guess decided, and what nobody watched: both are unknown, whatever the rest is."""
+    """What was guessed, and what nobody watched: both are unknown, whatever the rest is."""
     if not isinstance(report, CoverageReport | MatrixReport) or not {UNKNOWN, ASSUMED}.intersection(fail_on):
         return
     for one in guesses(report):
         if not is_allowed(one.operator, allow):
             where = f" ({', '.join(one.call_sites[:MOST_NAMED])})" if one.call_sites else ""
-            yield f"the course of the run rests on a guess{where}: {one.assumed}"
+            yield f"values were guessed{where}: {one.assumed}"
     if UNKNOWN in fail_on and (count := unwatched(report)):
         yield f"processes that the program started and that are not in the report: {count}"
 
