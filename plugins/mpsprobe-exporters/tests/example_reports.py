@@ -149,14 +149,6 @@ def advised() -> CoverageReport:
     return coverage("2.12.1", NATIVE, advisories=ADVISORIES, summary=counted)
 
 
-def advised_matrix() -> MatrixReport:
-    """Three releases, of which the first two have a known wrong result and the third none."""
-    names = [one["id"] for one in ADVISORIES]
-    found = {"2.11.0": names, "2.12.1": names[:1], "2.13.0": []}
-    cells = [{"target": {"torch": t}, "summary": summary(NATIVE), "advisories": n} for t, n in found.items()]
-    return of_releases(cells, native_since="2.11.0", advisories=ADVISORIES)
-
-
 def mixed() -> CoverageReport:
     """Training with every verdict and the evidence for each, something not judged and an assumption."""
     workload = {**BERT, **SIZES, "phase": "training", "autocast": "bfloat16", "grad_accum": 4, "optimizer": "AdamW"}
@@ -208,7 +200,6 @@ def examples() -> dict[str, Report]:
         "failed": failed(),
         "matrix": matrix(),
         "advised": advised(),
-        "advised-matrix": advised_matrix(),
         "empty": coverage("2.15.0", []),
         "sample": sample_coverage_report(),
         "sample-matrix": sample_matrix_report(),

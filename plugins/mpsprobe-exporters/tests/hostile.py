@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from example_reports import samples
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport
@@ -19,6 +21,13 @@ PREFIXED = ("aten::<b>|x`\x1b", "/x/\u202e\n:1", "a.0.\x00", "zero\u200bwidth\uf
 HOSTILE = [*HOSTILE_TEXTS.values(), *FORMULAS, *MARKUP, *PREFIXED]
 
 texts = hostile_texts() | st.sampled_from(HOSTILE)
+
+
+def on_any_text(test: Callable[[str], None]) -> Callable[..., None]:
+    """Runs a test with each hostile text, and with twenty others at random."""
+    for known in HOSTILE:
+        test = example(text=known)(test)
+    return settings(max_examples=20, deadline=None)(given(text=texts)(test))
 
 
 def hostile_coverage(text: str) -> CoverageReport:
@@ -64,6 +73,8 @@ def hostile_profile(text: str) -> ProfileReport:
         "operators": [one.model_copy(update={"calls": 10**400, "self_host_ns": 10**400}) for one in cell.operators],
         "fallbacks": [one.model_copy(update={"duration_ns": -1, "bytes": -1}) for one in cell.fallbacks],
     }
+    if cell.trace is not None:
+        odd["trace"] = cell.trace.model_copy(update={"duration_ns": [10**400] * len(cell.trace.duration_ns)})
     return made.model_copy(update={"cells": [cell.model_copy(update=odd), *made.cells[1:]]})
 
 

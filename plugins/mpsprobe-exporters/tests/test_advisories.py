@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import Any
-
-from example_reports import ADVISORIES, advised, advised_matrix, coverage
+from example_reports import ADVISORIES, advised, coverage
 
 from mpsprobe.declarations import resolve
 from mpsprobe.schemas import AffectedRange, AffectedSystems
-from mpsprobe_exporters import advisories, answer
 from mpsprobe_exporters.advisories import releases, systems
 from mpsprobe_exporters.plugin import mpsprobe_exporters
 
@@ -21,10 +16,6 @@ BRIEF = ("prometheus", "sarif", "annotations", "memory-viz")
 TELLING = [one for one in mpsprobe_exporters() if "coverage" in one.kinds and one.name not in BRIEF]
 
 
-def short_answer(report: Any) -> str:
-    return "; ".join(answer.short_answer(report))
-
-
 def test_every_format_tells_them_where_there_are_some() -> None:
     words = [str(advisory[key]) for advisory in ADVISORIES for key in WORDS] + ["encoder.layer", "modeling_bert.py:282"]
     for declaration in TELLING:
@@ -33,30 +24,6 @@ def test_every_format_tells_them_where_there_are_some() -> None:
         assert [word for word in words if word not in text] == [], declaration.name
         none = render(coverage("2.15.0", []))
         assert "nown wrong" not in none and "advisory" not in none, declaration.name
-
-
-def test_the_short_answer_counts_them() -> None:
-    assert short_answer(advised()).endswith("; 2 known wrong results")
-    assert "; known wrong results on 2 of 3 releases; " in short_answer(advised_matrix())
-    assert "wrong" not in short_answer(coverage("2.15.0", []))
-
-
-def test_a_matrix_says_on_which_releases() -> None:
-    made = advisories.table(advised_matrix())
-    place = next(index for index, column in enumerate(made.columns) if column.title == "here on")
-    assert [row[place] for row in made.rows] == ["2.11.0-2.12.1", "2.11.0"]
-    assert {row[place] for row in advisories.table(advised()).rows} == {None}
-
-
-def test_rows_of_their_own_in_csv() -> None:
-    exporter = resolve(next(one.target for one in mpsprobe_exporters() if one.name == "csv"))()
-    rows = list(csv.DictReader(io.StringIO(exporter.render(advised()), newline="")))
-    matches = [row for row in rows if row["verdict"] == "advisory"]
-    assert [row["operator"] for row in matches] == [", ".join(one["operators"]) for one in ADVISORIES]
-    assert matches[0]["calls"] == "12" and matches[0]["phases"] == "forward=12"
-    assert matches[0]["modules"] == "encoder.layer.{0..11}.attention.self"
-    matrix = exporter.render(advised_matrix())
-    assert "(advisories),attention-causal-half; bmm-long-reduction,attention-causal-half," in matrix
 
 
 def test_words_say_what_is_not_established() -> None:

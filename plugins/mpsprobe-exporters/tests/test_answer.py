@@ -120,22 +120,3 @@ def test_matrix_answers() -> None:
     assert short_answer(always).startswith("every operator native in every release, 1.12.1 on; ")
     empty = MatrixReport.model_validate({**made.model_dump(), "releases": []})
     assert short_answer(empty) == "no release was judged"
-
-
-def test_failures_name_the_place_and_the_releases() -> None:
-    assert answer.failures(failed()) == [
-        "The run stopped in backward at encoder.layer.3.attention · modeling_bert.py:201: only the operators before it "
-        "are judged. RuntimeError: shape '[8, 128]' is invalid for input of size 3"
-    ]
-    assert answer.failures(matrix())[0].startswith("On torch 1.12.1: The run stopped in forward: ")
-    assert answer.failures(coverage("2.6.0", [])) == []
-
-
-def test_lines_about_the_run() -> None:
-    assert answer.workload_line(mixed()) == (
-        "bert-base (BertModel, 109.5 M parameters), training, float32, autocast bfloat16, batch 8 x 128, "
-        "4 passes for each optimizer step, AdamW, 197 calls"
-    )
-    assert answer.method_line(mixed()).startswith("Predicted: traced with torch 2.13.0+cpu and transformers 5.23.0 on")
-    observed = mixed().model_copy(update={"method": "observed"})
-    assert answer.method_line(observed).startswith("Observed with torch 2.13.0+cpu")

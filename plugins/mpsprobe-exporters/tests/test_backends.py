@@ -31,13 +31,6 @@ def on_xpu(target: Target = XPU, **changes: Any) -> CoverageReport:
     return sample_coverage_report().model_copy(update={"target": target, **changes})
 
 
-def test_mps_is_as_it_was() -> None:
-    report = sample_coverage_report()
-    assert backends.label(report.target) == "MPS"
-    assert backends.on_release(report.target, "2.13.0") == "torch 2.13.0"
-    assert backends.notes(report)[-1:] == report.workload.notes
-
-
 def test_another_backend_is_named() -> None:
     report = on_xpu()
     assert "on XPU with torch 2.13.0" in short_answer(report)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from example_reports import coverage, finding, mixed, samples
-from hostile import HOSTILE, hostile_coverage, hostile_reports, texts
+from hostile import hostile_coverage, hostile_reports, on_any_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +61,8 @@ def test_a_report_of_another_kind_is_refused_in_words_or_kept_whole() -> None:
         assert "json" in str(raised.value) and "\x1b" not in str(raised.value)
 
 
-def check_hostile(text: str) -> None:
+@on_any_text
+def test_any_string_stays_text(text: str) -> None:
     """Nothing but printable characters and line ends comes out, and UTF-8 can hold it."""
     for report in hostile_reports(text):
         for declaration in DECLARED:
@@ -70,17 +71,6 @@ def check_hostile(text: str) -> None:
                 rendered.encode("utf-8")
                 odd = {one for one in rendered if not (one.isprintable() or one in "\r\n")}
                 assert not odd, (declaration.name, report.kind, text)
-
-
-def test_known_hostile_strings_stay_text() -> None:
-    for text in HOSTILE[-17:]:  # the contract has tried the others
-        check_hostile(text)
-
-
-@settings(max_examples=10, deadline=None)
-@given(text=texts)
-def test_any_string_stays_text(text: str) -> None:
-    check_hostile(text)
 
 
 def rendered_or_refused(declaration: ExporterDeclaration, report: Any) -> None:

@@ -11,9 +11,6 @@ from hostile import HOSTILE, hostile_reports
 
 from mpsprobe.schemas.report import Report
 from mpsprobe_devkit.testing import (
-    sample_comparison_report,
-    sample_coverage_comparison,
-    sample_matrix_report,
     sample_profile_report,
 )
 from mpsprobe_exporters.junit import LONGEST_ATTRIBUTE, JunitExporter
@@ -88,18 +85,6 @@ def test_what_xml_cannot_hold_is_replaced() -> None:
     assert [case.attrib["name"] for case in root.iter("testcase")] == ["aten::a\ufffd\ufffd\ufffd\ufffd<b>&\"'"]
 
 
-def test_a_profile_has_a_case_for_each_configuration() -> None:
-    root = parsed(sample_profile_report())
-    assert outcomes(root) == {
-        "sample training on mps, batch 2, sequence 128, float32": "passed",
-        "sample training on mps, batch 512, sequence 128, float32": "OutOfMemoryError",
-        "sample training on cpu, batch 2, sequence 128, float32": "passed",
-    }
-    assert [case.get("time") for case in root.iter("testcase")] == ["0.001000000", None, "0.006400000"]
-    output = root.findtext(".//system-out") or ""
-    assert "95 % interval: 1.00 ms to 1.01 ms" in output and "thermal was not measured" in output
-
-
 def test_a_configuration_that_was_never_timed_is_skipped() -> None:
     report = sample_profile_report()
     report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"step": None})]})
@@ -114,26 +99,3 @@ def test_coverage_fails_for_what_does_not_run_on_mps() -> None:
     assert found["aten::linear"] == "passed"
     assert outcomes(parsed(examples()["failed"]))["the whole step runs"] == "RuntimeError"
     assert outcomes(parsed(advised()))["attention-causal-half"] == "advisory"
-
-
-def test_a_matrix_has_a_suite_for_each_release() -> None:
-    root = parsed(sample_matrix_report())
-    assert [suite.attrib["name"] for suite in root] == [
-        f"mpsprobe coverage on torch {release}" for release in ("1.12.0", "2.13.0", "2.14.0")
-    ]
-    assert root[2].attrib["failures"] == "0" and outcomes(root[2])["aten::_ctc_loss"] == "passed"
-    assert outcomes(root[0])["the whole step runs"] == "RuntimeError"
-
-
-def test_a_comparison_fails_for_regressions() -> None:
-    report = sample_comparison_report()
-    found = outcomes(parsed(report))
-    assert (found["step"], found["backward"]) == ("slower", "slower")
-    assert (found["forward"], found["optimizer"], found["samples/s"]) == ("passed", "passed", "passed")
-    assert found["first call"] == "skipped" and found["on MPS: aten::linalg_qr.out"] == "fallback"
-    assert found["runs to its end"] == "stopped"
-    failures = sum(value not in ("passed", "skipped") for value in found.values())
-    assert failures == report.regressions
-    verdicts = outcomes(parsed(sample_coverage_comparison()))
-    assert verdicts["aten::linalg_qr.out"] == "worse" and verdicts["aten::col2im"] == "passed"
-    assert sum(value != "passed" for value in verdicts.values()) == sample_coverage_comparison().regressions

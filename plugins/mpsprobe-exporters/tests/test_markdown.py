@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import re
 
-from example_reports import examples, mixed
-from hostile import HOSTILE, hostile_coverage, hostile_matrix, texts
-from hypothesis import given, settings
+from example_reports import examples
+from hostile import hostile_coverage, hostile_matrix, on_any_text
 from markdown_it import MarkdownIt
 
 from mpsprobe.schemas.report import Report
@@ -24,18 +23,8 @@ def shown(markdown: str) -> str:
     return one_line(html.unescape(re.sub(r"<!-- -->|</?(code|p)>", "", PARSER.render(markdown))), None)
 
 
-def test_known_hostile_strings_are_shown_as_they_are() -> None:
-    for text in HOSTILE:
-        check_text(text)
-
-
-@settings(max_examples=50, deadline=None)
-@given(texts)
+@on_any_text
 def test_any_string_is_shown_as_it_is(text: str) -> None:
-    check_text(text)
-
-
-def check_text(text: str) -> None:
     assert shown(f"x {code(text, None)}") == one_line(f"x {one_line(text, None)}", None)
     pairs_of_backticks = one_line(text, None).count("`") >= 2
     if not pairs_of_backticks:
@@ -50,18 +39,8 @@ def test_backticks_around_plain_code_stay() -> None:
     assert "<script>" not in PARSER.render(prose("`<script>` `a` <script>"))
 
 
-@settings(max_examples=20, deadline=None)
-@given(texts)
+@on_any_text
 def test_no_string_adds_structure_to_a_document(text: str) -> None:
-    check_documents(text)
-
-
-def test_no_known_string_adds_structure_to_a_document() -> None:
-    for text in HOSTILE:
-        check_documents(text)
-
-
-def check_documents(text: str) -> None:
     for made in (hostile_coverage, hostile_matrix):
         check_document(made(text), made("plain"), blank=not one_line(text))
 
@@ -73,14 +52,6 @@ def check_document(report: Report, plain: Report, *, blank: bool = False) -> Non
     for tag in ("<h3>", "<table>", "<tr>", "<ul>", "<li>"):
         # What is empty has no line.
         assert rendered.count(tag) == expected.count(tag) or (rendered.count(tag) < expected.count(tag) and blank)
-
-
-def test_all_operators_are_folded_away_and_findings_are_not() -> None:
-    text = MarkdownExporter().render(mixed())
-    assert "<details><summary>Operators on torch 2.6.0</summary>\n\n| operator" in text
-    assert (
-        "aten::gelu" not in text.partition("<details>")[0] and "aten::linalg_qr.out" in text.partition("<details>")[0]
-    )
 
 
 def test_examples_are_valid_tables() -> None:

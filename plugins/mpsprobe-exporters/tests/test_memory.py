@@ -8,10 +8,9 @@ import io
 import pytest
 
 from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixReport, MemoryFigures, MemoryRange, SeveralReport
-from mpsprobe_devkit.testing import sample_coverage_comparison, sample_coverage_report, sample_matrix_report
+from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
 from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.fitting import alerts, in_short, lines
-from mpsprobe_exporters.html.exporter import HtmlExporter
 from mpsprobe_exporters.html.views.predicted import predicted
 from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.table import TableExporter
@@ -64,14 +63,6 @@ def test_what_does_not_fit_is_the_headline() -> None:
     assert "Does not fit on a Mac with 1.6 GB" in drawn and "MPS backend out of memory" in drawn
 
 
-def test_a_page_has_the_curve_with_phases_and_limits() -> None:
-    drawn = str(predicted(REPORT))
-    assert 'aria-label="Memory that is alive over the step, at most 2.3 GB' in drawn
-    assert drawn.count('class="level"') == 4 and ">advised<" in drawn and ">raises<" in drawn
-    assert ">forward<" in drawn and ">backward<" in drawn and "up to 1.8 GB" in drawn
-    assert 'data-view="memory"' in HtmlExporter().render(REPORT)
-
-
 def test_a_limit_far_above_does_not_press_the_curve_to_the_ground() -> None:
     far = FIT.model_copy(update={"low": FIT.low.model_copy(update={"allowed_bytes": 10**12})})
     report = REPORT.model_copy(update={"memory": MEMORY.model_copy(update={"fit": far})})
@@ -113,11 +104,6 @@ def test_a_table_of_workloads_has_the_figures_of_the_newest_release() -> None:
     assert "| 1.0 GB | 4.3 GB |" in row
     rows = CsvExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
     assert "peak_bytes=1000000000; allocated_bytes=0; reserved_bytes=4294967296" in rows
-
-
-def test_a_comparison_has_both_sides_of_what_differs() -> None:
-    drawn = MarkdownExporter().render(sample_coverage_comparison())
-    assert "| 2.13.0 | peak | 2.3 GB | 2.0 GB | 0.889 |" in drawn
 
 
 @pytest.mark.parametrize(("low", "said"), [(2**30, "peak 1.1 GB to 2.1 GB"), (None, "peak at most 2.1 GB")])

@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 from hostile import HOSTILE, hostile_profile
 
-from mpsprobe.errors import MissingPackage, ReportError
+from mpsprobe.errors import MissingPackage
 from mpsprobe.schemas import ProfileReport
-from mpsprobe_devkit.testing import sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.parquet import METADATA, ParquetExporter
 from mpsprobe_exporters.profile_rows import COLUMNS, rows
@@ -86,11 +86,6 @@ def test_a_number_that_a_double_rounds_is_written() -> None:
     report = sample_profile_report()
     report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"first_call_ns": numbers})]})
     assert set(map(float, numbers)) <= set(table(report).column("value").to_pylist())
-
-
-def test_another_kind_is_refused() -> None:
-    with pytest.raises(ReportError, match="reads profiles, not 'coverage'"):
-        ParquetExporter().render(sample_coverage_report())
 
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

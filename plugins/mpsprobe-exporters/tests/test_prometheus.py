@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mpsprobe.schemas import ProbeReading
 from mpsprobe.schemas.report import Report
-from mpsprobe_devkit.testing import sample_comparison_report, sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.plugin import ALL_KINDS
 from mpsprobe_exporters.prometheus import PrometheusExporter
 
@@ -93,15 +93,3 @@ def test_the_unit_in_the_name_of_a_reading() -> None:
     for metric, label, factor in wanted.values():
         assert value(series, metric, probe="p", value=label) == pytest.approx(3.0 * factor)
     assert not [labels for _, labels in series if ("value", "sensor") in labels]
-
-
-def test_coverage_counts_every_verdict_zeros_too() -> None:
-    series = read_back(sample_coverage_report())
-    counts = {v: value(series, "mpsprobe_coverage_operators", verdict=v) for v in ("native", "missing", "unknown")}
-    assert counts == {"native": 1, "missing": 1, "unknown": 0}
-
-
-def test_a_comparison_gives_its_regressions() -> None:
-    series = read_back(sample_comparison_report())
-    assert value(series, "mpsprobe_diff_regressions") == 4
-    assert value(series, "mpsprobe_diff_ratio", quantity="step", difference="slower") == pytest.approx(1.11)

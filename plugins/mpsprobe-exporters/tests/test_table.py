@@ -8,7 +8,7 @@ import sys
 from itertools import product
 
 import pytest
-from example_reports import NATIVE, advised, coverage, examples, finding, matrix, mixed, of_releases, summary
+from example_reports import NATIVE, advised, coverage, examples, mixed, of_releases, summary
 from hostile import hostile_coverage, hostile_matrix, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,32 +38,12 @@ def test_no_string_makes_a_line_too_wide(text: str, width: int) -> None:
         assert max(map(cell_len, TableExporter(width).render(report).splitlines())) <= width
 
 
-def test_long_names_are_broken_at_their_joints() -> None:
-    text = TableExporter(60).render(examples()["native"])
-    assert re.search("\n  aten::_scaled_dot_product_attention_math_ +native +12\n    for_mps\n", text)
-    assert "aten::_scaled_dot_product_attention_math_for_mps " in TableExporter(80).render(examples()["native"])
-
-
-def test_places_get_a_column_where_there_is_room() -> None:
-    narrow, wide = TableExporter(80).render(mixed()), TableExporter(160).render(mixed())
-    assert "    where   blocks.{0,1}.orthogonal\n" in narrow and not re.search(
-        "^  operator .* where", narrow, re.MULTILINE
-    )
-    assert re.search("^  operator .* where", wide, re.MULTILINE)
-
-
 def test_a_clean_model_is_three_lines_and_all_on_request() -> None:
     clean = examples()["native"]
     brief, whole = (TableExporter(100, everything=one).render(clean) for one in (False, True))
     assert brief.count("\n") == 3 and "nothing needs doing" in brief and "Next: " in brief
     assert "aten::gelu" not in brief and "aten::gelu" in whole
     assert "nothing needs doing" not in TableExporter(everything=False).render(advised())
-
-
-def test_a_grid_where_there_is_room_else_histories() -> None:
-    narrow, wide = TableExporter(80).render(matrix()), TableExporter(120).render(matrix())
-    assert re.search(r"^  aten::linalg_svd +fallback 2.3.1-2.14.0, missing 1.12.1-2.1.0$", narrow, re.MULTILINE)
-    assert re.search(r"^  aten::linalg_qr.out +· +· +missing +missing", wide, re.MULTILINE)
 
 
 def test_thirty_two_releases_fit_into_eighty_columns() -> None:
@@ -138,8 +118,3 @@ def test_a_file_looks_the_same_whatever_the_terminal(environment: pytest.MonkeyP
     environment.setenv("COLUMNS", "50")
     assert TableExporter().render(mixed()) == before
     assert max(map(len, before.splitlines())) <= FILE_COLUMNS
-
-
-def test_data_has_no_line_when_nothing_moved() -> None:
-    assert "  data " not in TableExporter(200).render(coverage("2.6.0", [finding("aten::a", "missing")]))
-    assert "  data " in TableExporter(200).render(mixed())

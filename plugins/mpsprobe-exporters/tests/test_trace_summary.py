@@ -42,6 +42,8 @@ def test_a_step_divides_into_parts_that_exclude_each_other() -> None:
     parts = (found.kernel_ns, found.copy_ns, found.fallback_ns, found.operator_ns, found.other_ns)
     assert sum(parts) == found.total_ns
     assert found.busy == 0.52
+    huge = divide(sample_trace(1).model_copy(update={"duration_ns": [10**400] * 15}))
+    assert huge is not None and float(huge.total_ns) == 1e18, "what no run gives is bounded"
 
 
 def test_without_steps_the_whole_trace_counts_as_one() -> None:

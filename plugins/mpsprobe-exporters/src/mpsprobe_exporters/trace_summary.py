@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpsprobe_exporters.units import BEYOND
+
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
 
@@ -99,8 +101,9 @@ def divide(trace: Trace) -> Division | None:
         parts.append(within - before)
         before = within
     started = _inside(windows, (trace.start_ns[index] for index in _of(trace, "kernel")))
-    kernel, copy, fallback, operator = parts
-    return Division(steps, total, kernel, copy, fallback, operator, total - before, started)
+    # A trace may hold any numbers; those that no run gives are not divided.
+    kernel, copy, fallback, operator, other, total = (min(spent, BEYOND) for spent in (*parts, total - before, total))
+    return Division(steps, total, kernel, copy, fallback, operator, other, started)
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:

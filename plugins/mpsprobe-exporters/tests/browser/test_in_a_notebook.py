@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from browsing import chromium, reports
+from browsing import reports
 from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.thorough
 WIDTHS = (1280, 500, 400)
 COLOURS = {"light": ("#ffffff", "#000000de", "#1565c0"), "dark": ("#111111", "#ffffffde", "#64b5f6")}
 """Of the ground, of text and of links."""
@@ -49,12 +48,6 @@ PALE = """() => axe.run({runOnly: ["color-contrast", "list", "definition-list"]}
   found.violations.map(one => `${one.id}: ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary}`))"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
 def wrong(page: Page, shown: str) -> list[str]:
     """What a reader of ``shown`` in a cell of a notebook would stumble over."""
     found = []
@@ -90,7 +83,7 @@ SANITISED = """() => {
 
 
 def test_a_viewer_that_removes_styles_shows_lists_and_tables(browser: Browser) -> None:
-    page, shown = browser.new_page(), reports()["coverage"]._repr_html_()
+    page, shown = browser.new_page(), reports()["mixed"]._repr_html_()
     page.set_content(f'<div class="out">{shown}</div>')
     text = page.evaluate(SANITISED)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

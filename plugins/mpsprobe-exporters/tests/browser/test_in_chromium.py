@@ -1,6 +1,7 @@
 """Every kind of page in a browser: accessible by axe-core, no wider than window and paper, usable by keyboard.
 
-One browser for all of it, because starting it takes a second. A test looks at many pages and lists what is wrong.
+One browser for all of it, because starting it takes a second. A test looks at many pages and lists what is wrong; by
+default at one of them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from browsing import chromium, reports, wide_matrix, written
+from browsing import wide_matrix, written
 from playwright.sync_api import Browser, Page
 
 LOOKS = ((1280, "light"), (400, "dark"))
@@ -40,17 +41,6 @@ ON_PAPER = f"""() => [
   ...({SHOWN})("nav, button:not(th *), input, select").map(one => `useless on paper: ${{one.outerHTML.slice(0, 120)}}`),
   Math.max(...getComputedStyle(document.body).color.match(/\\d+/g)) > 100 && "light ink",
 ].filter(Boolean)"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return written(tmp_path_factory.mktemp("pages"), reports())
 
 
 @contextmanager
@@ -122,22 +112,23 @@ def wrong(browser: Browser, pages: dict[str, Path], check: Callable[[Page], list
     return found
 
 
-def test_nothing_bars_a_reader(browser: Browser, pages: dict[str, Path]) -> None:
-    found = wrong(browser, pages, barred)
+CHECKS = (barred, lost_on_paper, out_of_reach)
+
+
+def test_a_page_is_for_everyone(browser: Browser, pages: dict[str, Path]) -> None:
+    assert [one for check in CHECKS for one in wrong(browser, {"mixed": pages["mixed"]}, check)] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_page_is(browser: Browser, pages: dict[str, Path], check: Callable[[Page], list[str]]) -> None:
+    found = wrong(browser, pages, check)
     assert not found, "\n".join(found)
 
 
-def test_all_is_on_paper(browser: Browser, pages: dict[str, Path]) -> None:
-    assert not wrong(browser, pages, lost_on_paper)
-
-
-def test_every_control_is_reached_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
-    kinds = ("coverage", "matrix", "profile", "diff-profile")
-    assert not wrong(browser, {name: pages[name] for name in kinds}, out_of_reach)
-
-
+@pytest.mark.thorough
 def test_views_tables_trees_and_charts_are_used_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["profile"]) as page:
+    with opened(browser, pages["measured"]) as page:
         page.locator("nav a", has_text="Modules").press("Enter")
         twist = page.locator("#modules .twist:visible").first
         before = twist.get_attribute("aria-expanded")
@@ -157,7 +148,7 @@ def test_views_tables_trees_and_charts_are_used_by_keyboard(browser: Browser, pa
         assert page.locator("#cell").input_value() != chosen
         page.locator("#theme").press("Space")
         assert page.locator("html").get_attribute("data-theme") == "light"
-    with opened(browser, pages["coverage"]) as page:
+    with opened(browser, pages["mixed"]) as page:
         page.locator("nav a", has_text="Operators").press("Enter")
         page.locator("#operators th button").first.press("Enter")
         assert page.locator("#operators th").first.get_attribute("aria-sort") == "ascending"
@@ -170,6 +161,7 @@ def test_views_tables_trees_and_charts_are_used_by_keyboard(browser: Browser, pa
         assert page.locator("#operators tbody > tr:not(.more):visible").count() == 2
 
 
+@pytest.mark.thorough
 def test_forty_releases_and_a_hundred_operators_fit_into_a_window_and_on_paper(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -186,8 +178,9 @@ def test_forty_releases_and_a_hundred_operators_fit_into_a_window_and_on_paper(
         assert not lost_on_paper(page)
 
 
+@pytest.mark.thorough
 def test_a_page_with_faults_is_found(browser: Browser, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["coverage"]) as page:
+    with opened(browser, pages["mixed"]) as page:
         page.evaluate("""() => {
             document.documentElement.removeAttribute("lang");
             document.querySelector(".answer").style.color = "#999";
@@ -196,13 +189,13 @@ def test_a_page_with_faults_is_found(browser: Browser, pages: dict[str, Path]) -
         found = "\n".join(barred(page))
         assert "1280, light: html-has-lang" in found and "1280, light: color-contrast" in found
         assert "360: wider than the window" in found and "1280: wider" not in found
-    with opened(browser, pages["coverage"]) as page:
+    with opened(browser, pages["mixed"]) as page:
         page.evaluate("""() => {
             document.querySelector("nav a").tabIndex = -1;
             document.querySelector("#theme").style.outline = "none";
         }""")
         assert [one.split(" ", 3)[1:3] for one in out_of_reach(page)[:2]] == [["no", "focus:"], ["no", "frame:"]]
-    with opened(browser, pages["coverage"]) as page:
+    with opened(browser, pages["mixed"]) as page:
         page.evaluate("""() => {
             document.querySelector("#operators").style.display = "none";
             document.querySelector("#overview").style.width = "900px";

@@ -53,16 +53,6 @@ def test_the_step_of_median_length_stands_for_the_others() -> None:
     assert data["length"] == 700_000
 
 
-def test_flows_and_details_stay_with_their_events() -> None:
-    _, data = drawn(sample_trace(1))
-    names = [name for name, *_ in events(data)]
-    kernel = names.index("gemm_float")
-    launch = names.index("commit")
-    assert data["f"][kernel] == data["f"][launch] != 0
-    assert data["details"][data["d"][names.index("aten::linear")]][0] == ["shapes", "[2, 128, 768] [768, 768]"]
-    assert data["d"][kernel] == -1
-
-
 def test_the_shortest_are_left_out_and_counted() -> None:
     whole = sample_trace(1)
     said, data = drawn(whole, 5)

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "browser")]
+sys.path[:0] = [str(one) for one in (TESTS, TESTS / "browser", TESTS.parents[2])]
 
 import browsing  # noqa: E402
 from playwright.sync_api import Browser, Page  # noqa: E402

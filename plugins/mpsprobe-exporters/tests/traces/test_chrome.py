@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import HOSTILE, hostile_profile, texts
+from hostile import HOSTILE, hostile_profile
 from hypothesis import given, settings
 from reports_with_traces import DEVICE, HOST, KERNEL, LAUNCH, OPERATOR, hostile_report, report_of, trace_of, traces
 from strict_trace import nanoseconds, read, slices
@@ -17,7 +17,7 @@ from mpsprobe import exporting
 from mpsprobe.errors import ReportError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Report, Trace
-from mpsprobe_devkit.testing import sample_coverage_report, sample_profile_report
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.traces.chrome import ChromeExporter
 
 
@@ -86,11 +86,6 @@ def test_nothing_measured_is_an_error_that_says_what_to_do() -> None:
         assert "--probe operators" in str(raised.value)
 
 
-def test_coverage_is_refused_in_words() -> None:
-    with pytest.raises(ReportError, match="profiles"):
-        ChromeExporter().render(sample_coverage_report())
-
-
 def test_what_overlaps_in_part_gets_a_row_of_its_own() -> None:
     rows = [(0, OPERATOR, HOST, -1, 0, start, 100) for start in (0, 50, 60, 170)]
     trace = exported(report_of(trace_of(rows), steps=[]))
@@ -139,12 +134,6 @@ def test_hostile_names_stay_names() -> None:
         assert {one["name"] for one in slices(trace, "cpu_op")} == {f"ProfilerStep#{clean}"}
         assert slices(trace, "kernel")[0]["args"]["correlation"] == 7
         assert slices(trace, "kernel")[0]["args"]["correlation (note)"] == clean
-
-
-@settings(max_examples=20, deadline=None)
-@given(text=texts)
-def test_any_name_stays_a_name(text: str) -> None:
-    exported(hostile_report(text))
 
 
 @settings(max_examples=60, deadline=None)
