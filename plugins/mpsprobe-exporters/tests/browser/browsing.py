@@ -53,7 +53,7 @@ def wide_matrix(releases: int = 40, operators: int = 100) -> MatrixReport:
 
 def reports() -> dict[str, Report]:
     """A report for each kind of page, and for each with names that want to break out of it."""
-    kinds = "mixed explained advised program generate matrix measured compared compared-coverage"
+    kinds = "mixed sample advised program generate matrix measured compared compared-coverage"
     profile, matrix = hostile_comparisons(WIDE)
     return {
         **{name: report for name, report in examples().items() if name in kinds.split()},
