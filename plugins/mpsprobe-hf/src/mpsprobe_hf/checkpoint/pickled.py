@@ -90,7 +90,7 @@ class Storage:
 def kind_of(module: str, name: str) -> Kind:
     """What importing ``module.name`` from a pickle means: by an exact list, since anything else may lead to code."""
     module = "builtins" if module == "__builtin__" else module  # Python 2's name of it, in pickles of protocol 2
-    return "weights" if f"{module}.{name}" in WEIGHTS else "code"
+    return "weights" if "." not in name and f"{module}.{name}" in WEIGHTS else "code"
 
 
 def read_pickled(path: Path) -> ReadFile:
