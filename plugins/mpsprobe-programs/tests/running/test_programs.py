@@ -171,15 +171,18 @@ if __name__ == "__main__":
 
 def test_what_processes_do_that_a_program_starts_is_in_its_report(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORKERS, encoding="utf-8")
-    ran = run_cli("run", "--values", "none", "-o", "report.json", "work.py", cwd=tmp_path)
-    assert (ran.code, ran.stdout) == (0, "2\n4\n"), ran.stderr
+    forked = 1 if sys.platform == "linux" else 0
+    gate = ("--fail-on", "unknown")
+    ran = run_cli("run", "--values", "none", *gate, "-o", "report.json", "work.py", cwd=tmp_path)
+    assert (ran.code, ran.stdout) == (forked, "2\n4\n"), ran.stderr
+    assert ran.stderr.count("that the program started was not watched") == forked, ran.stderr
+    assert ran.stderr.count("--fail-on: processes that the program started") == forked
     report = CoverageReport.model_validate_json((tmp_path / "report.json").read_bytes())
     by_name = {one.operator: one for one in report.operators}
     assert by_name["aten::mul.Tensor"].call_sites == ["work.py:5"]
     assert by_name["aten::copy_"].call_sites == ["work.py:14"]
     assert report.summary.calls == sum(one.calls for one in report.operators)
     assert report.program is not None
-    forked = 1 if sys.platform == "linux" else 0
     assert (report.program.processes, report.program.processes_unreported) == (1 + forked, forked)
 
 
