@@ -84,7 +84,7 @@ def rendered_or_refused(declaration: ExporterDeclaration, report: Any) -> None:
         assert refusal.message
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pair=st.sampled_from(PAIRS), data=st.data())
 def test_any_report_is_rendered_or_refused_in_words(pair: tuple[ExporterDeclaration, str], data: st.DataObject) -> None:
     rendered_or_refused(pair[0], data.draw(reports_of(pair[1])))

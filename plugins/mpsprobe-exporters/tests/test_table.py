@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mpsprobe_exporters.table import FILE_COLUMNS, TableExporter
+from mpsprobe_exporters.table import TableExporter
 
 NAMES = ("operators", "workloads", "verdicts")
 
@@ -110,11 +110,3 @@ def test_no_colors_in_a_pipe_and_no_characters_that_it_lacks(environment: pytest
         assert "\x1b" not in text and "---" in text and "─" not in text
         text.encode(encoding)
         assert "aten::linalg_qr.out" in TableExporter().render_for_terminal(mixed()), "nothing is lost"
-
-
-def test_a_file_looks_the_same_whatever_the_terminal(environment: pytest.MonkeyPatch) -> None:
-    before = TableExporter().render(mixed())
-    environment.setattr(sys, "stdout", Terminal())
-    environment.setenv("COLUMNS", "50")
-    assert TableExporter().render(mixed()) == before
-    assert max(map(len, before.splitlines())) <= FILE_COLUMNS

@@ -103,18 +103,9 @@ def test_steps_that_differ_and_the_beginning_of_a_run() -> None:
     assert warmup is not None
     said = [
         (cell(step=step(cell(), spread=0.3)), "Steps vary by 30% of their median."),
-        (
-            cell(step=step(cell(), high_ns=1_200_000.0)),
-            "The median is known only to lie between 1.00 ms and 1.20 ms.",
-        ),
-        (
-            cell(step=step(cell(), count=30, outliers=4)),
-            "4 of 30 steps are outliers, the longest takes 1.50 ms.",
-        ),
-        (
-            cell(warmup=warmup.model_copy(update={"stable": False})),
-            "The steps had not settled after 3 warm-up steps.",
-        ),
+        (cell(step=step(cell(), high_ns=1.2e6)), "The median is known only to lie between 1.00 ms and 1.20 ms."),
+        (cell(step=step(cell(), count=30, outliers=4)), "4 of 30 steps are outliers, the longest takes 1.50 ms."),
+        (cell(warmup=warmup.model_copy(update={"stable": False})), "The steps had not settled after 3 warm-up steps."),
         (cell(first_call_ns=[2_000_000_000]), "The first call takes 2.00 s, as long as 2,000 steps."),
         (cell(phases={**phases, "optimizer": phases["forward"]}), "The optimizer takes 500 µs, 50% of a step."),
     ]
