@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -24,8 +25,9 @@ def browser() -> str | None:
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch would take, if it is on the path."""
-    return shutil.which(os.environ.get("CXX", "c++"))
+    """The C++ compiler that torch would take, if it and ninja are there; pip puts ninja next to Python."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return shutil.which("ninja", path=path) and shutil.which(os.environ.get("CXX", "c++"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ NEEDS = (
         ("plugins/mpsprobe-atlas/tests/browser", "plugins/mpsprobe-exporters/tests/browser"),
     ),
     Need(
-        "C++ compiler",
+        "C++ compiler and ninja",
         compiler,
         (
             "plugins/mpsprobe-coverage/tests/device/backend",

@@ -1,6 +1,6 @@
 """What autograd makes of PyTorch's CPU fallback: the virtual device against a small real backend in C++.
 
-Collected where there is a C++ compiler and ninja (``conftest.py``). Building the backend takes about 8 seconds.
+It needs a C++ compiler (``tests/left_out.py``). Building the backend takes about 8 seconds.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from fallback_programs import PROGRAMS, Trace, trace
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
+from tests.once import built_library
 
 ON_BACKEND = Path(__file__).with_name("fallback_on_backend.py")
+SOURCE = Path(__file__).parents[1] / "fallback_backend.cpp"
 
 
 @pytest.fixture(scope="module")
 def on_backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
     """The traces of the programs on the backend."""
     folder = tmp_path_factory.mktemp("backend")
-    process = subprocess.run(
-        [sys.executable, str(ON_BACKEND), str(folder)], capture_output=True, text=True, check=False
-    )
+    library = built_library(tmp_path_factory.getbasetemp(), SOURCE)
+    command = [sys.executable, str(ON_BACKEND), str(library), str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-4000:]
     traces: dict[str, Trace] = json.loads((folder / "traces.json").read_text())
     return traces

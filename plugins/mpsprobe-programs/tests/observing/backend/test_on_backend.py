@@ -1,4 +1,4 @@
-"""Observed fallbacks, compared with the counts of a small backend in C++. It takes seconds to build."""
+"""Observed fallbacks, compared with the counts of a small backend in C++, that of mpsprobe-coverage's tests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 from observed_on_backend import MANY, PROGRAMS
 
+from tests.once import built_library
+
 SCRIPT = Path(__file__).with_name("observed_on_backend.py")
+SOURCE = Path(__file__).parents[4] / "mpsprobe-coverage/tests/device/fallback_backend.cpp"
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the script writes."""
     folder = tmp_path_factory.mktemp("backend")
-    process = subprocess.run([sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, check=False)
+    library = built_library(tmp_path_factory.getbasetemp(), SOURCE)
+    command = [sys.executable, str(SCRIPT), str(library), str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-4000:]
     found: dict[str, Any] = json.loads((folder / "seen.json").read_text())
     return found

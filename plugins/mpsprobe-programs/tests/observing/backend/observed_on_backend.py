@@ -1,7 +1,7 @@
 """Observes programs on the backend of mpsprobe-coverage's tests, all of whose operators run on the CPU.
 
-In a process of its own: what the backend registers stays. It builds the backend in the folder that it is given, and
-writes ``seen.json`` there: for each program what was observed, and what the backend counted by itself.
+In a process of its own: what the backend registers stays. It loads the library that it is given, and writes
+``seen.json`` to the folder: for each program what was observed, and what the backend counted by itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import cpp_extension
 
 from mpsprobe_programs.observing.kinds import Happened
 from mpsprobe_programs.observing.observe import Observation, observe
 from mpsprobe_programs.observing.reporting import report
 
-SOURCE = Path(__file__).parents[3] / "mpsprobe-coverage" / "tests" / "device" / "fallback_backend.cpp"
 MANY = 10_000
 
 
@@ -97,16 +95,13 @@ def observed(run: Observation) -> dict[str, Any]:
     return {"sums": sums, "fell back": fell_back, "kinds": len(calls), "lines of backward": sorted(lines)}
 
 
-def main(folder: str) -> None:
-    """Build in ``folder``, run, write."""
+def main(library: str, folder: str) -> None:
+    """Load, run, write."""
     torch.utils.rename_privateuse1_backend("made")
     module = types.ModuleType("torch.made")
     module._lazy_init = lambda: None  # type: ignore[attr-defined]
     torch._register_device_module("made", module)
-    cpp_extension.load(
-        "mpsprobe_fallback_backend", [str(SOURCE)], build_directory=folder, extra_cflags=["-O0", "-DNDEBUG"],
-        is_python_module=False,
-    )  # fmt: skip
+    torch.ops.load_library(library)
     seen: dict[str, Any] = {}
     for name, program in PROGRAMS.items():
         bare = program()
@@ -122,4 +117,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

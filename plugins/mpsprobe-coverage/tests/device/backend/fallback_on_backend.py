@@ -1,4 +1,4 @@
-"""Builds the backend of ``fallback_backend.cpp`` into a folder, runs the programs on it, writes ``traces.json`` there.
+"""Runs the programs on the backend of ``fallback_backend.cpp``, a library, and writes ``traces.json`` to a folder.
 
 In a process of its own: what it registers stays for as long as the process lives.
 """
@@ -12,21 +12,19 @@ import warnings
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fallback_programs import PROGRAMS, trace
-from torch.utils import cpp_extension
-
-HERE = Path(__file__).parent
-NAME = "mpsprobe_fallback_backend"
 
 
-def main(folder: str) -> None:
-    """Build and run in ``folder``."""
+def main(library: str, folder: str) -> None:
+    """Run and write."""
     torch.utils.rename_privateuse1_backend("made")
     module = types.ModuleType("torch.made")
     module._lazy_init = lambda: None  # type: ignore[attr-defined]
     torch._register_device_module("made", module)
-    source = str(HERE / "fallback_backend.cpp")
-    cpp_extension.load(NAME, [source], build_directory=folder, extra_cflags=["-O0"], is_python_module=False)
+    torch.ops.load_library(library)
     traces = {}
     for name, (_, shape, program) in PROGRAMS.items():
         with warnings.catch_warnings():
@@ -36,4 +34,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

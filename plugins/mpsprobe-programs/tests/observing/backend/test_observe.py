@@ -1,4 +1,4 @@
-"""``observe()`` on the CPU: what it sees, and that nothing else changes."""
+"""``observe()`` in C++, on the CPU: what it sees, and that nothing else changes."""
 
 from __future__ import annotations
 
@@ -9,36 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from small_training import counts, training
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.calls.keys import has_kernel, operator_name
-from mpsprobe_programs.observing import observe as module
-from mpsprobe_programs.observing.in_python import ObserverInPython
-from mpsprobe_programs.observing.observe import Observation, observe
+from mpsprobe_programs.observing.observe import observe
 from mpsprobe_programs.observing.profile_log import disagreements
 from mpsprobe_programs.observing.reporting import report
-
-
-def training() -> list[torch.Tensor]:
-    """A step of a small model."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.TransformerEncoderLayer(8, 2, 16, 0.1, batch_first=True), torch.nn.Linear(8, 2)
-    )
-    optimizer = torch.optim.AdamW(model.parameters(), 0.1)
-    loss = torch.nn.functional.cross_entropy(model(torch.rand(3, 5, 8)).mean(1), torch.tensor([0, 1, 0]))
-    loss.backward()
-    optimizer.step()
-    return [loss.detach(), *(parameter.detach() for parameter in model.parameters())]
-
-
-def counts(run: Observation) -> Counter[str]:
-    """Operator → calls."""
-    found: Counter[str] = Counter()
-    for call in run.calls():
-        found[call.kind.operator] += call.calls
-    return found
 
 
 class _Seen(TorchDispatchMode):
@@ -84,7 +62,7 @@ def test_phases_modules_and_lines() -> None:
         if call.kind.operator in ("aten::addmm", "aten::mm")
     }
     assert ("forward", "Sequential.1") in linear and ("backward", "Sequential.1") in linear
-    assert all(origin.file == __file__ for origin in linear.values())
+    assert all(origin.file == training.__code__.co_filename for origin in linear.values())
     assert linear["forward", "Sequential.1"] == linear["backward", "Sequential.1"]
     assert {call.kind.phase for call in run.calls()} == {"forward", "backward", "optimizer"}
     assert {c.kind.operator for c in run.calls() if c.kind.phase == "optimizer"} >= {
@@ -193,23 +171,6 @@ def test_the_report_says_that_it_is_not_about_mps() -> None:
     assert "nothing about MPS" in found.target.model_dump()["notes"][0]
     with pytest.raises(UsageError, match="no MPS"):
         report(observe("mps"), "training")
-
-
-def test_without_a_compiler_python_observes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._sharing, "_observer", ObserverInPython("for a test"))
-    bare = training()
-    with observe("cpu") as run:
-        results = training()
-    assert all(map(torch.equal, bare, results))
-    found = counts(run)
-    assert found["aten::addmm"] and found["aten::native_layer_norm_backward"] == 2 and found["aten::addcdiv_"]
-    assert {call.kind.phase for call in run.calls()} == {"forward", "backward", "optimizer"}
-    assert set(run.limits) <= set(report(run, "training").workload.notes)
-
-
-def test_a_device_that_there_is_not() -> None:
-    with pytest.raises(UsageError, match="no device 'gpu'"):
-        observe("gpu")
 
 
 def test_the_log_of_the_profiler_is_compared() -> None:
