@@ -90,7 +90,7 @@ def test_a_function_that_needs_torch_says_so() -> None:
     assert "MissingPackage: mpsprobe.observe needs the package torch, which is not installed" in ended.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_file_of_a_stranger_is_typed(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(STRANGER, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "mine.py"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli, sample_coverage_report
+from mpsprobe_devkit.testing import CommandResult, install_plugin, sample_coverage_report
+from tests.forking import run_command
 
 HEAD = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import *\n"
 
@@ -59,6 +60,7 @@ HARMLESS = {
 }
 NAMED = sorted({*AT_IMPORT, *IN_A_HOOK})
 LIMIT_S = "0.5"
+PROFILE = ("profile", "--workload", "distilbert", "--device", "cpu", "--seq-len", "8", "--steps", "2", "--warmup", "1")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(folder: Path, *arguments: str | Path, **variables: str) -> CommandResult:
     """Some plugins take the whole time limit, in each command and under any load."""
     limit = {"MPSPROBE_PLUGIN_TIMEOUT": LIMIT_S}
-    return run_cli(*arguments, plugin_folders=[folder], cwd=folder, variables={**limit, **variables}, timeout=120)
+    return run_command(*arguments, plugin_folders=[folder], cwd=folder, variables={**limit, **variables})
 
 
 def _named(result: CommandResult) -> list[str]:
@@ -115,12 +117,11 @@ def test_every_command_works_and_names_each_once(folder: Path, tmp_path: Path, l
         assert "**The run stopped" in out.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
         ("coverage", "bert-base", "--torch", "2.13.0"),
-        ("profile", "--workload", "distilbert", "--device", "cpu", "--seq-len", "8", "--steps", "2", "--warmup", "1"),
+        pytest.param(PROFILE, marks=pytest.mark.thorough),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -177,7 +178,7 @@ def test_switched_off_ones_are_never_imported(folder: Path) -> None:
     off = [word for one in NAMED for word in ("-p", f"no:{one}")]
     result = _run(folder, *off, "plugins", "list")
     assert (result.code, _named(result)) == (0, [])
-    result = run_cli(
+    result = run_command(
         "workloads", "list", plugin_folders=[folder], variables={"MPSPROBE_DISABLE_PLUGINS": ",".join(NAMED)}
     )
     assert (result.code, _named(result)) == (0, [])
@@ -186,7 +187,7 @@ def test_switched_off_ones_are_never_imported(folder: Path) -> None:
 def test_a_trace_shows_each_call_with_its_result(folder: Path) -> None:
     off = [word for one in NAMED if one != "half-way" for word in ("-p", f"no:{one}")]
     variables = {"MPSPROBE_TRACE_PLUGINS": "1"}
-    result = run_cli(*off, "workloads", "show", "bert-base", plugin_folders=[folder], variables=variables)
+    result = run_command(*off, "workloads", "show", "bert-base", plugin_folders=[folder], variables=variables)
     assert result.code == 0
     lines = [line.partition("trace: ")[2] for line in result.stderr.splitlines() if "trace: " in line]
     shown = "\n".join(lines)
@@ -196,4 +197,4 @@ def test_a_trace_shows_each_call_with_its_result(folder: Path) -> None:
         r"hf \(mpsprobe-hf \S+\): mpsprobe_workloads\(\) -> \[WorkloadDeclaration: \S+, .* more\] \[", shown
     )
     assert re.search(r"hf \(mpsprobe-hf \S+\): resolve mpsprobe_hf\.\S+ -> made \[\d+\.\d ms\]", shown)
-    assert "trace:" not in run_cli("workloads", "list", variables={"MPSPROBE_TRACE_PLUGINS": "0"}).stderr
+    assert "trace:" not in run_command("workloads", "list", variables={"MPSPROBE_TRACE_PLUGINS": "0"}).stderr

@@ -45,6 +45,7 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.thorough
 def test_each_process_is_fresh_and_its_steps_are_told_apart(model: str, tmp_path: Path) -> None:
     output = tmp_path / "r.json"
     flags = ("--device", "cpu", "--steps", "3", "--warmup", "1", "--processes", "2", "--probe", "none")

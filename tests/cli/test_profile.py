@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe_devkit.testing import run_cli
+from tests.forking import run_command
 
 MODEL = """
 import torch
@@ -28,13 +28,13 @@ def model(tmp_path: Path) -> str:
 
 def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
     output = tmp_path / "report.json"
-    ran = run_cli("profile", model, "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
+    ran = run_command("profile", model, "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
     assert ran.code == 0, ran.stderr
     report = json.loads(output.read_text(encoding="utf-8"))
     assert report["kind"] == "profile" and report["complete"]
     (cell,) = report["cells"]
     assert len(cell["steps"]) == 3 and len(cell["warmup"]["durations_ns"]) == 1 and cell["first_call_ns"][0] > 0
-    exported = run_cli("export", output, "--to", "table")
+    exported = run_command("export", output, "--to", "table")
     assert exported.code == 0 and "takes" in exported.stdout and "cpu" in exported.stdout
 
 
@@ -52,13 +52,13 @@ QUICK = ("--device", "cpu", "--steps", "1", "--warmup", "0", "--probe", "none", 
 )
 def test_names_and_flags_are_joined(model: str, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
     named = [one.replace("MODEL:make", model).replace("MODEL", model.removesuffix(":make")) for one in arguments]
-    report = run_cli("profile", *named, *QUICK, variables=variables).json()
+    report = run_command("profile", *named, *QUICK, variables=variables).json()
     assert report["plan"]["workloads"] == list(dict.fromkeys(one for one in named if one != "--workload"))
 
 
 @pytest.mark.parametrize("names", [("MODEL",), ("--workload", "MODEL")])
 def test_a_preset_names_the_workloads_itself(model: str, names: tuple[str, ...]) -> None:
-    ran = run_cli("profile", *(one.replace("MODEL", model) for one in names), "--preset", "pytorch-mps-2022")
+    ran = run_command("profile", *(one.replace("MODEL", model) for one in names), "--preset", "pytorch-mps-2022")
     assert ran.code == 2 and "--preset names the workloads itself" in ran.stderr
 
 
@@ -77,7 +77,7 @@ def test_a_preset_names_the_workloads_itself(model: str, names: tuple[str, ...])
     ],
 )
 def test_wrong_use_says_what_to_do(model: str, arguments: list[str], says: str) -> None:
-    ran = run_cli("profile", model, *arguments, process=False)
+    ran = run_command("profile", model, *arguments)
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 
@@ -91,19 +91,19 @@ def test_the_cause_of_a_failed_run_is_said_once(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     command = ("profile", f"{file}:make", "--device", "cpu", "--probe", "none")
-    shown = run_cli(*command, process=False)
+    shown = run_command(*command)
     assert shown.code == 2 and (shown.stdout + shown.stderr).count("Torch not compiled") == 1
     assert "A Mac has no CUDA" in shown.stderr
-    written = run_cli(*command, "-o", tmp_path / "report.json", process=False)
+    written = run_command(*command, "-o", tmp_path / "report.json")
     assert written.stderr.startswith("Error: the run stopped: ValueError in first call: Torch not compiled with CUDA")
 
 
 def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
-    ran = run_cli("profile", model, "--device", "mps", process=False)
+    ran = run_command("profile", model, "--device", "mps")
     if ran.code:  # on a Mac it is there
         assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr
 
 
 def test_without_a_plugin_for_devices_it_says_why(model: str) -> None:
-    ran = run_cli("-p", "no:*", "-p", "no:devices", "profile", model, process=False)
+    ran = run_command("-p", "no:*", "-p", "no:devices", "profile", model)
     assert ran.code == 2 and "is installed but blocked: switched off by -p" in ran.stderr

@@ -81,7 +81,16 @@ def _check_toml(document: dict[str, object]) -> None:
         assert set(project.get("entry-points", {})) <= {"mpsprobe"}
 
 
-@pytest.mark.parametrize("story", STORIES, ids=_starts)
+def _usual(story: list[Block]) -> bool:
+    """By default the first story of each page runs, and what the README shows."""
+    page = story[0].page
+    return page.name == "README.md" or story is next(one for one in STORIES if one[0].page == page)
+
+
+@pytest.mark.parametrize(
+    "story",
+    [pytest.param(story, id=_starts(story), marks=[pytest.mark.thorough] * (not _usual(story))) for story in STORIES],
+)
 def test_what_a_page_runs_prints_what_it_says(story: list[Block], tmp_path: Path) -> None:
     play(story, tmp_path / "here")
 

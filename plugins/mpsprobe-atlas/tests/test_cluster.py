@@ -14,7 +14,7 @@ from mpsprobe_atlas.sweep import cluster as ours
 from mpsprobe_devkit.testing import run_cli
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_whatever_is_killed_the_rows_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text(MODELS)
     right, chance = swept(tmp_path, "right.sqlite"), random.Random(21)
@@ -82,7 +82,7 @@ def test_versions_are_compared_before_anything_is_sent(
     assert client.closed
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ours, "CONNECT_S", 0.5)
     for address in ("tcp://127.0.0.1:9", "no address"):

@@ -46,6 +46,7 @@ def test_parquet_has_the_same(real: Path, tmp_path: Path) -> None:
         assert parquet.read_table(folder / f"{name}.parquet").to_pylist() == document[name]
 
 
+@pytest.mark.thorough
 def test_a_row_without_an_answer_is_there(large: Path) -> None:
     failed = [one for one in exported(large)["runs"] if one["state"] == "failed"]
     assert failed and all("137" in one["error"] and one["torch"] is None for one in failed)

@@ -65,6 +65,7 @@ def test_macs_are_offered_with_the_memory_that_the_answers_are_about(site: dict[
     assert site["index.js"]["memory"][machines["M2 Pro, 16 GB"]] == 16 * 2**30
 
 
+@pytest.mark.thorough
 def test_six_hundred_models_take_less_than_twelve_megabytes(large: Path) -> None:
     with Store(large) as store:
         data = SiteData(list(judged(store)), store.about())

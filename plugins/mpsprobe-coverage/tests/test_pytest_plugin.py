@@ -152,7 +152,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "arguments", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)], ids=["one process", "xdist"]
+)
 def test_a_project_of_a_stranger(project: Path, arguments: tuple[str, ...]) -> None:
     said = run(project, *arguments)
     failed = {line.split(" ")[1].partition("::")[2] for line in said.splitlines() if line.startswith("FAILED ")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mpsprobe_devkit.testing import runner_contract, workload_contract
 from mpsprobe_hf.plugin import mpsprobe_runners, mpsprobe_workloads
 
@@ -10,7 +12,7 @@ RUNNERS = {one.name: one for one in mpsprobe_runners()}
 
 TestDistilbert = workload_contract(WORKLOADS["distilbert"])
 TestResnet = workload_contract(WORKLOADS["resnet50"])
-TestBark = workload_contract(WORKLOADS["bark"])  # has no training phase
+TestBark = pytest.mark.thorough(workload_contract(WORKLOADS["bark"]))  # has no training phase
 
 TestTrainer = runner_contract(RUNNERS["trainer"])
-TestAccelerate = runner_contract(RUNNERS["accelerate"])
+TestAccelerate = pytest.mark.thorough(runner_contract(RUNNERS["accelerate"]))

@@ -151,7 +151,7 @@ def test_a_function_without_the_command(tmp_path: Path, monkeypatch: pytest.Monk
     assert command.json()["recalled"] is not None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_process_of_its_own(project: Path, tmp_path: Path) -> None:
     """What was changed is judged anew; what was not comes without torch, pydantic and rich."""
     asked = ("coverage", "model.py:make", "--torch", "2.6.0")

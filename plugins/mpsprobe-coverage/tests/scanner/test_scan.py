@@ -118,6 +118,7 @@ def test_the_search_for_garbage_and_threads_are_as_before() -> None:
         gc.enable()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("objects", [1, 10**9], ids=["doubled", "as many"])
 def test_what_scans_leave_in_circles_goes_when_objects_have_doubled(
     objects: int, monkeypatch: pytest.MonkeyPatch

@@ -118,6 +118,7 @@ def test_a_scanner_that_opens_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -
         open_virtual_device(registry=registry)
 
 
+@pytest.mark.thorough
 def test_the_fixtures_in_a_project_of_a_stranger(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(FIXTURES, encoding="utf-8")
     (tmp_path / "test_mine.py").write_text(TESTS, encoding="utf-8")

@@ -52,6 +52,7 @@ PUBLISHED = {
 }
 
 
+@pytest.mark.thorough
 def test_every_denoiser_has_its_published_size() -> None:
     counted, known = {}, {}
     for entry in entries().values():

@@ -151,6 +151,7 @@ def test_pickles(tmp_path: Path, data: bytes, says: str, zip_file: bool) -> None
     assert says in found and bool(says) == bool(found)
 
 
+@pytest.mark.thorough
 def test_a_pickle_of_more_opcodes_than_any_checkpoint_has(tmp_path: Path) -> None:
     path = raw(tmp_path / "m.bin", PROTO + b"]" * 3_000_000 + STOP)
     with pytest.raises(WorkloadError, match="more than 2,000,000 opcodes"):  # the measure of memory is slow here

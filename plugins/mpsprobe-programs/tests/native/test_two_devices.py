@@ -30,6 +30,7 @@ ENTRIES = (
 )
 
 
+@pytest.mark.thorough
 def test_samples_are_recorded_alike() -> None:
     command = [sys.executable, str(BENCHMARKS / "two_devices.py"), "samples", "--processes", "1", "--entries", *ENTRIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ RELEASE = "2.13.0"
 DTYPES = ("float32", "int32", "bool", "complex64")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_audit_reaches_its_figures(subtests: pytest.Subtests) -> None:
     whole = run_audit([RELEASE], DTYPES, ("none", "neighbours"), (), 1, SilentProgress())
     [audited] = whole.releases

@@ -73,6 +73,7 @@ def test_modules_that_are_asked_for() -> None:
     assert "Marks that never act: those of `nn.InstanceNorm3d` (2.13.0 to 2.13.0)" in page
 
 
+@pytest.mark.thorough
 def test_several_releases() -> None:
     page = _run(
         "--torch", "all", "--dtype", "float32", "--entry", "linalg.qr", "--jobs", "1", "--format", "markdown"

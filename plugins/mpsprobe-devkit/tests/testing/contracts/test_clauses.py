@@ -179,6 +179,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.thorough
 def test_under_a_strangers_pytest_with_xdist(tmp_path: Path) -> None:
     (tmp_path / "badge.py").write_text(BADGE.format(expression='"all native\\n"'), encoding="utf-8")
     done = run_pytest(tmp_path, "-n", "2", "-v")
