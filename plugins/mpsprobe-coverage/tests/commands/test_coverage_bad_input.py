@@ -146,7 +146,7 @@ def test_an_older_report_survives_a_failure_and_is_replaced_whole(folder: Path) 
     assert {path.name for path in folder.iterdir()} == {"models.py", "taken", "report.json"}
 
 
-@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize("existing", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_ctrl_c_leaves_nothing_behind(folder: Path, existing: bool) -> None:
     report = folder / "report.json"
     if existing:

@@ -71,8 +71,9 @@ def test_a_kernel_that_makes_no_graph_takes_it() -> None:
     assert _judged("2.13.0", lambda: _empty(INT_MAX + 1, dtype=torch.float16).exp()) is None
 
 
-@pytest.mark.parametrize("release", facts_releases())
-def test_what_is_known_is_about_kernels_that_there_are(release: str) -> None:
-    graphs = load_facts(release).graphs
-    assert graphs.keys() <= load_table(release).native
-    assert {GRAPH, EMPTY} <= frozenset[str]().union(*graphs.values())
+def test_what_is_known_is_about_kernels_that_there_are() -> None:
+    assert facts_releases()
+    for release in facts_releases():
+        graphs = load_facts(release).graphs
+        assert graphs.keys() <= load_table(release).native, release
+        assert {GRAPH, EMPTY} <= frozenset[str]().union(*graphs.values()), release

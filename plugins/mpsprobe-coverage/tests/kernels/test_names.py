@@ -78,8 +78,8 @@ def test_any_text_is_an_operator_or_an_error(text: str) -> None:
         assert error.message.isprintable()
 
 
-@pytest.mark.parametrize("text", ["", "::", "aten::", ".", "aten::abs\nx", "\x1b[31m", "a" * 10_000, "torch.", "*"])
-def test_hostile_text(text: str) -> None:
-    with pytest.raises(UnknownName) as caught:
-        resolve_operators([text], MPS_FAMILY.operators)
-    assert len(caught.value.message) < 600
+def test_hostile_text() -> None:
+    for text in ("", "::", "aten::", ".", "aten::abs\nx", "\x1b[31m", "a" * 10_000, "torch.", "*"):
+        with pytest.raises(UnknownName) as caught:
+            resolve_operators([text], MPS_FAMILY.operators)
+        assert len(caught.value.message) < 600, text
