@@ -10,11 +10,10 @@ from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe_coverage.chips.store import GIB, all_chips, load, machine_named, machine_names, memory_size
 
 
-@pytest.mark.parametrize("text", ["m2-pro-16gb", "M2 Pro 16GB", "apple_m2-pro-16GiB", " m2-pro-16384MB "])
-def test_a_name_can_be_written_in_several_ways(text: str) -> None:
-    machine = machine_named(text)
-    assert (machine.name, machine.chip.label) == ("m2-pro-16gb", "Apple M2 Pro")
-    assert machine.memory_bytes == 16 * GIB
+def test_a_name_can_be_written_in_several_ways() -> None:
+    for text in ("m2-pro-16gb", "M2 Pro 16GB", "apple_m2-pro-16GiB", " m2-pro-16384MB "):
+        found = machine_named(text)
+        assert (found.name, found.chip.label, found.memory_bytes) == ("m2-pro-16gb", "Apple M2 Pro", 16 * GIB), text
 
 
 def test_every_name_is_its_own() -> None:
@@ -36,17 +35,12 @@ def test_a_memory_that_a_chip_never_had() -> None:
     assert "8 or 16 GB" in (error.value.hint or "") and "--memory 24gb" in (error.value.hint or "")
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("16GB", 16 * GIB), ("16 gib", 16 * GIB), ("0.5TB", 512 * GIB), ("18432MB", 18 * GIB)]
-)
-def test_sizes_of_memory(text: str, size: int) -> None:
-    assert memory_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["16", "0GB", "-8GB", "16 parsecs", "9999999TB", "1e9GB", "", "٣GB\n"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UsageError, match="no size of memory"):
-        memory_size(text)
+def test_sizes_of_memory() -> None:
+    sizes = {"16GB": 16 * GIB, "16 gib": 16 * GIB, "0.5TB": 512 * GIB, "18432MB": 18 * GIB}
+    assert {text: memory_size(text) for text in sizes} == sizes
+    for text in ("16", "0GB", "-8GB", "16 parsecs", "9999999TB", "1e9GB", "", "٣GB\n"):
+        with pytest.raises(UsageError, match="no size of memory"):
+            memory_size(text)
 
 
 def test_the_data_has_a_source_for_everything() -> None:
