@@ -71,6 +71,7 @@ def test_of_a_real_sweep(real: Path) -> None:
     assert report["releases"][0]["architectures"] == ["hf:wav2vec2/Wav2Vec2ForCTC"]
 
 
+@pytest.mark.thorough
 def test_six_hundred_models_on_forty_releases(large: Path) -> None:
     result = run_cli("atlas", "rank", "--store", str(large), process=False)
     assert result.code == 0 and result.stdout.startswith("On torch 2.23.0, ")

@@ -16,6 +16,7 @@ from mpsprobe_hf.auto_models.inputs.measures import Measures
 from mpsprobe_hf.auto_models.inputs.signature import Signature
 from mpsprobe_hf.catalog.entry import Field
 from mpsprobe_hf.tensors import make
+from tests.thorough import all_but
 
 KINDS = {
     "bert/BertForNextSentencePrediction": "labels",
@@ -30,7 +31,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", all_but(lambda name: name in [*KINDS][-3:], KINDS))
 def test_a_head_trains_with_its_own_loss(name: str) -> None:
     report = mpsprobe.coverage(f"hf:{name}", phase="training", size="small", torch="2.13.0")
     assert report.failure is None

@@ -100,18 +100,17 @@ class Library(NamedTuple):
         target = self.kept
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            foreign = is_foreign(target.parent.stat())
+            if is_foreign(target.parent.stat()):
+                raise UsageError(
+                    f"others may write to {target.parent}: nothing is loaded from there",
+                    "Make it yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
+                )
+            if not _is_own(target):
+                with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
+                    if not _is_own(target):
+                        self._compile(target)
         except OSError as error:
             raise UsageError(f"no folder for the {self.name}: {error}", "XDG_CACHE_HOME names another one.") from error
-        if foreign:
-            raise UsageError(
-                f"others may write to {target.parent}: nothing is loaded from there",
-                "Make it yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
-            )
-        if not _is_own(target):
-            with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
-                if not _is_own(target):
-                    self._compile(target)
         return target
 
     def _compile(self, target: Path) -> None:
