@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,8 +30,12 @@ COMMAND = str(Path(sysconfig.get_path("scripts")) / ("mpsprobe.exe" if sys.platf
 OF_THE_ATLAS = 200
 RELEASES = ("2.0.1", "2.6.0", "2.13.0")
 LONGEST_S = 3600
-VOLATILE = frozenset({"environment", "seconds", "made", "created", "versions", "platform", "about"})
+VOLATILE = frozenset({"environment", "seconds", "made", "platform"})
 """Keys whose values depend on the machine or the time."""
+
+
+class CannotAsk(Exception):
+    """What the part is about is not known here: what ``mpsprobe`` says."""
 
 
 class Asking:
@@ -58,36 +62,38 @@ class Asking:
             return dict(zip(names, threads.map(ask, names), strict=True))
 
 
-def run(*arguments: str, folder: Path, variables: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+def run(*arguments: str, folder: Path) -> tuple[int, str, str]:
     """``mpsprobe ARGUMENTS`` in ``folder``: exit code and both outputs."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("MPSPROBE_")}
     fixed = {"MPSPROBE_NO_CACHE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "100", "PYTHONUTF8": "1", "NO_COLOR": "1"}
-    ended = subprocess.run(
-        [COMMAND, *arguments], cwd=folder, env={**own, **fixed, **(variables or {})}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, encoding="utf-8", errors="replace", timeout=LONGEST_S, check=False,
-    )  # fmt: skip
+    try:
+        ended = subprocess.run(
+            [COMMAND, *arguments], cwd=folder, env={**own, **fixed}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, encoding="utf-8", errors="replace", timeout=LONGEST_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return -1, "", f"it took longer than {LONGEST_S} s"
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def canonical(value: Any, folder: Path) -> Any:
-    """``value`` without what depends on the machine, the time, or where the files are."""
+def canonical(value: Any, folder: Path, *, timed: bool = True) -> Any:
+    """``value`` without what depends on the machine, the time, or where the files are; not ``timed``: times stay."""
     if isinstance(value, dict):
-        return {key: canonical(one, folder) for key, one in value.items() if key not in VOLATILE}
+        return {key: canonical(one, folder, timed=timed) for key, one in value.items() if key not in VOLATILE}
     if isinstance(value, list):
-        return [canonical(one, folder) for one in value]
+        return [canonical(one, folder, timed=timed) for one in value]
     if isinstance(value, str):
         for place, name in ((folder, "FOLDER"), (sys.prefix, "PREFIX"), (PRODUCT, "PRODUCT"), (ROOT, "ROOT")):
             value = value.replace(str(place), name)
-        return re.sub(r"\b\d+(\.\d+)? (m?s|min)\b", "TIME", value)
+        return re.sub(r"\b\d+(\.\d+)? (m?s|min)\b", "TIME", value) if timed else value
     return value
 
 
 def answered(path: Path, said: tuple[int, str, str], folder: Path) -> dict[str, Any]:
-    """A command's report with its exit code, or its error."""
+    """A command's exit code, the end of what it says on standard error, and its report, if it wrote one."""
     code, _, errors = said
-    answer: dict[str, Any] = {"code": code}
-    answer |= {"report": json.loads(path.read_text(encoding="utf-8"))} if path.is_file() else {"error": errors[-2000:]}
-    return dict(canonical(answer, folder))
+    report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return dict(canonical({"code": code, "errors": errors[-2000:], "report": report}, folder))
 
 
 def workloads(*spaces: str) -> list[str]:
@@ -95,8 +101,8 @@ def workloads(*spaces: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         code, listed, errors = run("workloads", "list", *spaces, "--format", "json", folder=Path(folder))
     if code:
-        progress(errors)
-    return [one["name"] for one in json.loads(listed)] if code == 0 else []
+        raise CannotAsk(errors)
+    return [one["name"] for one in json.loads(listed)]
 
 
 def progress(text: str) -> None:
@@ -138,9 +144,9 @@ def named(asking: Asking) -> dict[str, Any]:
                 "coverage", "--workloads", "names.txt", "--no-atlas", "--jobs", str(asking.jobs), "--torch", release,
                 "-o", "all.json", folder=folder,
             )  # fmt: skip
-            report = answered(folder / "all.json", said, folder)
-            for one in report.get("report", {}).get("workloads", []):
-                found[f"{one['name']} {release}"] = one
+            answer = answered(folder / "all.json", said, folder)
+            workloads_of = (answer["report"] or {}).pop("workloads", [])
+            found |= {f"{one['name']} {release}": one for one in workloads_of} | {f"all {release}": answer}
             (folder / "all.json").unlink(missing_ok=True)
     return found
 
@@ -160,7 +166,7 @@ def programs(asking: Asking) -> dict[str, Any]:
 
 
 def keras(asking: Asking) -> dict[str, Any]:
-    """Models of ``keras.applications``; nothing where TensorFlow is not installed, and standard error says so."""
+    """Models of ``keras.applications``, where TensorFlow is installed."""
 
     def ask(name: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as made:
@@ -180,8 +186,11 @@ def exporters(asking: Asking) -> dict[str, Any]:
             folder, out = Path(made), Path(made, "out")
             code, _, errors = run("export", str(GALLERY / report), "--to", name, "-o", "out", folder=folder)
             files = sorted(one for one in (out.rglob("*") if out.is_dir() else [out]) if one.is_file())
-            texts = {one.name: one.read_bytes().decode(errors="replace").splitlines() for one in files}
-            return dict(canonical({"code": code, "error": errors if code else "", "files": texts}, folder))
+            texts = {
+                one.relative_to(folder).as_posix(): one.read_bytes().decode(errors="replace").splitlines()
+                for one in files
+            }
+            return dict(canonical({"code": code, "errors": errors, "files": texts}, folder, timed=False))
 
     with tempfile.TemporaryDirectory() as made:
         shown = run("plugins", "show", "exporters", "--format", "json", folder=Path(made))[1]
@@ -190,6 +199,24 @@ def exporters(asking: Asking) -> dict[str, Any]:
     return asking.each(ask, asking.drawn(keys))
 
 
+def gates(asking: Asking) -> dict[str, Any]:
+    """What ``--fail-on`` and a Mac's memory make of it: headlines and exit codes, in words."""
+    asked = [
+        f"{name} --torch {release} --memory {memory} --fail-on {words}"
+        for name in ("bert-base", "gpt2", "mask2former", "detr", "whisper-tiny")
+        for release in ("2.6.0", "2.13.0")
+        for memory, words in (("8GB", "missing,unsupported,fallback"), ("1GB", "memory"), ("16GB", "unknown,advisory"))
+    ]
+
+    def ask(line: str) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as made:
+            code, shown, errors = run("coverage", *line.split(), "--no-atlas", folder=Path(made))
+            return dict(canonical({"code": code, "shown": shown.splitlines(), "errors": errors}, Path(made)))
+
+    return asking.each(ask, asking.drawn(asked))
+
+
 PARTS: dict[str, Callable[[Asking], dict[str, Any]]] = {
     "atlas": atlas, "named": named, "programs": programs, "keras": keras, "exporters": exporters,
+    "gates": gates,
 }  # fmt: skip

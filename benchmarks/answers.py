@@ -1,13 +1,13 @@
-"""What the product answers, before a change and after: ``benchmarks/answers.py record FILE``, then ``compare FILE``.
+r"""What the product answers, before a change and after: ``benchmarks/answers.py record FILE``, then ``compare FILE``.
 
 ``record`` asks the installed ``mpsprobe`` for every kind of answer and writes all in a canonical form: without times,
 folders and the machine, and in an order that does not depend on ``--jobs``. ``compare BEFORE [AFTER]`` shows each
-difference by its field, those that are alike together; without AFTER it asks again, for the same part. Rules in
+difference by its field, those that are alike together; without AFTER it asks again, for what BEFORE is about. Rules in
 ``--accept REASONS.toml`` accept differences by where and what they are, never by the name of a workload:
 
     [[accept]]
-    part = "named"                          # atlas, named, programs, keras or exporters; left out: any
-    path = 'operators\\[\\*\\]\\.advice'    # a regular expression for the whole path; [*] stands for any element
+    part = "named"                          # atlas, named, programs, keras, exporters, gates; left out: any
+    path = 'report\.operators\[\*\]\.advice'   # a regular expression for the whole path; [*]: any element
     before = "Move .*"                      # for the whole value, as JSON; left out: any
     after = ".*"
     why = "Advice names the line."
@@ -30,9 +30,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from answer_parts import PARTS, Asking
+from answer_parts import PARTS, Asking, CannotAsk
 
-ABSENT = "absent"
+ABSENT = object()
+"""In place of a value that one side does not have."""
 IDENTITIES = ("operator", "name", "id", "torch", "workload", "category", "what", "module")
 """Keys by which an element of a list is known, where each element has another value there."""
 MOST_SHOWN = 60
@@ -95,7 +96,7 @@ def _by_identity(*lists: list[Any]) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return "absent" if value is ABSENT else json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def compare(before: dict[str, Any], after: dict[str, Any], accepting: list[Rule]) -> int:
@@ -107,7 +108,7 @@ def compare(before: dict[str, Any], after: dict[str, Any], accepting: list[Rule]
             for path, was, now in differences(one.get(key, ABSENT), other.get(key, ABSENT)):
                 general = re.sub(r"\[[^\]]*\]", "[*]", path)
                 accepted = [rule for rule in accepting if rule.accepts(part, general, was, now)]
-                for rule in accepted[:1]:
+                for rule in accepted:
                     rule.accepted += 1
                 if not accepted:
                     found[part, general, was, now].append(f"{key}: {path}")
@@ -120,6 +121,18 @@ def compare(before: dict[str, Any], after: dict[str, Any], accepting: list[Rule]
     for rule in accepting:
         say(f"{rule.accepted} accepted: {rule.why}")
     return sum(map(len, found.values()))
+
+
+def answers(asking: Asking, parts: list[str]) -> dict[str, Any]:
+    """Of each part; one about which nothing can be asked here says why."""
+    found = {}
+    for part in parts:
+        try:
+            found[part] = PARTS[part](asking)
+        except CannotAsk as error:
+            found[part] = {"cannot be asked": str(error)}
+            sys.stderr.write(f"{part}: {error}")
+    return found
 
 
 def say(text: str) -> None:
@@ -170,9 +183,10 @@ def main() -> int:
         parser.error(str(error))
     about = {"draw": asked.draw, "seed": asked.seed, "parts": asked.part or [*PARTS]}
     about = before["about"] if before is not None else about
-    if after is None:
-        asking = Asking(about["draw"], about["seed"], asked.jobs)
-        after = {"about": about, "answers": {part: PARTS[part](asking) for part in about["parts"]}}
+    after = after or {
+        "about": about,
+        "answers": answers(Asking(about["draw"], about["seed"], asked.jobs), about["parts"]),
+    }
     if before is None:
         written(asked.file, after)
         say(", ".join(f"{part}: {len(found)}" for part, found in after["answers"].items()))

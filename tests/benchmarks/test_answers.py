@@ -30,7 +30,7 @@ def test_a_difference_is_that_of_a_field() -> None:
     from answers import differences
 
     assert [*differences(BEFORE, AFTER)] == [
-        ("notes[1]", '"b"', '"absent"'),
+        ("notes[1]", '"b"', "absent"),
         ("operators[aten::mm].calls", "2", "3"),
         ("operators.order", '["aten::mm", "aten::add"]', '["aten::add", "aten::mm"]'),
     ]

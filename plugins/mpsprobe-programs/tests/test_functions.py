@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
-import torch
 
 import mpsprobe
 from mpsprobe.errors import MpsprobeError, UsageError
@@ -27,26 +25,6 @@ def script(tmp_path: Path) -> Path:
     path = tmp_path / "mine.py"
     path.write_text(SCRIPT, encoding="utf-8")
     return path
-
-
-def test_what_runs_inside_is_seen_and_computed_as_ever() -> None:
-    model, x = torch.nn.Linear(4, 2), torch.rand(3, 4)
-    wanted = model(x)
-    with mpsprobe.observe("cpu") as run:
-        found = model(x)
-        halfway = run.report()
-        with mpsprobe.observe("cpu") as inner:
-            thread = threading.Thread(target=model, args=(x,))
-            thread.start()
-            thread.join()
-    assert torch.equal(found, wanted)
-    report = run.report("two calls")
-    assert (report.method, report.workload.name, report.target.backend) == ("observed", "two calls", "cpu")
-    calls = {name: sum(one.calls for one in found) for name, found in (("half", halfway), ("inner", inner.report()))}
-    assert 0 < calls["half"] == calls["inner"] and sum(one.calls for one in report) == 2 * calls["half"]
-    with run:
-        model(x)
-    assert sum(one.calls for one in run.report()) == 3 * calls["half"]
 
 
 def test_a_device_that_is_none_is_refused() -> None:

@@ -2,57 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from mpsprobe_coverage.device.attribution import Origin
-from mpsprobe_devkit.testing import run_cli
 from mpsprobe_programs.native.on_cpu import OnCpu, Site
 from mpsprobe_programs.running.cpu_work import computed
-
-PROGRAM = """
-import torch
-torch.manual_seed(0)
-data, bank = torch.randn(256, 64), torch.randn(600, 64)
-data = (data - data.mean(0)) / data.std(0)
-labels = data[:, :10].argmax(1)
-net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)).to("mps")
-optimizer = torch.optim.Adam(net.parameters())
-loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, labels), batch_size=32, shuffle=True)
-for x, y in loader:
-    loss = torch.nn.functional.cross_entropy(net((x * 2).to("mps")), y.to("mps"))
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    correct = (net(x.to("mps")).detach().cpu().argmax(1) == y).float().mean()
-"""
-LOSS = """
-loss = torch.nn.functional.cross_entropy(net(data.to("mps")).cpu(), labels)
-loss.backward()
-"""
-SEARCH = """
-nearest = torch.cdist(bank, bank).argmin(1)
-"""
-TOWER = """
-tower = torch.nn.Parameter(torch.randn(64, 64))
-for _ in range(9):
-    net(torch.tanh(data @ tower).to("mps")).sum().backward()
-"""
-
-
-def test_what_the_cpu_computed_is_found_and_what_it_prepared_is_not(tmp_path: Path) -> None:
-    found = {}
-    for name, more in {"prepared": "", "loss": LOSS, "search": SEARCH, "tower": TOWER}.items():
-        (tmp_path / f"{name}.py").write_text(PROGRAM + more, encoding="utf-8")
-        ran = run_cli("run", "-o", "report.json", f"{name}.py", cwd=tmp_path)
-        assert ran.code == 0, ran.stderr
-        lines = json.loads((tmp_path / "report.json").read_bytes())["program"]["computed_on_cpu"]
-        found[name] = [(one["call_site"], one["operators"][0], one["calls"]) for one in lines]
-    last = PROGRAM.count("\n")
-    assert found["prepared"] == []
-    assert found["loss"] == [(f"loss.py:{last + 2}", "aten::_log_softmax_backward_data", 3)]
-    assert found["search"] == [(f"search.py:{last + 2}", "aten::cdist", 2)]
-    assert [one[0] for one in found["tower"]] == [f"tower.py:{last + 4}"]
 
 
 def _site(line: int, size: int, phase: str = "forward", **more: bool) -> Site:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.chips.limits import limits_of
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
 
@@ -119,7 +118,11 @@ def _said(stderr: str) -> str:
 
 def test_the_report_of_a_program(script: Path) -> None:
     ran = run_cli("run", "--fail-on", "missing", "-o", "report.json", script.name, "mps", cwd=script.parent)
-    assert (ran.code, ran.stdout, _said(ran.stderr)) == (1, "", "")
+    assert (ran.code, ran.stdout) == (1, "")
+    headline, wrote, reason = _said(ran.stderr).splitlines()
+    assert headline.endswith("no MPS kernel on torch 2.13.0; no release up to now changes that")
+    assert wrote == "wrote report.json"
+    assert reason.startswith("--fail-on: aten::_linalg_eigvals is missing on torch 2.13.0 (model.py:17)")
     report: dict[str, Any] = json.loads((script.parent / "report.json").read_bytes())
     assert report["method"] == "predicted" and report["failure"] is None
     workload = report["workload"]
@@ -232,16 +235,3 @@ if sys.platform != "win32":
             (os.killpg if group else os.kill)(process.pid, number)
             assert process.stdout.read() == f"got {name}\n"
             assert process.wait(60) == 5
-
-
-def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:
-    script = tmp_path / "asks.py"
-    script.write_text(
-        "import torch\n"
-        "print(torch.backends.mps.get_name(), torch.mps.recommended_max_memory())\n"
-        "print(torch.accelerator.get_memory_info()[1])\n",
-        encoding="utf-8",
-    )
-    result = run_cli("run", "--chip", "m3-max-64gb", str(script))
-    limit = limits_of("m3-max-64gb").recommended.low
-    assert result.stdout.splitlines() == [f"Apple M3 Max {limit}", str(limit)], result.stderr

@@ -1,0 +1,90 @@
+"""What only the device and the observer in C++ know of a program: work of the CPU, the chip, every thread."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import torch
+
+import mpsprobe
+from mpsprobe_coverage.chips.limits import limits_of
+from mpsprobe_devkit.testing import run_cli
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+data, bank = torch.randn(256, 64), torch.randn(600, 64)
+data = (data - data.mean(0)) / data.std(0)
+labels = data[:, :10].argmax(1)
+net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)).to("mps")
+optimizer = torch.optim.Adam(net.parameters())
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, labels), batch_size=32, shuffle=True)
+for x, y in loader:
+    loss = torch.nn.functional.cross_entropy(net((x * 2).to("mps")), y.to("mps"))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    correct = (net(x.to("mps")).detach().cpu().argmax(1) == y).float().mean()
+"""
+LOSS = """
+loss = torch.nn.functional.cross_entropy(net(data.to("mps")).cpu(), labels)
+loss.backward()
+"""
+SEARCH = """
+nearest = torch.cdist(bank, bank).argmin(1)
+"""
+TOWER = """
+tower = torch.nn.Parameter(torch.randn(64, 64))
+for _ in range(9):
+    net(torch.tanh(data @ tower).to("mps")).sum().backward()
+"""
+
+
+def test_what_the_cpu_computed_is_found_and_what_it_prepared_is_not(tmp_path: Path) -> None:
+    found = {}
+    for name, more in {"prepared": "", "loss": LOSS, "search": SEARCH, "tower": TOWER}.items():
+        (tmp_path / f"{name}.py").write_text(PROGRAM + more, encoding="utf-8")
+        ran = run_cli("run", "-o", "report.json", f"{name}.py", cwd=tmp_path)
+        assert ran.code == 0, ran.stderr
+        lines = json.loads((tmp_path / "report.json").read_bytes())["program"]["computed_on_cpu"]
+        found[name] = [(one["call_site"], one["operators"][0], one["calls"]) for one in lines]
+    last = PROGRAM.count("\n")
+    assert found["prepared"] == []
+    assert found["loss"] == [(f"loss.py:{last + 2}", "aten::_log_softmax_backward_data", 3)]
+    assert found["search"] == [(f"search.py:{last + 2}", "aten::cdist", 2)]
+    assert [one[0] for one in found["tower"]] == [f"tower.py:{last + 4}"]
+
+
+def test_what_runs_inside_is_seen_and_computed_as_ever() -> None:
+    model, x = torch.nn.Linear(4, 2), torch.rand(3, 4)
+    wanted = model(x)
+    with mpsprobe.observe("cpu") as run:
+        found = model(x)
+        halfway = run.report()
+        with mpsprobe.observe("cpu") as inner:
+            thread = threading.Thread(target=model, args=(x,))
+            thread.start()
+            thread.join()
+    assert torch.equal(found, wanted)
+    report = run.report("two calls")
+    assert (report.method, report.workload.name, report.target.backend) == ("observed", "two calls", "cpu")
+    calls = {name: sum(one.calls for one in found) for name, found in (("half", halfway), ("inner", inner.report()))}
+    assert 0 < calls["half"] == calls["inner"] and sum(one.calls for one in report) == 2 * calls["half"]
+    with run:
+        model(x)
+    assert sum(one.calls for one in run.report()) == 3 * calls["half"]
+
+
+def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:
+    script = tmp_path / "asks.py"
+    script.write_text(
+        "import torch\n"
+        "print(torch.backends.mps.get_name(), torch.mps.recommended_max_memory())\n"
+        "print(torch.accelerator.get_memory_info()[1])\n",
+        encoding="utf-8",
+    )
+    result = run_cli("run", "--chip", "m3-max-64gb", str(script))
+    limit = limits_of("m3-max-64gb").recommended.low
+    assert result.stdout.splitlines() == [f"Apple M3 Max {limit}", str(limit)], result.stderr
