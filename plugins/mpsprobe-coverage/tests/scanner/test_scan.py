@@ -147,12 +147,9 @@ def test_a_model_that_raises_leaves_what_was_judged_before() -> None:
     assert failure.call_site is not None
     assert failure.call_site.endswith(f"test_scan.py:{_fail.__code__.co_firstlineno + 2}")
     assert report.summary.native_since is None
-
-
-def test_a_failure_in_one_release_is_in_its_cell() -> None:
-    report = scan_many(calling(_fail), ["2.4.1", "2.13.0"])
-    assert [cell.failure.error for cell in report.releases if cell.failure] == ["ValueError"] * 2
-    assert report.native_since is None
+    many = scan_many(calling(_fail), ["2.4.1", "2.13.0"])
+    assert [cell.failure.error for cell in many.releases if cell.failure] == ["ValueError"] * 2
+    assert many.native_since is None
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), UsageError("no such size")])
@@ -183,9 +180,11 @@ def test_guesses_are_in_the_report() -> None:
     assert "sin" in calls(report, "forward")
 
 
-def test_a_workload_must_build_a_torch_run() -> None:
+def test_a_torch_run_and_some_release_are_needed() -> None:
     with pytest.raises(WorkloadError, match=r"did not build a TorchRun, but dict"):
         scan(Made(dict), "2.13.0")
+    with pytest.raises(UsageError, match="no torch release"):
+        CoverageScanner().scan(calling(), RunOptions(), [], FakeProgress())
 
 
 @pytest.mark.parametrize("move", [lambda m: m.cuda(), lambda m: m.to("cuda")])
@@ -202,21 +201,12 @@ def test_a_move_to_cuda_in_a_step_ends_the_run(move: Any) -> None:
     assert failure is not None and "CUDA" in failure.message and failure.phase == "forward"
 
 
-def test_some_release_is_needed() -> None:
-    with pytest.raises(UsageError, match="no torch release"):
-        CoverageScanner().scan(calling(), RunOptions(), [], FakeProgress())
-
-
 def test_where_the_verdicts_come_from() -> None:
     target = scan(calling(), "2.6.0").target
     assert (target.backend, target.torch) == ("mps", "2.6.0")
     assert target.table is not None and target.table.wheel.startswith("torch-2.6.0-")
     assert len(target.table.sha256) == 64
-
-
-def test_installed_is_the_release_of_this_torch() -> None:
-    report = scan(calling(), "installed")
-    assert report.target.torch == torch.__version__.partition("+")[0]
+    assert scan(calling(), "installed").target.torch == torch.__version__.partition("+")[0]
 
 
 def test_a_call_of_ones_own_replaces_the_forward_pass() -> None:
