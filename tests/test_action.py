@@ -157,7 +157,7 @@ def test_a_model_with_findings_fails_with_all_that_there_is_to_see(project: Path
     assert json.loads(Path(ended.outputs["report"]).read_text(encoding="utf-8"))["kind"] == "coverage"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_is_allowed_passes_and_several_are_one_table(project: Path) -> None:
     ended = execute(
         project,
@@ -171,7 +171,7 @@ def test_what_is_allowed_passes_and_several_are_one_table(project: Path) -> None
     assert "1 of 2 workloads has every operator native" in ended.log
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_script_is_run_with_its_arguments(project: Path) -> None:
     ended = execute(project, script="train.py --epochs 1", fail_on="missing")
     assert ended.code == 1, ended.log

@@ -82,9 +82,8 @@ def _check_toml(document: dict[str, object]) -> None:
 
 
 def _usual(story: list[Block]) -> bool:
-    """By default the first story of each page runs, and what the README shows."""
-    page = story[0].page
-    return page.name == "README.md" or story is next(one for one in STORIES if one[0].page == page)
+    """By default runs what the README, the tutorials and the explanations show."""
+    return story[0].page.parent.name in (ROOT.name, "tutorials", "explanation")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from mpsprobe_atlas.operators import operators, samples_of, tracker_text
 from mpsprobe_atlas.ranking import gather
 from mpsprobe_atlas.reading import Judged
 from mpsprobe_atlas.samples import Example, sample_file
+from tests.forking import run_script
 
 VERSIONS = {"mpsprobe": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0"}
 QR = "tensor((4, 3), (1, 4), torch.float32), 'reduced'"
@@ -32,9 +31,9 @@ CALLS = (
 def ran(text: str, folder: Path) -> str:
     path = folder / "samples.py"
     path.write_text(text, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(path), "cpu"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = run_script(path, "cpu")
+    assert done.code == 0, done.stderr
+    return str(done.stdout)
 
 
 def test_samples_of_a_real_sweep_run(real_rows: list[Judged], tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_numbers_beyond_any_run_are_no_trouble() -> None:
         assert exporter.render(report.model_copy(update={"summary": summary, "operators": [one]}))
 
 
+@pytest.mark.thorough
 def test_sixteen_times_the_findings_take_about_sixteen_times_as_long() -> None:
     few, many = (
         coverage("2.6.0", [finding(f"aten::op{n}", "missing", modules=[f"a.{n}.b"]) for n in range(count)])

@@ -120,6 +120,17 @@ def test_builds_and_runs_on_meta(name: str, phase: str) -> None:
         assert all(one.is_meta for one in tensors(output))
 
 
+@pytest.mark.slow
+def test_every_model_has_the_size_that_was_published() -> None:
+    wrong = {}
+    for name, entry in entries().items():
+        if not missing(name, "inference"):
+            made = parameters(build_on_meta(named(name)).model)
+            if made != entry.inference.parameters:
+                wrong[name] = (made, entry.inference.parameters)
+    assert not wrong
+
+
 @pytest.mark.parametrize("name", ["bert-base", "gpt2", "llama-3-8b", "resnet50", "whisper-tiny", "t5-small"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_dtype_reaches_parameters_and_inputs(name: str, dtype: str) -> None:

@@ -228,6 +228,7 @@ def test_another_part_is_never_answered_from_the_cache(part: str, world: World) 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.sampled_from(sorted(CHANGES)), min_size=2, max_size=4, unique=True))
+@pytest.mark.thorough
 def test_nor_are_several(parts: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         for made in world.__wrapped__(tmp_path_factory.mktemp("world"), monkeypatch):  # type: ignore[attr-defined]

@@ -101,6 +101,7 @@ def test_every_format_is_of_the_same_report(name: str, run: Run) -> None:
     assert "From the cache" not in first.stdout
 
 
+@pytest.mark.thorough
 def test_a_matrix_and_several(run: Run) -> None:
     matrix = ("coverage", "model.py:make", "--torch", "2.6.0,2.13.0")
     run(*matrix)

@@ -42,6 +42,7 @@ def test_the_largest_batch_fits_and_the_next_one_does_not() -> None:
     assert row["runs"] <= 4
 
 
+@pytest.mark.thorough
 def test_what_saves_memory_was_run() -> None:
     rows = {one["what"]: one for one in fit("bert-base", "--phase", "training", "--memory", "2GB")["rows"]}
     usual = rows.pop("as it is")
@@ -64,6 +65,7 @@ class EightBits(torch.optim.Optimizer):
             one.data.add_(one.grad)
 
 
+@pytest.mark.thorough
 def test_an_optimizer_of_eight_bits_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variations, "import_module", lambda name: SimpleNamespace(AdamW8bit=EightBits))
     rows = {one["what"]: one for one in fit("bert-base", "--phase", "training", "--memory", "1GB")["rows"]}

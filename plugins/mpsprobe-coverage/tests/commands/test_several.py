@@ -99,7 +99,7 @@ def test_one_that_fails_costs_its_row_alone(folder: Path) -> None:
     assert report["workloads"][4]["report"]["failure"]["message"] == "no such shape"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_exit_code_is_of_all_and_the_allowed_are_passed_over(folder: Path) -> None:
     both = ["models.py:clean", "models.py:missing", "--jobs", "1"]
     failing = _coverage(folder, *both, "--fail-on", "missing", torch="2.11.0,2.13.0")

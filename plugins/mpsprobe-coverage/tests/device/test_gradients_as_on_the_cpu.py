@@ -37,6 +37,7 @@ def test_a_gradient_that_goes_to_the_cpu_is_no_value_that_the_program_reads(devi
     assert copy.judgement.verdict == "native" and copy.calls == 1
 
 
+@pytest.mark.thorough
 def test_operators_of_the_database() -> None:
     """Some of them each time: all were compared, two samples each, for six releases, and take a minute."""
     different = []

@@ -190,6 +190,7 @@ def test_an_exporter_is_held_to_its_contract(tmp_path: Path, monkeypatch: pytest
     assert check_plugin(project, contracts=False) == []
 
 
+@pytest.mark.thorough
 def test_a_contract_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "TIMED_PROCESSES", 0)
     monkeypatch.setattr(examination, "CONTRACT_LIMIT_S", 4.0)

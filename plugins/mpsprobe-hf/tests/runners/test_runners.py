@@ -18,6 +18,7 @@ from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devkit.testing.fakes import FakeDevice
 from mpsprobe_hf.runners.accelerate import AccelerateRunner
 from mpsprobe_hf.runners.trainer import TrainerRunner
+from tests.thorough import all_but
 
 TRAINING = RunOptions(phase="training")
 TRAINER_FUSES = Version(torch.__version__) >= Version("2.8")
@@ -61,7 +62,7 @@ def _opened(runner: Runner, options: RunOptions = TRAINING, **more: Any) -> tupl
     return runner.open(workload, options, CpuDevice()), workload.net
 
 
-@pytest.fixture(params=RUNNERS, ids=lambda runner: runner.name)
+@pytest.fixture(params=all_but(lambda one: one is RUNNERS[0], RUNNERS), ids=lambda runner: runner.name)
 def runner(request: pytest.FixtureRequest) -> Runner:
     found: Runner = request.param
     return found
@@ -165,6 +166,7 @@ def test_autocast_is_the_librarys(runner: Runner) -> None:
     assert dtypes == [torch.bfloat16]
 
 
+@pytest.mark.thorough
 def test_two_configurations_in_one_process(runner: Runner) -> None:
     for options in (TRAINING, RunOptions(phase="training", autocast="bfloat16", grad_accum=2), TRAINING):
         steps, net = _opened(runner, options)

@@ -17,6 +17,7 @@ from transformers import BertForSequenceClassification as Bert
 
 import mpsprobe
 from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError
+from tests.thorough import all_but
 
 CONFIG = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
 SENTENCES = [{"input_ids": torch.arange(n, n + 5) % 9, "labels": n % 2} for n in range(16)]
@@ -79,7 +80,9 @@ def _train(folder: Path, *callbacks: Any, model: type[Model] = Model, **options:
     return Trained(str(trainer.args.device), losses, weights, torch.rand(()).item(), history, folder)
 
 
-@pytest.mark.parametrize(("place", "device"), [(nullcontext, "cpu"), (VIRTUAL, "mps")])
+@pytest.mark.parametrize(
+    ("place", "device"), all_but(lambda _, device: device == "cpu", [(nullcontext, "cpu"), (VIRTUAL, "mps")])
+)
 def test_findings_are_in_the_log_and_the_training_is_as_without_it(place: Place, device: str, tmp_path: Path) -> None:
     callback = mpsprobe.TransformersCallback(2, torch="2.13.0", path=tmp_path / "mps.json")
     with place():
@@ -101,6 +104,7 @@ def test_findings_are_in_the_log_and_the_training_is_as_without_it(place: Place,
     assert mpsprobe.load_report(tmp_path / "mps.json") == callback.report
 
 
+@pytest.mark.thorough
 def test_steps_are_those_that_were_named(tmp_path: Path) -> None:
     callback = mpsprobe.TransformersCallback([2, 9], torch="2.13.0")
     with VIRTUAL():
@@ -130,6 +134,7 @@ class Reads(Model):
         raise ValueError("only on the CPU")
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_judged_is_said(tmp_path: Path) -> None:
     callback = mpsprobe.TransformersCallback()
     [entry] = [one for one in _train(tmp_path, callback, model=Reads).history if "mps_findings" in one]

@@ -141,6 +141,7 @@ def test_the_report_of_a_program(script: Path) -> None:
     assert (missing["verdict"], missing["call_sites"]) == ("missing", ["model.py:17"])
 
 
+@pytest.mark.thorough
 def test_an_exception_of_the_device_looks_as_on_the_cpu(script: Path) -> None:
     plain = subprocess.run(
         [sys.executable, script.name, "cpu", "wrong"], cwd=script.parent, capture_output=True, text=True, check=False

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from mpsprobe_devkit.testing import run_cli
 
 TRAINING = """
@@ -30,6 +32,7 @@ print(loss.item(), (most() - before) / sum(p.nbytes for p in model.parameters())
 
 if sys.platform != "win32":
 
+    @pytest.mark.thorough
     def test_a_model_takes_a_fraction_of_its_memory(tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
         ran = run_cli("run", "--values", "none", "-o", "report.json", "train.py", cwd=tmp_path)

@@ -47,6 +47,7 @@ def test_dtypes_that_mps_does_not_claim_are_run_too() -> None:
     assert "svd_lowrank" in entries_to_run("complex64", (RELEASE,))
 
 
+@pytest.mark.thorough
 def test_in_this_process_and_in_others() -> None:
     tasks = [Task("float32", (key,), (RELEASE,), ("none",)) for key in ("abs", "linalg.eig")]
     steps = _Steps()
