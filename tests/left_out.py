@@ -1,7 +1,7 @@
 """Which folders of tests are left out on a machine that lacks what they need, and the words that say so.
 
 The ``conftest.py`` at the root asks here. A folder stands in one place, this table, whatever it needs.
-``python -m tests.left_out`` prints the folders, one a line.
+``python -m tests.left_out`` prints the folders, one a line, without those inside another.
 """
 
 from __future__ import annotations
@@ -85,5 +85,6 @@ def in_words() -> str:
 
 
 if __name__ == "__main__":
-    for folder in left_out():
+    lacking = left_out()
+    for folder in lacking.keys() - {one for one in lacking if not lacking.keys().isdisjoint(one.parents)}:
         print(folder)  # noqa: T201 - for a script
