@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("mpsprobe", *sorted(str(folder.relative_to(ROOT)) for folder in ROOT.glob("plugins/*/src")))
 OTHER: dict[type[ast.AST], Any] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
@@ -63,7 +62,7 @@ class Mistake:
         return "\n".join(lines)
 
 
-def mistakes_of(path: Path) -> Iterator[Mistake]:
+def mistakes_of(path: Path, checkout: Path) -> Iterator[Mistake]:
     """Each one that can be made in a file, in one line."""
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
@@ -78,7 +77,7 @@ def mistakes_of(path: Path) -> Iterator[Mistake]:
             continue
         made = (line[:start] + changed.encode() + line[end:]).decode()
         occurrence = lines[: node.lineno - 1].count(line.decode())
-        yield Mistake(path.relative_to(ROOT).as_posix(), line.decode(), occurrence, made)
+        yield Mistake(path.relative_to(checkout).as_posix(), line.decode(), occurrence, made)
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr]:
@@ -116,12 +115,13 @@ def _other(node: ast.expr) -> str | None:
     return None
 
 
-def draw(seed: int, number: int) -> list[Mistake]:
+def draw(checkout: Path, seed: int, number: int) -> list[Mistake]:
     """Two of each room, the others by how many can be made there; never two in one line."""
     chance = random.Random(seed)
-    rooms = {room: _each(room) for room in ROOMS}
-    drawn = [one for room in rooms.values() for one in chance.sample(room, 2)]
-    every = [one for room in rooms.values() for one in room]
+    folders = ("mpsprobe", *sorted(str(one.relative_to(checkout)) for one in checkout.glob("plugins/*/src")))
+    rooms = [_each(checkout, folder) for folder in folders]
+    drawn = [one for room in rooms for one in chance.sample(room, 2)]
+    every = [one for room in rooms for one in room]
     while len(drawn) < number:
         one = chance.choice(every)
         if all((one.path, one.line) != (other.path, other.line) for other in drawn):
@@ -129,9 +129,9 @@ def draw(seed: int, number: int) -> list[Mistake]:
     return drawn
 
 
-def _each(room: str) -> list[Mistake]:
-    files = sorted((ROOT / room).rglob("*.py"))
-    return [one for path in files if "templates" not in path.parts for one in mistakes_of(path)]
+def _each(checkout: Path, room: str) -> list[Mistake]:
+    files = sorted((checkout / room).rglob("*.py"))
+    return [one for path in files if "templates" not in path.parts for one in mistakes_of(path, checkout)]
 
 
 class Trial:
@@ -198,7 +198,7 @@ def main() -> int:
     parser.add_argument("--pytest", default="", help="options of pytest, as one argument")
     asked = parser.parse_args()
     if asked.what == "draw":
-        drawn = [asdict(one) for one in draw(asked.seed, asked.number)]
+        drawn = [asdict(one) for one in draw(asked.checkout.resolve(), asked.seed, asked.number)]
         asked.file.write_text(json.dumps(drawn, indent=1) + "\n", encoding="utf-8")
         return 0
     trial = Trial(asked.checkout.resolve(), shlex.split(asked.pytest))
