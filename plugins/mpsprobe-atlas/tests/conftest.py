@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,27 +14,19 @@ from made_store import made_store, real_store
 
 from mpsprobe_atlas.reading import Judged, judged
 from mpsprobe_atlas.store import Store
+from tests.once import built_once
 
-LONGEST_S = 600
 REAL_RELEASES = ("2.0.1", "2.6.0", "2.15.0")
 
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """600 models, 40 releases, 2 phases. Of the processes of pytest-xdist one makes it; the others wait for it."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if base.name.startswith("popen-") else base) / "large"
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        ends = time.monotonic() + LONGEST_S
-        while not (folder / "done").exists():
-            assert time.monotonic() < ends, "the process that makes the store has not finished"
-            time.sleep(0.2)
-    else:
+    """600 models, 40 releases, 2 phases."""
+
+    def make(folder: Path) -> None:
         made_store(folder / "atlas.sqlite")
-        (folder / "done").touch()
-    return folder / "atlas.sqlite"
+
+    return built_once(tmp_path_factory.getbasetemp(), "large", make) / "atlas.sqlite"
 
 
 @pytest.fixture(scope="session")

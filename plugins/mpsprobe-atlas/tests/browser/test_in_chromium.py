@@ -20,8 +20,8 @@ from mpsprobe_atlas.reading import judged
 from mpsprobe_atlas.site.data import SiteData
 from mpsprobe_atlas.site.writing import write_site
 from mpsprobe_atlas.store import Row, Store, WritableStore
+from tests import left_out
 
-NAMES = ("chromium", "google-chrome", "chromium-browser", "chrome")
 VIEWS = ("models", "map", "ranking", "releases", "model/{model}", "operator/{operator}")
 PAPER = 718  # pixels of CSS between margins of a centimetre on A4
 WIDER = "document.documentElement.scrollWidth > innerWidth"
@@ -47,8 +47,9 @@ def written(store: Path, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as play:
-        program = next(filter(None, map(shutil.which, NAMES)))
-        started = play.chromium.launch(executable_path=program, args=["--disable-gpu"], chromium_sandbox=False)
+        started = play.chromium.launch(
+            executable_path=left_out.browser(), args=["--disable-gpu"], chromium_sandbox=False
+        )
         yield started
         started.close()
 

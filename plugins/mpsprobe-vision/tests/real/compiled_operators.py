@@ -43,11 +43,6 @@ OF_THE_CPU = ("nms", *(schema.partition("(")[0] for schema in SCHEMAS[3:] if not
 _kept: list[torch.library.Library] = []
 
 
-def installed() -> bool:
-    """Whether timm and torchvision are; neither is imported."""
-    return all(importlib.util.find_spec(name) for name in ("timm", "torchvision"))
-
-
 def import_torchvision() -> None:
     """Import it, with declared operators where the compiled ones do not load."""
     spec = importlib.util.find_spec("torchvision")

@@ -137,8 +137,8 @@ def exit_code(
         KeyboardInterrupt: of several workloads, not all were judged.
     """
     if written is not None:
-        click.echo(shown(report, "table", "headline") or "", err=True)
-        click.echo(f"wrote {written}", err=True)
+        headline = shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
+        click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
     if isinstance(report, SeveralReport):
         if not report.complete:
             raise KeyboardInterrupt

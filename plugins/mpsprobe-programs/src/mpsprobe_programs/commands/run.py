@@ -63,7 +63,8 @@ USUAL = {"device": "virtual", "values": "real", "macos": None, "chip": None, "ke
     "--fail-on",
     type=VerdictList(),
     metavar="VERDICT,…",
-    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong.",
+    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
+    "'unknown': also when a process that it started was not watched.",
 )
 @click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
