@@ -191,6 +191,13 @@ def test_what_processes_do_that_a_program_starts_is_in_its_report(tmp_path: Path
     assert (report.program.processes, report.program.processes_unreported) == (1 + forked, forked)
 
 
+def test_a_program_that_fails_says_so_next_to_its_file(tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text("import sys, torch\ntorch.ones(2, device='mps').sum()\nsys.exit(3)")
+    ran = run_cli("run", "--values", "none", "-o", "report.json", "fails.py", cwd=tmp_path)
+    assert ran.code == 3 and len(ran.stderr.splitlines()) == 3, ran.stderr
+    assert ran.stderr.endswith("wrote report.json\nthe exit code 3 is the program's own\n")
+
+
 def test_no_mps_says_what_the_virtual_device_would_do(script: Path) -> None:
     ran = run_cli("run", "--device", "mps", script.name, "mps", cwd=script.parent)
     if sys.platform != "darwin":

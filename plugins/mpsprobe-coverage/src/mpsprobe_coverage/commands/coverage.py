@@ -197,6 +197,7 @@ def coverage(
             click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
     finally:  # the report is not lost with an export that fails
         written = exporting.write(registry, name, report, output, everything)
+    judge.say_written(report, written)
     shown = name == "table" and written is None
     code = judge.exit_code(report, fail_on or (), allow or (), name=name, written=written)
     if kept is not None and question is not None and shown:

@@ -121,12 +121,19 @@ def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progre
     return report.model_copy(update={"growth": found})
 
 
+def say_written(report: Report, written: str | None) -> None:
+    """Say on standard error what a file or folder that a report went to begins with; nothing for standard output."""
+    if written is not None:
+        headline = shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
+        click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
+
+
 def exit_code(
     report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, name: str, written: str | None
 ) -> int:
     """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory), 2 when the workload did not run to its end.
 
-    Where the report went to a file, standard error says the headline, why the code is not 0, and which file.
+    Where the report went to a file, standard error says why the code is 1.
 
     Args:
         name: of the exporter that wrote the report.
@@ -136,9 +143,6 @@ def exit_code(
         WorkloadError: it did not; of several workloads, one of them.
         KeyboardInterrupt: of several workloads, not all were judged.
     """
-    if written is not None:
-        headline = shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
-        click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
     if isinstance(report, SeveralReport):
         if not report.complete:
             raise KeyboardInterrupt

@@ -17,7 +17,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.judge import exit_code, with_allowed
+from mpsprobe_coverage.commands.judge import exit_code, say_written, with_allowed
 from mpsprobe_coverage.commands.options import CHIP_OPTION, MacosVersion, VerdictList, releases
 
 if TYPE_CHECKING:
@@ -105,8 +105,12 @@ def run(
         ended.leave()
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
         written = exporting.write(registry, name, with_allowed(ended.report, allow or ()), output, everything)
+    say_written(ended.report, written)
     if ended.code == 0:
         sys.exit(exit_code(ended.report, fail_on or (), allow or (), name=name, written=written))
+    if written is not None:
+        how = f"exit code {ended.code}" if ended.code > 0 else f"end by signal {-ended.code}"
+        click.echo(f"the {how} is the program's own", err=True)
     ended.leave()
 
 
