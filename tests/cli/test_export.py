@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe_devkit.testing import install_plugin, run_cli, sample_reports
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli, sample_reports
 
-ONLY = ["-p", "no:exporters"]
 PLUGIN = """
 from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
@@ -69,103 +68,73 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_to_standard_output_and_to_a_file_by_its_extension(folder: Path) -> None:
-    shown = run_cli(
-        *ONLY, "export", "coverage.json", "--to", "kind", plugin_folders=[folder], cwd=folder, process=False
-    )
-    assert (shown.code, shown.stdout) == (0, "coverage of version 1\n")
-    written = run_cli(
-        *ONLY, "export", "weather.json", "-o", "out.kind", plugin_folders=[folder], cwd=folder, process=False
-    )
-    assert (written.code, written.stdout, written.stderr) == (0, "", "")
-    assert (folder / "out.kind").read_text() == "weather of version 7"
-
-
-def test_what_an_exporter_prints_is_no_data(folder: Path) -> None:
-    shown = run_cli(
-        *ONLY, "export", "coverage.json", "--to", "chatty", plugin_folders=[folder], cwd=folder, process=False
-    )
-    assert (shown.code, shown.stdout, shown.stderr) == (0, "coverage of version 1\n", "working on it\n")
-
-
-def test_an_exporter_may_draw_for_standard_output(folder: Path) -> None:
-    shown = run_cli(
-        *ONLY, "export", "coverage.json", "--to", "drawn", plugin_folders=[folder], cwd=folder, process=False
-    )
-    assert shown.stdout == "drawn coverage of version 1\n"
-    run_cli(*ONLY, "export", "coverage.json", "-o", "out.drawn", plugin_folders=[folder], cwd=folder, process=False)
-    assert (folder / "out.drawn").read_text() == "coverage of version 1"
+def _run(folder: Path, *arguments: str, stdin: str = "") -> CommandResult:
+    ours = ("-p", "no:exporters", "export", *arguments)
+    return run_cli(*ours, stdin=stdin, plugin_folders=[folder], cwd=folder, process=False)
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "shown"),
-    [("brief", [], "in short"), ("brief", ["--all"], "all of it"), ("drawn", ["--all"], "drawn coverage of version 1")],
-)
-def test_a_terminal_shows_all_on_request(folder: Path, name: str, more: list[str], shown: str) -> None:
-    asked = ("export", "coverage.json", "--to", name, *more)
-    drawn = run_cli(*ONLY, *asked, plugin_folders=[folder], cwd=folder, process=False)
-    assert drawn.stdout == f"{shown}\n"
-
-
-def test_from_standard_input(folder: Path) -> None:
-    report = (folder / "coverage.json").read_text(encoding="utf-8")
-    result = run_cli(
-        *ONLY, "export", "-", "--to", "raw", "-o", "x", stdin=report, plugin_folders=[folder], cwd=folder, process=False
-    )
-    assert result.code == 0, result.stderr
-    assert (folder / "x").read_bytes() == b"\x00coverage"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("asked", "stdout", "stderr"),
     [
-        (["coverage.json"], "which format?\nSay --to NAME"),
-        (["coverage.json", "-o", "out.unknown"], "There are: kind, raw, bad, odd, chatty, drawn, brief"),
-        (["coverage.json", "--to", "knid"], "unknown exporter 'knid'; did you mean 'kind'?"),
-        (["coverage-matrix.json", "--to", "kind"], "reads coverage, weather; this report is a 'coverage-matrix'"),
-        (["none.json", "--to", "kind"], "cannot read none.json"),
-        ([".", "--to", "kind"], "cannot read ."),
-        (["broken.json", "--to", "kind"], "broken.json is not JSON"),
-        (["no-report.json", "--to", "kind"], "is not a report: it has no 'kind'"),
-        (["coverage.json", "--to", "kind", "-o", "."], "it is a folder"),
-        (["coverage.json", "--to", "kind", "-o", "none/x"], "its folder does not exist"),
-        (["coverage.json", "--to", "bad"], "the exporter 'bad' of kinds 1.0 failed: AttributeError"),
-        (["coverage.json", "--to", "odd"], "the exporter 'odd' of kinds 1.0 rendered an int, neither text nor bytes"),
+        ("kind", "coverage of version 1", ""),
+        ("chatty", "coverage of version 1", "working on it\n"),
+        ("drawn", "drawn coverage of version 1", ""),
+        ("drawn --all", "drawn coverage of version 1", ""),
+        ("brief", "in short", ""),
+        ("brief --all", "all of it", ""),
     ],
 )
-def test_what_cannot_work_is_told_in_words(folder: Path, arguments: list[str], problem: str) -> None:
-    (folder / "broken.json").write_text("{")
-    (folder / "no-report.json").write_text("[]")
-    before = sorted(folder.iterdir())
-    result = run_cli(*ONLY, "export", *arguments, plugin_folders=[folder], cwd=folder, process=False)
-    assert result.code == 2
-    assert problem in result.stderr
-    assert "Traceback" not in result.stderr
-    assert [one for one in sorted(folder.iterdir()) if one.name != "__pycache__"] == before
+def test_to_standard_output(folder: Path, asked: str, stdout: str, stderr: str) -> None:
+    shown = _run(folder, "coverage.json", "--to", *asked.split())
+    assert (shown.code, shown.stdout, shown.stderr) == (0, f"{stdout}\n", stderr)
 
 
-def test_an_existing_file_survives_a_failure(folder: Path) -> None:
-    (folder / "kept.kind").write_text("old")
+@pytest.mark.parametrize(
+    ("source", "arguments", "content"),
+    [
+        ("weather.json", ["-o", "out.kind"], b"weather of version 7"),
+        ("coverage.json", ["-o", "out.drawn"], b"coverage of version 1"),
+        ("-", ["--to", "raw", "-o", "x"], b"\x00coverage"),
+    ],
+)
+def test_to_a_file(folder: Path, source: str, arguments: list[str], content: bytes) -> None:
+    given = (folder / "coverage.json").read_text(encoding="utf-8")
+    written = _run(folder, source, *arguments, stdin=given)
+    assert (written.code, written.stdout, written.stderr) == (0, "", "")
+    assert (folder / arguments[-1]).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("coverage.json", "which format?\nSay --to NAME"),
+        ("coverage.json -o out.unknown", "There are: kind, raw, bad, odd, chatty, drawn, brief"),
+        ("coverage.json --to knid", "unknown exporter 'knid'; did you mean 'kind'?"),
+        ("coverage-matrix.json --to kind", "reads coverage, weather; this report is a 'coverage-matrix'"),
+        ("none.json --to kind", "cannot read none.json"),
+        (". --to kind", "cannot read ."),
+        ("broken.json --to kind", "broken.json is not JSON"),
+        ("no-report.json --to kind", "is not a report: it has no 'kind'"),
+        ("damaged.json -o kept.kind", "damaged.json is damaged at 'summary.calls'"),
+        ("coverage.json --to kind -o .", "it is a folder"),
+        ("coverage.json --to kind -o none/x", "its folder does not exist"),
+        ("coverage.json --to bad", "the exporter 'bad' of kinds 1.0 failed: AttributeError"),
+        ("coverage.json --to odd", "the exporter 'odd' of kinds 1.0 rendered an int, neither text nor bytes"),
+    ],
+)
+def test_what_cannot_work_is_told_in_words(folder: Path, line: str, problem: str) -> None:
     damaged = json.loads((folder / "coverage.json").read_text())
     damaged["summary"]["calls"] = -1
-    (folder / "damaged.json").write_text(json.dumps(damaged))
-    result = run_cli(
-        *ONLY, "export", "damaged.json", "-o", "kept.kind", plugin_folders=[folder], cwd=folder, process=False
-    )
-    assert result.code == 2
-    assert "damaged.json is damaged at 'summary.calls'" in result.stderr
+    texts = {"damaged.json": json.dumps(damaged), "broken.json": "{", "no-report.json": "[]", "kept.kind": "old"}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    before = sorted(folder.iterdir())
+    result = _run(folder, *line.split())
+    assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
+    assert [one for one in sorted(folder.iterdir()) if one.name != "__pycache__"] == before
     assert (folder / "kept.kind").read_text() == "old"
 
 
 def test_without_exporters_it_says_what_to_install(folder: Path) -> None:
-    result = run_cli(
-        "export",
-        "coverage.json",
-        "--to",
-        "kind",
-        cwd=folder,
-        variables={"MPSPROBE_DISABLE_PLUGINS": "*"},
-        process=False,
-    )
-    assert result.code == 2
-    assert "mpsprobe-exporters" in result.stderr
+    result = run_cli("-p", "no:*", "export", "coverage.json", "--to", "kind", cwd=folder, process=False)
+    assert result.code == 2 and "mpsprobe-exporters" in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import install_plugin
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
 
 BODY = """
 from mpsprobe import hookimpl
@@ -71,30 +71,15 @@ def _cells(registry: Registry, **asked: Any) -> list[tuple[Any, ...]]:
 
 def test_the_baseline_follows_upon_what_is_compared_with_it(registry: Registry) -> None:
     found = _cells(registry, workloads=("one", "two", "one"), phase="both", baseline="cpu", batch_sizes=(1, 8))
-    assert found == [
-        (workload, phase, device, None, batch)
-        for workload in ("one", "two")
-        for phase in ("inference", "training")
-        for batch in (1, 8)
-        for device in ("gpu", "cpu")
-    ]
+    cells = product(("one", "two"), ("inference", "training"), (1, 8), ("gpu", "cpu"))
+    assert found == [(workload, phase, device, None, batch) for workload, phase, batch, device in cells]
 
 
-@pytest.mark.parametrize("options", [RunOptions(grad_accum=4), RunOptions(lora=True, lora_rank=4)])
-def test_how_a_model_is_trained_is_for_training_only(registry: Registry, options: RunOptions) -> None:
-    plan = make_plan(registry, ProfileRequest(("one",), phase="both", options=options))
-    assert [(one.options.grad_accum, one.options.lora) for one in plan.runs] == [
-        (1, False),
-        (options.grad_accum, options.lora),
-    ]
-    with pytest.raises(UsageError, match="--phase training only"):
-        make_plan(registry, ProfileRequest(("one",), options=options))
-
-
-def test_rank_without_adapters(registry: Registry) -> None:
-    request = ProfileRequest(("one",), phase="training", options=RunOptions(lora_rank=4))
-    with pytest.raises(UsageError, match="--lora-rank makes sense with --lora only"):
-        make_plan(registry, request)
+def test_how_a_model_is_trained_is_for_training_only(registry: Registry) -> None:
+    for options in (RunOptions(grad_accum=4), RunOptions(lora=True, lora_rank=4)):
+        plan = make_plan(registry, ProfileRequest(("one",), phase="both", options=options))
+        found = [(one.options.grad_accum, one.options.lora) for one in plan.runs]
+        assert found == [(1, False), (options.grad_accum, options.lora)]
 
 
 def test_what_all_runs_share_reaches_each(registry: Registry) -> None:
@@ -114,19 +99,6 @@ def test_probes_by_name_all_and_none(registry: Registry) -> None:
         names(("quik",))
 
 
-def test_a_runner_is_asked_about_devices_and_phases(registry: Registry) -> None:
-    plan = make_plan(registry, ProfileRequest(("one",), phase="training", runner="loop"))
-    assert [one.runner.name for one in plan.runs if one.runner is not None] == ["loop"]
-    for request, says in (
-        (ProfileRequest(("one",), runner="loop"), "--runner loop does not run inference"),
-        (ProfileRequest(("one",), phase="training", runner="loop", device="cpu"), "on cpu here: it knows no cpu"),
-        (ProfileRequest(("one",), phase="training", runner="lop"), "did you mean 'loop'"),
-    ):
-        with pytest.raises(MpsprobeError) as caught:
-            make_plan(registry, request)
-        assert says in caught.value.message
-
-
 def test_flags_go_before_a_preset(registry: Registry, tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     text = 'phases = ["training"]\nbaseline = "cpu"\nnotes = ["a note"]\n[[workloads]]\nname = "two"\nbatch_size = 4\n'
@@ -144,28 +116,32 @@ def test_flags_go_before_a_preset(registry: Registry, tmp_path: Path) -> None:
     assert plan.notes[0] == "a note" and "it was measured alone" in plan.notes[1]
 
 
-def test_what_is_not_there_says_why(registry: Registry) -> None:
-    bare = Registry(strict=True, blocked=["*"])
-    for request in (
-        ProfileRequest(("one",)),
-        ProfileRequest(("one",), device="gpu"),
-    ):
-        with pytest.raises(UsageError) as caught:
-            make_plan(bare, request)
-        assert "is installed but blocked: switched off by -p" in (caught.value.hint or "")
-    with pytest.raises(UsageError) as caught:
-        make_plan(registry, ProfileRequest(("one",), phase="training", runner="trainer"))
-    assert "mpsprobe-hf" in (caught.value.hint or "") and "blocked" in (caught.value.hint or "")
-    with pytest.raises(UsageError, match="did you mean 'auto'"):
-        make_plan(registry, ProfileRequest(("one",), device="atuo"))
+def test_a_runner_is_there_for_each_run(registry: Registry) -> None:
+    plan = make_plan(registry, ProfileRequest(("one",), phase="training", runner="loop"))
+    assert [one.runner.name for one in plan.runs if one.runner is not None] == ["loop"]
 
 
-def test_something_has_to_be_run(registry: Registry) -> None:
-    with pytest.raises(UsageError, match="what should be run"):
-        make_plan(registry, ProfileRequest())
-    with pytest.raises(UsageError, match="names the workloads itself"):
-        make_plan(registry, ProfileRequest(("one",), preset="pytorch-mps-2022"))
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (ProfileRequest(), "what should be run"),
+        (ProfileRequest(("one",), preset="pytorch-mps-2022"), "names the workloads itself"),
+        (ProfileRequest(("one",), options=RunOptions(grad_accum=4)), "--phase training only"),
+        (ProfileRequest(("one",), options=RunOptions(lora=True)), "--phase training only"),
+        (ProfileRequest(("one",), phase="training", options=RunOptions(lora_rank=4)), "sense with --lora only"),
+        (ProfileRequest(("one",), device="atuo"), "did you mean 'auto'"),
+        (ProfileRequest(("one",), runner="loop"), "--runner loop does not run inference"),
+        (ProfileRequest(("one",), phase="training", runner="loop", device="cpu"), "on cpu here: it knows no cpu"),
+        (ProfileRequest(("one",), phase="training", runner="lop"), "did you mean 'loop'"),
+        (ProfileRequest(("one",), phase="training", runner="trainer"), r"mpsprobe-hf \S+ is installed but blocked"),
+    ],
+)
+def test_what_cannot_be_planned_says_why(registry: Registry, request_: ProfileRequest, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        make_plan(registry, request_)
 
 
-def test_the_fakes_are_what_they_stand_for() -> None:
-    assert FakeDevice("gpu").name == "gpu" and FakeProbe("quick").name == "quick" and FakeWorkload("x").name == "x"
+@pytest.mark.parametrize("asked", [{}, {"device": "gpu"}])
+def test_a_device_whose_plugin_is_switched_off_says_so(asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is installed but blocked: switched off by -p"):
+        make_plan(Registry(strict=True, blocked=["*"]), ProfileRequest(("one",), **asked))

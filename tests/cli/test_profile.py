@@ -15,7 +15,7 @@ import torch
 def make():
     return torch.nn.Linear(4, 2), (torch.ones(3, 4),)
 
-other = make
+other = another = make
 """
 
 
@@ -41,43 +41,31 @@ def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
 QUICK = ("--device", "cpu", "--steps", "1", "--warmup", "0", "--probe", "none", "--no-fallbacks", "--format", "json")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables"),
-    [
-        (("MODEL:make",), {}),
-        (("MODEL:make", "MODEL:other"), {}),
-        (("MODEL:make", "--workload", "MODEL:other", "--workload", "MODEL:make"), {}),
-        (("MODEL:make",), {"MPSPROBE_PROFILE_WORKLOAD": "nobody"}),
-    ],
-)
-def test_names_and_flags_are_joined(model: str, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
-    named = [one.replace("MODEL:make", model).replace("MODEL", model.removesuffix(":make")) for one in arguments]
-    report = run_command("profile", *named, *QUICK, variables=variables).json()
-    assert report["plan"]["workloads"] == list(dict.fromkeys(one for one in named if one != "--workload"))
-
-
-@pytest.mark.parametrize("names", [("MODEL",), ("--workload", "MODEL")])
-def test_a_preset_names_the_workloads_itself(model: str, names: tuple[str, ...]) -> None:
-    ran = run_command("profile", *(one.replace("MODEL", model) for one in names), "--preset", "pytorch-mps-2022")
-    assert ran.code == 2 and "--preset names the workloads itself" in ran.stderr
+def test_names_and_flags_are_joined(model: str) -> None:
+    other, another = (model.replace(":make", f":{name}") for name in ("other", "another"))
+    joined = run_command("profile", model, other, "--workload", another, "--workload", model, *QUICK).json()
+    assert joined["plan"]["workloads"] == [model, other, another]
+    named = run_command("profile", model, *QUICK, variables={"MPSPROBE_PROFILE_WORKLOAD": "nobody"}).json()
+    assert named["plan"]["workloads"] == [model]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("line", "says"),
     [
-        (["--device", "mpss"], "did you mean 'mps'?"),
-        (["--device", "cpu", "--baseline", "cpu"], "measured anyway"),
-        (["--device", "cpu", "--batch-size", "1,x"], "whole number from 1"),
-        (["--device", "cpu", "--batch-size", ","], "needs a number"),
-        (["--device", "cpu", "--steps", "0"], "--steps takes a whole number from 1"),
-        (["--device", "cpu", "--grad-accum", "2"], "--phase training only"),
-        (["--device", "cpu", "--dtype", "float33"], "did you mean 'float32'"),
-        (["--device", "cpu", "--format", "tabel"], "did you mean 'table'"),
-        (["--device", "cpu", "-o", "report.foo"], "no format has the extension '.foo'"),
+        ("--workload MODEL --preset pytorch-mps-2022", "--preset names the workloads itself"),
+        ("MODEL --device mpss", "did you mean 'mps'?"),
+        ("MODEL --device cpu --baseline cpu", "measured anyway"),
+        ("MODEL --device cpu --batch-size 1,x", "whole number from 1"),
+        ("MODEL --device cpu --batch-size ,", "needs a number"),
+        ("MODEL --device cpu --steps 0", "--steps takes a whole number from 1"),
+        ("MODEL --device cpu --grad-accum 2", "--phase training only"),
+        ("MODEL --device cpu --dtype float33", "did you mean 'float32'"),
+        ("MODEL --device cpu --format tabel", "did you mean 'table'"),
+        ("MODEL --device cpu -o report.foo", "no format has the extension '.foo'"),
     ],
 )
-def test_wrong_use_says_what_to_do(model: str, arguments: list[str], says: str) -> None:
-    ran = run_command("profile", model, *arguments)
+def test_wrong_use_says_what_to_do(model: str, line: str, says: str) -> None:
+    ran = run_command("profile", *(model if word == "MODEL" else word for word in line.split()))
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 

@@ -1,0 +1,174 @@
+"""``mpsprobe plugins`` and ``mpsprobe workloads``, each with ``list`` and ``show``, and the tables that they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mpsprobe
+from mpsprobe.cli.listing import aligned
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
+
+WORD = st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1, max_size=12)
+# The distributions of this repository stay out: these tests are about the commands.
+OURS = ("atlas", "hf", "diffusers", "vision", "coverage", "exporters")
+PLUGIN = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import WorkloadDeclaration
+
+@hookimpl
+def mpsprobe_workloads():
+    target = "described_nets:Described"
+    return [
+        WorkloadDeclaration("net-a", target, "The first.", family="text"),
+        WorkloadDeclaration("picture", target, "Another.", family="vision", phases=("inference",)),
+        WorkloadDeclaration("net-bcd", target, "The second.", family="text"),
+    ]
+
+@hookimpl
+def mpsprobe_resolve_workload(name):
+    if name.startswith("fake:"):
+        return WorkloadDeclaration(name, "described_nets:Described", "Anything.")
+
+@hookimpl
+def mpsprobe_workload_space(space):
+    if space == "fake":
+        return [WorkloadDeclaration(f"fake:{n}", "described_nets:Described", "One.") for n in "ab"]
+"""
+SWEPT = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import SweptWorkload
+
+@hookimpl
+def mpsprobe_swept_workloads():
+    return [SweptWorkload("fake:a", ("inference", "training")), SweptWorkload("fake:c")]
+"""
+DESCRIBES = """
+class Described:
+    framework = "fake"
+    def __init__(self, name): self.name = name
+    def build(self, options): ...
+    def describe(self):
+        sizes = {"width": 2048, "deep": True}
+        training = {"inputs": {"x": [8, 2]}, "notes": ["one", "two"], "requires": []}
+        return {"config": sizes, "training": training, "nothing": None}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a plugin that has three workloads and an open name space."""
+    install_plugin(tmp_path, "nets", PLUGIN, version="3.1", modules={"described_nets.py": DESCRIBES})
+    return tmp_path
+
+
+def _run(folder: Path, *arguments: str) -> CommandResult:
+    off = [word for name in OURS for word in ("-p", f"no:{name}")]
+    return run_cli(*off, *arguments, plugin_folders=[folder], process=False)
+
+
+def test_plugins_are_shown_with_their_state(folder: Path) -> None:
+    install_plugin(folder, "broken", "1 / 0")
+    install_plugin(folder, "off", "1 / 0")
+    found = _run(folder, "-p", "no:off", "plugins", "list", "--format", "json").json()
+    by_name = {one["name"]: one for one in found}
+    assert by_name["nets"] == {
+        "name": "nets",
+        "distribution": "nets",
+        "version": "3.1",
+        "target": "nets_plugin",
+        "file": None,
+        "requires": [],
+        "status": "ok",
+        "reason": None,
+        "problems": [],
+        "hooks": ["mpsprobe_resolve_workload", "mpsprobe_workload_space", "mpsprobe_workloads"],
+        "contributes": {"workload": ["net-a", "picture", "net-bcd"]},
+    }
+    assert by_name["broken"]["status"] == "failed"
+    assert "ZeroDivisionError" in by_name["broken"]["reason"]
+    assert by_name["off"]["status"] == "blocked"
+    assert by_name["core"]["version"] == mpsprobe.__version__
+    lines = [line.split() for line in _run(folder, "plugins", "list").stdout.splitlines()]
+    assert lines[0] == ["NAME", "DISTRIBUTION", "VERSION", "STATUS", "CONTRIBUTES"]
+    assert ["nets", "nets", "3.1", "ok", "3", "workloads"] in lines
+
+
+def test_a_plugin_is_found_by_its_name_and_by_its_distribution(folder: Path) -> None:
+    names = ["diff", "doctor", "export", "import", "plugins", "profile", "workloads"]
+    shown = _run(folder, "plugins", "show", "core")
+    assert shown.stdout == _run(folder, "plugins", "show", "mpsprobe").stdout
+    assert f"commands      {', '.join(names)}" in shown.stdout
+    [found] = _run(folder, "plugins", "show", "core", "--format", "json").json()
+    assert found["contributes"] == {"command": names}
+    unknown = _run(folder, "plugins", "show", "cor")
+    assert unknown.code == 2 and "unknown plugin 'cor'; did you mean 'core'" in unknown.stderr
+
+
+def test_workloads_are_grouped_by_family(folder: Path) -> None:
+    result = _run(folder, "workloads", "list")
+    assert result.stdout == "text\n  net-a    The first.\n  net-bcd  The second.\n\nvision\n  picture  Another.\n"
+    assert _run(folder, "workloads") == result
+    found = _run(folder, "workloads", "list", "--format", "json").json()
+    assert [(one["name"], one["distribution"]) for one in found] == [
+        (name, "nets") for name in ("net-a", "picture", "net-bcd")
+    ]
+    assert found[1]["phases"] == ["inference"]
+
+
+def test_a_name_space_is_listed_with_what_a_sweep_answered(folder: Path) -> None:
+    listed = ("workloads", "list", "--fake")
+    result = _run(folder, *listed)
+    assert (result.code, result.stdout) == (0, "other\n  fake:a  One.\n  fake:b  One.\n")
+    for wrong in ("--fakes", "fake"):
+        refused = _run(folder, "workloads", "list", wrong)
+        assert refused.code == 2 and wrong in refused.stderr
+    install_plugin(folder, "swept", SWEPT)
+    result = _run(folder, *listed)
+    assert result.stdout == "other\n  fake:a  inference, training  One.\n  fake:b                       One.\n"
+    assert "The second column" in result.stderr
+    found = _run(folder, *listed, "--format", "json").json()
+    assert [(one["name"], one["distribution"], one["answered"]) for one in found] == [
+        ("fake:a", "nets", ["inference", "training"]),
+        ("fake:b", "nets", None),
+    ]
+
+
+@pytest.mark.parametrize("name", ["net-a", "fake:Some Model"])
+def test_a_workload_is_shown_with_a_line_for_facts_that_are_made_of_facts(folder: Path, name: str) -> None:
+    found = _run(folder, "workloads", "show", name, "--format", "json").json()
+    assert found["name"] == name and found["config"] == {"width": 2048, "deep": True}
+    text = _run(folder, "workloads", "show", name).stdout
+    assert f"name               {name}\n" in text
+    assert [line.split(None, 1) for line in text.splitlines()[-3:]] == [
+        ["config", "width=2048, deep=True"],
+        ["training.inputs.x", "8, 2"],
+        ["training.notes", "one, two"],
+    ]
+
+
+def test_an_unknown_workload_and_none_at_all(folder: Path) -> None:
+    unknown = _run(folder, "workloads", "show", "net-x")
+    assert unknown.code == 2 and "unknown workload 'net-x'; did you mean 'net-a'" in unknown.stderr
+    none = run_cli("-p", "no:*", "workloads", "list", process=False)
+    assert (none.code, none.stdout) == (0, "")
+    assert 'pip install "mpsprobe[all]"' in none.stderr
+
+
+@given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(WORD, min_size=width, max_size=width), min_size=1)))
+def test_every_cell_of_a_table_is_there(rows: list[list[str]]) -> None:
+    assert [line.split() for line in aligned(rows).split("\n")] == rows
+
+
+def test_the_last_column_is_not_padded_but_wrapped_under_itself() -> None:
+    assert aligned([("a", "bb", "c"), ("aaa", "b", "")]) == "a    bb  c\naaa  b"
+    assert aligned([]) == ""
+    rows = [("NAME", "WHY"), ("one", "word " * 12)]
+    text = aligned(rows, width=40)
+    assert all(len(line) <= 40 for line in text.split("\n"))
+    assert text.split("\n")[2].startswith("      word")
+    assert " ".join(text.split()) == " ".join(aligned(rows).split())
+    assert aligned(rows, width=20) == aligned(rows)
