@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe_devkit.testing import install_plugin, run_cli
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
 
 PLUGIN = """
 from mpsprobe import hookimpl
@@ -19,15 +19,20 @@ def mpsprobe_doctor(environment):
 """
 
 
+def _doctor(folder: Path, *arguments: str) -> CommandResult:
+    off = ("-p", "no:coverage", "-p", "no:devices")
+    return run_cli(*off, "doctor", *arguments, plugin_folders=[folder], variables={"COLUMNS": "70"}, process=False)
+
+
 def test_findings_are_shown_the_worst_first_and_wrapped(tmp_path: Path) -> None:
     install_plugin(tmp_path, "healer", PLUGIN.replace("LEVEL", "warning"))
     install_plugin(tmp_path, "ill", "1 / 0")
-    shown = run_cli("doctor", plugin_folders=[tmp_path], variables={"COLUMNS": "70"}, process=False)
+    shown = _doctor(tmp_path)
     assert shown.code == 0, shown.stderr
     assert all(len(line) <= 70 for line in shown.stdout.splitlines())
     assert shown.stdout.index("warning  it hurts") < shown.stdout.index("note     ")
     assert "         Do this." in shown.stdout
-    found = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path], process=False).json()
+    found = _doctor(tmp_path, "--format", "json").json()
     mine = [one for one in found["findings"] if one["distribution"] == "healer"]
     assert [one["level"] for one in mine] == ["warning", "note"]
     assert mine[1]["message"] == f"this is {found['environment']['platform']}"
@@ -35,20 +40,18 @@ def test_findings_are_shown_the_worst_first_and_wrapped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "fail_on", "code"),
+    ("level", "arguments", "code"),
     [
-        ("warning", "warning", 1),
-        ("warning", "error", 0),
-        ("error", "warning", 1),
-        ("error", None, 0),
-        ("ok", "error", 0),
+        ("warning", ["--fail-on", "warning"], 1),
+        ("warning", ["--fail-on", "error"], 0),
+        ("error", ["--fail-on", "warning"], 1),
+        ("error", [], 0),
+        ("ok", ["--fail-on", "error"], 0),
     ],
 )
-def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | None, code: int) -> None:
+def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, arguments: list[str], code: int) -> None:
     install_plugin(tmp_path, "healer", PLUGIN.replace("LEVEL", level))
-    arguments = [] if fail_on is None else ["--fail-on", fail_on]
-    off = [word for name in ("coverage", "devices") for word in ("-p", f"no:{name}")]
-    assert run_cli(*off, "doctor", *arguments, plugin_folders=[tmp_path], process=False).code == code
+    assert _doctor(tmp_path, *arguments).code == code
 
 
 @pytest.mark.parametrize(
@@ -56,19 +59,15 @@ def test_the_exit_code_is_asked_for(tmp_path: Path, level: str, fail_on: str | N
     [
         ("None", "returned a NoneType, not a list of DoctorFinding"),
         ("['x']", "returned a str in its list, not a DoctorFinding"),
-        (
-            "[DoctorFinding('bad', 'x')]",
-            "the level 'bad', which is none of ok, note, warning, error",
-        ),
+        ("[DoctorFinding('bad', 'x')]", "the level 'bad', which is none of ok, note, warning, error"),
         ("[DoctorFinding('ok', 5)]", "a DoctorFinding has an int as its message, which should be str"),
         ("1 / 0", "ZeroDivisionError"),
     ],
 )
 def test_a_wrong_answer_is_told_and_the_rest_is_shown(tmp_path: Path, answer: str, problem: str) -> None:
-    head = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import DoctorFinding\n"
-    install_plugin(tmp_path, "ill", head + f"@hookimpl\ndef mpsprobe_doctor(): return {answer}")
-    result = run_cli("doctor", "--format", "json", plugin_folders=[tmp_path], process=False)
-    assert result.code == 0
+    head, _, _ = PLUGIN.partition("def ")
+    install_plugin(tmp_path, "ill", f"{head}def mpsprobe_doctor(): return {answer}")
+    result = _doctor(tmp_path, "--format", "json")
     assert problem in result.stderr
     assert any(problem in one["message"] for one in result.json()["findings"])
 
