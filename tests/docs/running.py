@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpsprobe_devkit.testing.commands import CommandResult, command_environment
 from tests.docs.pages import CACHED, EXAMPLES, Block, typed
-from tests.forking import LONGEST_S, run_command, run_module, run_python, run_script
+from tests.forking import run_command, run_module, run_python, run_script
 
 PROGRAMS = {"mpsprobe", "python", "cat", "ls"}
 VARIABLES = {"COLUMNS": "100", "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "-p no:randomly"}
@@ -48,23 +48,16 @@ def _run(block: Block, folder: Path) -> None:
         elif words[0] == "python":
             ended = run_module(*words[2:], **how) if words[1] == "-m" else run_script(*words[1:], **how)
         else:
-            ended = _process(words, folder, variables)
+            outputs = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.STDOUT,
+                "text": True,
+            }
+            done = subprocess.run(words, cwd=folder, env=command_environment(variables), check=False, **outputs)
+            ended = CommandResult(done.returncode, done.stdout, "")
         assert ended.code == one.code, f"{block.place}: {one.line}\n{ended.stdout}"
         assert_in_order(one.printed, ended.stdout)
-
-
-def _process(command: list[str], folder: Path, variables: dict[str, str]) -> CommandResult:
-    ended = subprocess.run(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=command_environment(variables),
-        timeout=LONGEST_S,
-        check=False,
-    )
-    return CommandResult(ended.returncode, ended.stdout.decode("utf-8", "replace"), "")
 
 
 def assert_in_order(said: str, printed: str) -> None:

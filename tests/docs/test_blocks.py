@@ -1,40 +1,87 @@
-"""Every block of every page is run, or checked as far as its kind can be without a Mac, a network or minutes."""
+"""Every block and command line of every page is run, or checked as far as it can be without a Mac or a network."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tests.docs.pages import CACHED, EXAMPLES, OWN, WHY, Block, blocks, stories, typed
+from mpsprobe.cli.group import main_group
+from tests.docs.pages import CACHED, COMMENT, DOCS, EVERY, EXAMPLES, OWN, WHY, Block, blocks, stories, typed
 from tests.docs.running import assert_in_order, play
 from tests.house.tree import ROOT
 
 BLOCKS = [block for page in OWN for block in blocks(page)]
 STORIES = [story for page in (*OWN, ROOT / "README.md") for story in stories(page)]
 LANGUAGES = {"console", "sh", "python", "toml", "yaml", "json", "text", "html", "javascript"}
+INLINE = re.compile(r"(?<!`)`(mpsprobe [^`\n]+)`")
+NOT_WHOLE = re.compile(r"[…|\[<]|\b[A-Z]{2,}\b")
+"""What a line has that stands for something else: ``NAME``, ``FILE``, ``a|b``."""
+SHELLS = {"console", "sh", "bash", "shell"}
+PROGRAMS = {"mpsprobe", "python", "python3", "pip", "tensorboard", "cat", "ls", "cd", "git", "gh", "dask"}
+
+
+def _lines(block: Block) -> list[str]:
+    if block.language == "console":
+        return [one.line for one in typed(block)]
+    if block.language == "yaml":
+        return [line for text in _values(yaml.safe_load(block.text), "run") for line in text.splitlines()]
+    return [COMMENT.sub("", line).strip() for line in block.text.splitlines() if line.strip()]
+
+
+def _values(document: object, key: str) -> list[str]:
+    """Every text under ``key``, wherever it is in a document of lists and tables."""
+    if isinstance(document, list):
+        return [text for one in document for text in _values(one, key)]
+    if isinstance(document, dict):
+        own = [document[key]] if isinstance(document.get(key), str) else []
+        return own + [text for one in document.values() for text in _values(one, key)]
+    return []
+
+
+def _command_lines() -> list[str]:
+    """Every ``mpsprobe …`` of the pages, in blocks of commands and in running text."""
+    found = set()
+    for page in EVERY:
+        for block in blocks(page):
+            if block.language in SHELLS | {"yaml"} and not block.is_run:
+                found |= {line for line in _lines(block) if line.startswith("mpsprobe ")}
+        found |= set(INLINE.findall(page.read_text(encoding="utf-8")))
+    return sorted(line.partition(">>")[0].strip() for line in found if not NOT_WHOLE.search(line.partition("$")[0]))
+
+
+COMMANDS = _command_lines()
 
 
 def _starts(story: list[Block]) -> str:
     return next(block.place for block in story if block.is_run)
 
 
-def test_there_are_blocks_to_look_at() -> None:
+def test_there_are_blocks_and_commands_to_look_at() -> None:
     assert len(BLOCKS) > 40
     assert sum(block.is_run for block in BLOCKS) > 20
     assert len({_starts(story) for story in STORIES}) == len(STORIES)
+    assert len(COMMANDS) > 40
 
 
-def test_each_block_is_run_or_says_why_it_is_not() -> None:
+def test_each_block_is_what_it_says_and_is_run_or_says_why_it_is_not() -> None:
     """What has no mark fails: nobody would notice when it stops being true."""
     for block in BLOCKS:
         _check_marks(block)
+        try:
+            _check_text(block)
+        except (SyntaxError, ValueError, yaml.YAMLError, AssertionError) as error:
+            raise AssertionError(f"{block.place}: {error}") from error
 
 
 def _check_marks(block: Block) -> None:
@@ -50,14 +97,6 @@ def _check_marks(block: Block) -> None:
         assert block.is_run or block.value("file") or block.value("from"), f"nothing runs {block.place}"
 
 
-def test_each_block_is_what_it_says() -> None:
-    for block in BLOCKS:
-        try:
-            _check_text(block)
-        except (SyntaxError, ValueError, yaml.YAMLError, AssertionError) as error:
-            raise AssertionError(f"{block.place}: {error}") from error
-
-
 def _check_text(block: Block) -> None:
     if block.language == "python":
         ast.parse(block.text)
@@ -66,24 +105,22 @@ def _check_text(block: Block) -> None:
     elif block.language == "yaml":
         assert yaml.safe_load(block.text)
     elif block.language == "toml":
-        _check_toml(tomllib.loads(block.text))
+        project = tomllib.loads(block.text).get("project", {})
+        for requirement in project.get("dependencies", ()):
+            Requirement(requirement)
+        assert set(project.get("entry-points", {})) <= {"mpsprobe"}
     if (name := block.value("from")) is not None:
         source = re.sub(r"\s+", " ", (EXAMPLES / name).read_text(encoding="utf-8"))
         for line in (line.strip() for line in block.text.splitlines()):
             assert re.sub(r"\s+", " ", line) in source, f"{name} has no line '{line}'"
 
 
-def _check_toml(document: dict[str, object]) -> None:
-    project = document.get("project")
-    if isinstance(project, dict):
-        for requirement in project.get("dependencies", ()):
-            Requirement(requirement)
-        assert set(project.get("entry-points", {})) <= {"mpsprobe"}
-
-
 def _usual(story: list[Block]) -> bool:
-    """By default runs what the README, the tutorials and the explanations show."""
-    return story[0].page.parent.name in (ROOT.name, "tutorials", "explanation")
+    """By default runs what the README and the tutorials show, and explanations where they say what is printed."""
+    silent = not any(one.printed for block in story if block.language == "console" for one in typed(block))
+    long = CACHED in story[0].words or (story[0].language == "console" and silent)
+    folder = story[0].page.parent.name
+    return folder in (ROOT.name, "tutorials") or (folder == "explanation" and not long)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +136,57 @@ def test_a_difference_is_noticed() -> None:
     for said in ("a … d", "c … a", "x"):
         with pytest.raises(AssertionError):
             assert_in_order(said, "a b c")
+
+
+def _parse(group: click.Command, arguments: list[str], parent: click.Context | None) -> None:
+    """Read ``arguments`` as the command line does, down to the last command, and run none of it."""
+    with group.make_context("mpsprobe", list(arguments), parent=parent, resilient_parsing=False) as context:
+        if isinstance(group, click.Group):
+            rest = [*context._protected_args, *context.args]
+            assert rest, "a group without a command"
+            name, command, rest = group.resolve_command(context, rest)
+            assert command is not None, name
+            _parse(command, rest, context)
+
+
+def test_every_command_parses() -> None:
+    wrong = []
+    for line in COMMANDS:
+        try:
+            _parse(main_group, shlex.split(re.sub(r"\$\{\{[^}]*\}\}", "inference", line))[1:], None)
+        except click.exceptions.Exit as asked:  # --help
+            wrong += [line] if asked.exit_code else []
+        except (click.MissingParameter, click.exceptions.NoArgsIsHelpError):
+            wrong += [line] if len(line.split()) > 3 else []  # a text may name a command alone
+        except Exception as error:  # noqa: BLE001 - whatever a command says against it
+            wrong.append(f"{line}: {error!r}")
+    assert not wrong
+
+
+def test_a_terminal_shows_programs_that_readers_have() -> None:
+    for block in (block for page in EVERY for block in blocks(page) if block.language in SHELLS):
+        for line in _lines(block):
+            words = [word for word in shlex.split(line.partition("$(")[0]) if not re.fullmatch(r"[A-Z_]+=.*", word)]
+            assert words[0] in PROGRAMS or words[0].startswith((".venv/bin/", "./")), f"{block.place}: {line}"
+
+
+HELPS = """
+import json
+from _site.commands import COLUMNS, context_of, paths
+from mpsprobe_devkit.testing import run_cli
+
+def printed(path):
+    return run_cli(*path, "--help", variables={"COLUMNS": str(COLUMNS)}, process=False)
+
+found = {" ".join(path): (printed(path), context_of(path).get_help()) for path in paths() if path}
+print(json.dumps({path: (one.code, one.stdout.rstrip("\\n"), shown) for path, (one, shown) in found.items()}))
+"""
+
+
+def test_the_help_of_the_reference_is_what_each_command_prints() -> None:
+    """In a process of its own, as the site is made: click keeps what other tests asked for."""
+    asked = subprocess.run([sys.executable, "-c", HELPS], cwd=DOCS, capture_output=True, text=True, check=True)
+    found = json.loads(asked.stdout)
+    assert len(found) > 20
+    for path, (code, printed, shown) in found.items():
+        assert (code, printed.split("\n")) == (0, shown.split("\n")), path

@@ -1,18 +1,32 @@
-"""The reference lacks no command, flag, variable, exit code or code of a finding."""
+"""The reference lacks no command, flag, variable, exit code or public name, and its schemas are those of the models."""
 
 from __future__ import annotations
 
+import ast
 import html
+import importlib
+import inspect
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _site.commands import context_of, options_of, paths, setting, variable
+from _site.public import Name, attribute_docstrings, below, entries, members_of, modules_of, names_of
+from _site.schemas import files, json_schema, meanings, models_of, unit, views
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+from sphinx.util.inventory import InventoryFile
 
 from mpsprobe import errors
 from mpsprobe.cli import main
+from mpsprobe.schemas.report import KINDS
+from mpsprobe.views import MODELS_FILE
 from mpsprobe_coverage.commands.options import FAILING
 from mpsprobe_devkit.checking.codes import CODES
+from mpsprobe_devkit.checking.public import PUBLIC_PARTS
+from mpsprobe_devkit.testing import sample_reports
 from tests.docs.pages import DOCS
 from tests.house.tree import PLUGINS, ROOT, python_files
 
@@ -20,6 +34,22 @@ REFERENCE = DOCS / "reference"
 COMMANDS = [path for path in paths() if path]
 VARIABLE = re.compile(r"\"(_?MPSPROBE_[A-Z_]+)\"")
 TAG = re.compile(r"<[^>]+>")
+PUBLISHED = DOCS / "schemas"
+AGAIN = "write them again: python docs/_site/schemas.py docs/schemas"
+SCHEMAS = sorted(f"mpsprobe.schemas.{path.stem}" for path in (ROOT / "mpsprobe" / "schemas").glob("[a-z]*.py"))
+PUBLIC = ["mpsprobe_devkit.testing", *(f"mpsprobe.{part}".rstrip(".") for part in PUBLIC_PARTS)]
+MODULES = sorted({name for part in PUBLIC for name in modules_of(part)} | {*SCHEMAS})
+
+
+def _names() -> dict[str, Name]:
+    """Every public name, by the way in which a program writes it."""
+    found = {}
+    for module in MODULES:
+        found.update({f"{module}.{public}": name for public, name in names_of(importlib.import_module(module)).items()})
+    return found
+
+
+NAMES = _names()
 
 
 def _text(page: Path) -> str:
@@ -35,26 +65,22 @@ def test_every_command_has_a_page() -> None:
         assert page == f"# mpsprobe {name}\n\n```{{command}} {name}\n```\n"
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_flag_stands_on_the_page_of_its_command(path: tuple[str, ...], site: Path) -> None:
-    page = _text(site / "reference" / "commands" / f"{path[0]}.html")
-    assert f"mpsprobe {' '.join(path)} --help" in page
-    for option in options_of(path):
-        for word in (*option.opts, variable(option), setting(path, option)):
-            assert word in page
-
-
-def test_a_group_stands_before_the_commands_in_it(site: Path) -> None:
+def test_every_command_stands_in_the_list_and_with_its_flags_on_its_page(site: Path) -> None:
+    missing = []
+    listed = _text(site / "reference" / "commands.html")
+    settings = _text(site / "reference" / "settings.html")
     for path in COMMANDS:
-        if len(path) > 1:
-            page = _text(site / "reference" / "commands" / f"{path[0]}.html")
-            assert page.index(f"$ mpsprobe {path[0]} --help") < page.index(f"$ mpsprobe {' '.join(path)} --help")
-
-
-def test_every_command_stands_in_the_list(site: Path) -> None:
-    page = _text(site / "reference" / "commands.html")
-    for path in COMMANDS:
-        assert f"{' '.join(path)} {context_of(path).command.get_short_help_str(200)}" in page
+        name, short = " ".join(path), context_of(path).command.get_short_help_str(200)
+        page = _text(site / "reference" / "commands" / f"{path[0]}.html")
+        missing += [f"{name} in the list"] if f"{name} {short}" not in listed else []
+        assert page.index(f"$ mpsprobe {path[0]} --help") <= page.index(f"$ mpsprobe {name} --help"), (
+            "its group is first"
+        )
+        for option in options_of(path):
+            words = (*option.opts, variable(option), setting(path, option))
+            missing += [f"{name}: {word}" for word in words if word not in page]
+    missing += [name for path in paths() for option in options_of(path) if (name := variable(option)) not in settings]
+    assert not missing
 
 
 def test_every_variable_of_the_program_is_told() -> None:
@@ -65,11 +91,6 @@ def test_every_variable_of_the_program_is_told() -> None:
     documented = set(re.findall(r"^\| `(_?MPSPROBE_[A-Z_]+)`", page, flags=re.MULTILINE))
     assert len(used) >= 4
     assert used <= documented | {variable(option) for path in paths() for option in options_of(path)}
-
-
-def test_every_variable_of_a_flag_is_told(site: Path) -> None:
-    page = _text(site / "reference" / "settings.html")
-    assert all(variable(option) in page for path in paths() for option in options_of(path))
 
 
 def test_every_exit_code_is_told() -> None:
@@ -94,3 +115,84 @@ def test_every_code_of_the_check_is_told_with_what_to_do(site: Path) -> None:
         assert f"{name} ( {code.level} )" in page or f"{name} ({code.level})" in page
         first = code.what_to_do.split("`")[0].split("'")[0].split("<")[0].split('"')[0].strip()
         assert first in page
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert not [module for module in MODULES if not importlib.import_module(module).__doc__]
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    assert not [one for full, name in NAMES.items() for one in _silent(full, name)]
+
+
+def _silent(full: str, name: Name) -> list[str]:
+    """What has no word about it, of ``name`` and its members."""
+    if not isinstance(name.node, ast.ClassDef):
+        is_function = isinstance(name.node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        word = ast.get_docstring(name.node) if is_function else below(name.module).get(name.name)  # type: ignore[arg-type]
+        return [] if word else [full]
+    silent = [] if ast.get_docstring(name.node) else [full]
+    said = set(entries(name.value.__doc__)) | set(attribute_docstrings(name.node.body))
+    said |= set(meanings(name.value)) if issubclass(name.value, BaseModel) else set()
+    inherited = {one for parent in name.value.__mro__[1:] for one in (*vars(parent), *inspect.get_annotations(parent))}
+    for member, is_field in members_of(name.node):
+        if not (member in said | inherited if is_field else vars(name.value)[member].__doc__):
+            silent.append(f"{full}.{member}")
+    return silent
+
+
+def test_a_docstring_names_only_what_is_there() -> None:
+    for full, name in NAMES.items():
+        thing = name.value
+        said = set(entries(thing.__doc__)) if callable(thing) else set()
+        if said:
+            known = {*inspect.signature(thing).parameters, *getattr(thing, "model_fields", ()), *dir(thing)}
+            known |= {one for parent in getattr(thing, "__mro__", ()) for one in inspect.get_annotations(parent)}
+            known |= set(inspect.signature(thing.__init__).parameters) if inspect.isclass(thing) else set()
+            assert said <= known, full
+
+
+def test_every_public_name_stands_in_the_reference(site: Path) -> None:
+    inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
+    shown = {name for kind, found in inventory.data.items() if kind.startswith("py:") for name in found}
+    missing = []
+    for full, name in NAMES.items():
+        names = {full, f"{name.module.__name__}.{name.name}"}  # a page shows it under either
+        missing += [full] if names.isdisjoint(shown) else []
+        if isinstance(name.node, ast.ClassDef) and not issubclass(name.value, BaseModel):
+            methods = [member for member, is_field in members_of(name.node) if not is_field]
+            missing += [f"{full}.{one}" for one in methods if {f"{way}.{one}" for way in names}.isdisjoint(shown)]
+    assert len(NAMES) > 150
+    assert not missing
+
+
+def test_what_is_published_is_what_the_models_say() -> None:
+    assert {path.name for path in PUBLISHED.iterdir()} == set(files()), AGAIN
+    for name, text in files().items():
+        assert (PUBLISHED / name).read_text(encoding="utf-8") == text, AGAIN
+    assert Path(MODELS_FILE).read_text(encoding="utf-8") == views(), AGAIN
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_describes_every_field_and_takes_reports_that_are_not_damaged(kind: str) -> None:
+    schema, fields = json_schema(KINDS[kind], kind), KINDS[kind].model_fields
+    Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"urn:mpsprobe:report:{kind}:{fields['schema_version'].default}"
+    for part in (schema, *schema.get("$defs", {}).values()):
+        assert part["description"]
+        assert not [name for name, field in part["properties"].items() if not field.get("description")]
+    validator = Draft202012Validator(schema)
+    report: dict[str, Any] = json.loads(sample_reports()[kind].model_dump_json())
+    validator.validate(report)
+    validator.validate({**report, "a_key_of_tomorrow": 1})
+    assert list(validator.iter_errors({**report, "kind": "something else"}))
+    required = next(name for name, field in fields.items() if field.is_required())
+    assert list(validator.iter_errors({key: value for key, value in report.items() if key != required}))
+
+
+def test_a_unit_is_told_from_the_name_of_a_quantity() -> None:
+    profile = {model.__name__: model for model in models_of("profile")}
+    fields = {name: profile["MemoryUse"].model_fields[name] for name in ("peak_allocated_bytes", "caveats")}
+    assert [unit(name, field) for name, field in fields.items()] == ["bytes", ""]
+    assert unit("duration_ns", profile["StepSample"].model_fields["duration_ns"]) == "nanoseconds"
+    assert meanings(profile["StepSample"])["duration_ns"] == "From synchronised to synchronised."
