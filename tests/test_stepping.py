@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,38 +28,35 @@ def test_normalisation_and_biases_are_not_decayed() -> None:
     assert [id(p) for p in decayed["params"]] == [id(block.linear.weight)]
     assert {id(p) for p in others["params"]} == {id(p) for p in (block.linear.bias, *block.norm.parameters())}
     assert "weight_decay" not in decayed and others["weight_decay"] == 0.0
+    assert len(parameter_groups(torch.nn.LayerNorm(2))) == 1 and parameter_groups(torch.nn.ReLU()) == []
 
 
-def test_a_model_without_a_kind_of_parameter_has_no_empty_group() -> None:
-    assert len(parameter_groups(torch.nn.LayerNorm(2))) == 1
-    assert parameter_groups(torch.nn.ReLU()) == []
+def test_the_optimizer_is_that_of_the_run_or_of_the_device_and_named_with_its_form() -> None:
+    def foreach(model: Any) -> Any:
+        return torch.optim.AdamW(parameter_groups(model), **ADAMW, foreach=True)
+
+    run, training = TorchRun(_Block()), RunOptions(phase="training")
+    step = TorchStep(run, training, "cpu", adamw=foreach)
+    assert optimizer_name(step.optimizer) == "AdamW (foreach)" and step.optimizer.defaults["lr"] == 5e-5
+    run.optimizer = lambda model: torch.optim.SGD(model.parameters())
+    assert optimizer_name(TorchStep(run, training, "cpu", adamw=foreach).optimizer) == "SGD"
 
 
-def test_the_optimizer_is_named_with_its_form() -> None:
-    optimizer = torch.optim.AdamW(parameter_groups(_Block()), **ADAMW, foreach=True)
-    assert optimizer_name(optimizer) == "AdamW (foreach)" and optimizer.defaults["lr"] == 5e-5
-    assert optimizer_name(torch.optim.SGD(_Block().parameters())) == "SGD"
-
-
-def test_forward_runs_under_autocast_for_the_device() -> None:
+def test_forward_calls_as_the_run_says_under_autocast_for_the_device() -> None:
     run = TorchRun(torch.nn.Linear(2, 2))
     plain = forward(run, RunOptions(), "cpu", (torch.ones(1, 2),), {})
     cast = forward(run, RunOptions(autocast="bfloat16"), "cpu", (torch.ones(1, 2),), {})
     assert (plain.dtype, cast.dtype) == (torch.float32, torch.bfloat16)
+    run.call = lambda model, args, kwargs: (model, args, dict(kwargs))
+    assert forward(run, RunOptions(), "cpu", (1,), {"a": 2}) == (run.model, (1,), {"a": 2})
 
 
-def test_forward_calls_as_the_run_says() -> None:
-    run = TorchRun(torch.nn.Identity(), call=lambda model, args, kwargs: (model, args, dict(kwargs)))
-    assert forward(run, RunOptions(), "cpu", (1,), {"a": 2})[1:] == ((1,), {"a": 2})
-
-
-@pytest.mark.parametrize("shape", ["attribute", "mapping", "tensor", "function"])
-def test_the_loss_is_found(shape: str) -> None:
+def test_the_loss_is_found() -> None:
     loss = torch.ones(3, requires_grad=True) * 2
-    outputs: dict[str, Any] = {"attribute": SimpleNamespace(loss=loss), "mapping": {"loss": loss}, "tensor": loss}
-    run = TorchRun(torch.nn.Identity(), loss=(lambda output: output[0]) if shape == "function" else None)
-    found = loss_of(run, outputs.get(shape, [loss]))
-    assert found.dim() == 0 and found.item() == 2.0
+    for output in (SimpleNamespace(loss=loss), {"loss": loss}, loss, [loss]):
+        run = TorchRun(torch.nn.Identity(), loss=(lambda output: output[0]) if isinstance(output, list) else None)
+        found = loss_of(run, output)
+        assert found.dim() == 0 and found.item() == 2.0
 
 
 @pytest.mark.parametrize(
@@ -78,10 +74,9 @@ class _Phases:
     def __init__(self) -> None:
         self.entered: list[str] = []
 
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
+    def __call__(self, name: str) -> AbstractContextManager[None]:
         self.entered.append(name)
-        yield
+        return nullcontext()
 
 
 def _training(**options: Any) -> TorchStep:
@@ -148,15 +143,3 @@ def test_float16_autocast_scales_the_loss_and_unscales_the_gradients() -> None:
     step.take()
     assert seen == [8.0, 1.0]
     assert _training(autocast="bfloat16").scaler is None
-
-
-def test_a_run_says_which_optimizer_it_has() -> None:
-    run = TorchRun(torch.nn.Linear(2, 2), optimizer=lambda model: torch.optim.SGD(model.parameters()))
-    assert isinstance(TorchStep(run, RunOptions(phase="training"), "cpu").optimizer, torch.optim.SGD)
-
-
-def test_the_form_of_adamw_can_be_another() -> None:
-    run = TorchRun(torch.nn.Linear(2, 2))
-    options = RunOptions(phase="training")
-    step = TorchStep(run, options, "cpu", adamw=lambda model: torch.optim.AdamW(model.parameters(), foreach=True))
-    assert optimizer_name(step.optimizer) == "AdamW (foreach)"
