@@ -16,16 +16,14 @@ from mpsprobe.errors import MissingPackage, MpsprobeError
 from mpsprobe_devkit.testing import install_plugin
 
 
-@pytest.mark.parametrize(("installed", "torch", "build"), [("2.13.0+cpu", "2.13.0", "cpu"), ("2.13.0", "2.13.0", None)])
-def test_versions_of_what_is_installed(plugin_folder: Path, installed: str, torch: str, build: str | None) -> None:
-    install_plugin(plugin_folder, "torch", "", version=installed, entry_points="")
-    found = collect_environment()
-    assert (found.torch, found.torch_build) == (torch, build)
-    assert found.mpsprobe == mpsprobe.__version__
-    assert found.python == platform.python_version()
-
-
-def test_what_is_not_installed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_what_is_installed(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for installed, version, build in (("2.13.0+cpu", "2.13.0", "cpu"), ("2.12.0", "2.12.0", None)):
+        (folder := plugin_folder / installed).mkdir()
+        install_plugin(folder, "torch", "", version=installed, entry_points="")
+        monkeypatch.syspath_prepend(str(folder))
+        found = collect_environment()
+        assert (found.torch, found.torch_build) == (version, build)
+        assert (found.mpsprobe, found.python) == (mpsprobe.__version__, platform.python_version())
     monkeypatch.setattr(sys, "path", [])
     found = collect_environment()
     assert (found.torch, found.torch_build, found.transformers, found.torchvision) == (None, None, None, None)
@@ -63,25 +61,19 @@ def test_what_is_too_old_is_told_with_what_is_needed(installed: dict[str, str]) 
     assert caught.value.hint == 'Install it: pip install "engine>=2.6"'
 
 
-@pytest.mark.parametrize("version", ["2.6.0", "2.6.0a0+git1234", "2.7.0.dev20250101", "3", "of-mine"])
-def test_what_is_new_enough(installed: dict[str, str], version: str) -> None:
-    installed["engine"] = version
-    check_version("engine", "car", "driving")
+def test_what_is_new_enough(installed: dict[str, str]) -> None:
+    for installed["engine"] in ("2.6.0", "2.6.0a0+git1234", "2.7.0.dev20250101", "3", "of-mine"):
+        check_version("engine", "car", "driving")
 
 
-@pytest.mark.parametrize(
-    ("system", "machine", "release", "expected"),
-    [
+def test_platform_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for system, machine, release, expected in (
         ("Linux", "x86_64", "", "linux-x86_64"),
         ("Darwin", "arm64", "14.5", "macos-14.5-arm64"),
         ("Windows", "AMD64", "", "windows-amd64"),
         ("", "", "", "unknown-unknown"),
-    ],
-)
-def test_platform_names(
-    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, release: str, expected: str
-) -> None:
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(platform, "mac_ver", lambda: (release, ("", "", ""), ""))
-    assert platform_name() == expected
+    ):
+        monkeypatch.setattr(platform, "system", lambda answer=system: answer)
+        monkeypatch.setattr(platform, "machine", lambda answer=machine: answer)
+        monkeypatch.setattr(platform, "mac_ver", lambda answer=release: (answer, ("", "", ""), ""))
+        assert platform_name() == expected

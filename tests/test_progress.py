@@ -17,39 +17,39 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_nothing_is_drawn_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """What standard error is from now on."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def test_nothing_is_drawn_into_a_file_and_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with make_progress() as progress:
         progress.start(2, "tables")
         progress.advance("more")
-    assert type(progress) is SilentProgress
-    assert stream.getvalue() == ""
-
-
-def test_a_process_without_standard_error_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (type(progress), stream.getvalue()) == (SilentProgress, "")
     monkeypatch.setattr(sys, "stderr", None)
     assert type(make_progress()) is SilentProgress
 
 
 @pytest.mark.parametrize("total", [3, None])
 def test_a_terminal_shows_what_is_done(monkeypatch: pytest.MonkeyPatch, total: int | None) -> None:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = _terminal(monkeypatch)
     with make_progress() as progress:
         progress.advance("too early is harmless")
         progress.start(total, "kernel [tables]")
         progress.advance("torch 2.9.0")
     progress.stop()
     assert isinstance(progress, TerminalProgress)
-    assert "torch 2.9.0" in stream.getvalue()
+    assert "torch 2.9.0" in terminal.getvalue()
 
 
 def test_the_steps_after_loading_follow_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = _terminal(monkeypatch)
     monkeypatch.setattr("mpsprobe.progress._MODULES", 1)
     with make_progress() as progress:
         assert isinstance(progress, TerminalProgress)
@@ -61,15 +61,13 @@ def test_the_steps_after_loading_follow_on_its_line(monkeypatch: pytest.MonkeyPa
         assert progress._left(drawn.tasks[0]).startswith("about 60 s")  # one of three steps in half a minute
         progress.start(2, "building it")
         assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (1, 3)
-    assert "loading PyTorch" in stream.getvalue() and "building it" in stream.getvalue()
+    assert "loading PyTorch" in terminal.getvalue() and "building it" in terminal.getvalue()
 
 
 def test_an_error_takes_the_line_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = _terminal(monkeypatch)
     with pytest.raises(ZeroDivisionError), make_progress() as progress:
         progress.start(1, "work")
         raise ZeroDivisionError
     hide, show = "\x1b[?25l", "\x1b[?25h"
-    assert stream.getvalue().count(hide) == stream.getvalue().count(show) == 1
+    assert terminal.getvalue().count(hide) == terminal.getvalue().count(show) == 1

@@ -1,14 +1,17 @@
-"""Settings from pyproject.toml."""
+"""Settings from pyproject.toml and variables: read, and given to the flags that they are for."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mpsprobe.errors import UsageError
+from mpsprobe.flags import apply_settings, flag_name, name_variables
 from mpsprobe.settings import nearest_pyproject, read_settings
 
 
@@ -27,16 +30,10 @@ def test_the_nearest_file_counts_even_without_our_table(tmp_path: Path) -> None:
     _write(tmp_path, "[tool.mpsprobe]\ndebug = true")
     inner = _write(tmp_path / "inner", "[project]\nname = 'x'")
     deep = inner / "a" / "b"
-    deep.mkdir(parents=True)
-    assert nearest_pyproject(deep) == str(inner / "pyproject.toml")
+    (deep / "folder" / "pyproject.toml").mkdir(parents=True)
+    assert nearest_pyproject(deep) == nearest_pyproject(deep / "folder") == str(inner / "pyproject.toml")
     assert read_settings(deep) == {}
     assert read_settings(tmp_path) == {"debug": True}
-
-
-def test_a_folder_of_that_name_is_passed_over(tmp_path: Path) -> None:
-    _write(tmp_path, "[tool.mpsprobe]\ndebug = true")
-    (tmp_path / "inner" / "pyproject.toml").mkdir(parents=True)
-    assert read_settings(tmp_path / "inner") == {"debug": True}
 
 
 @pytest.mark.parametrize(
@@ -51,15 +48,13 @@ def test_a_folder_of_that_name_is_passed_over(tmp_path: Path) -> None:
     ],
 )
 def test_a_hostile_file_is_a_clear_error(tmp_path: Path, text: str | bytes, problem: str) -> None:
-    _write(tmp_path, text)
     with pytest.raises(UsageError, match=problem):
-        read_settings(tmp_path)
+        read_settings(_write(tmp_path, text))
 
 
-@pytest.mark.parametrize("text", ["", "tool = 3 # mpsprobe", "[tool.other]\nx = 'mpsprobe'", "not TOML, not ours"])
-def test_a_file_without_our_table_is_no_concern(tmp_path: Path, text: str) -> None:
-    _write(tmp_path, text)
-    assert read_settings(tmp_path) == {}
+def test_a_file_without_our_table_is_no_concern(tmp_path: Path) -> None:
+    for text in ("", "tool = 3 # mpsprobe", "[tool.other]\nx = 'mpsprobe'", "not TOML, not ours"):
+        assert read_settings(_write(tmp_path, text)) == {}
 
 
 @given(st.binary(max_size=60))
@@ -69,3 +64,61 @@ def test_any_bytes_give_settings_or_a_usage_error(tmp_path_factory: pytest.TempP
         assert isinstance(read_settings(folder), dict)
     except UsageError as error:
         assert error.message.isprintable()
+
+
+@click.group()
+@click.option("--level", type=int)
+def outer(level: int) -> None: ...
+
+
+@outer.command("in-ner")
+@click.option("-o", "--out-put", "chosen")
+@click.option("-x", "short")
+@click.option("--named", envvar="MINE")
+@click.option("--never", allow_from_autoenv=False)
+@click.option("--many", multiple=True)
+@click.option("--pair", nargs=2)
+@click.argument("argument", required=False)
+def inner(**values: Any) -> None: ...
+
+
+def test_variables_carry_the_names_of_commands_and_flags() -> None:
+    name_variables(outer, "MPSPROBE_OUTER")
+    assert outer.params[0].envvar == "MPSPROBE_OUTER_LEVEL"
+    options = [option for option in inner.params if isinstance(option, click.Option)]
+    assert {flag_name(option): (option.name, option.envvar) for option in options} == {
+        "out_put": ("chosen", "MPSPROBE_OUTER_IN_NER_OUT_PUT"),
+        "short": ("short", "MPSPROBE_OUTER_IN_NER_SHORT"),
+        "named": ("named", "MINE"),
+        "never": ("never", None),
+        "many": ("many", "MPSPROBE_OUTER_IN_NER_MANY"),
+        "pair": ("pair", "MPSPROBE_OUTER_IN_NER_PAIR"),
+    }
+    assert inner.params[-1].envvar is None  # that of the argument
+
+
+def test_settings_reach_the_parameters() -> None:
+    table = {"level": 3, "in-ner": {"out_put": "x", "many": "one", "pair": [1, 2]}}
+    apply_settings(outer, "outer", {"outer": table})
+    assert table == {"level": 3, "in-ner": {"chosen": "x", "many": ["one"], "pair": [1, 2]}}
+
+
+def test_no_table_no_change() -> None:
+    nothing: Any
+    for nothing in (None, {}, {"outer": 3}, {"other": {"level": 1}}):
+        apply_settings(outer, "outer", nothing)
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"levle": 1}, "unknown setting tool.mpsprobe.outer.levle\nDid you mean 'level'?"),
+        ({"level": [1]}, "tool.mpsprobe.outer.level takes one value"),
+        ({"inner": {}}, "unknown setting tool.mpsprobe.outer.inner\nDid you mean 'in-ner'?"),
+        ({"in-ner": {"chosen": 1}}, "unknown setting tool.mpsprobe.outer.in-ner.chosen"),
+    ],
+)
+def test_a_setting_of_no_flag_is_told(table: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        apply_settings(outer, "outer", {"outer": table})
+    assert problem in str(caught.value)
