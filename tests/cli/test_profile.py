@@ -1,34 +1,69 @@
-"""``mpsprobe profile`` with the CPU and a model in a file."""
+"""``mpsprobe profile`` and ``mpsprobe.profile`` on the CPU: a model in a file or in a program, and fresh processes."""
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
 import pytest
+import torch
+from pydantic import TypeAdapter
 
+import mpsprobe
+from mpsprobe.cli import processes
+from mpsprobe.cli.functions import ProfileOptions
+from mpsprobe.cli.profile import profile as command
+from mpsprobe.engine.request import ProfileRequest
+from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.protocols import RunOptions
+from mpsprobe_devkit.testing import run_cli
 from tests.forking import run_command
 
 MODEL = """
-import torch
+import os, signal, torch
 
 def make():
     return torch.nn.Linear(4, 2), (torch.ones(3, 4),)
 
 other = another = make
+
+def fails():
+    class Fails(torch.nn.Linear):
+        def forward(self, x): raise ValueError('Torch not compiled with CUDA enabled')
+    return Fails(4, 2), torch.ones(3, 4)
+
+def dies():
+    os._exit(7)
+
+def interrupted():
+    '''Ctrl-C at the fourth timed step: the terminal sends it to both processes.'''
+    class Interrupted(torch.nn.Module):
+        calls = 0
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 5:
+                os.kill(os.getppid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+            return x
+    return Interrupted(), (torch.ones(1),)
 """
+QUICK = ("--device", "cpu", "--steps", "1", "--warmup", "0", "--probe", "none", "--no-fallbacks", "--format", "json")
+OPTIONS = ProfileOptions(device="cpu", steps=2, warmup=0, probe="none", no_fallbacks=True)
+INPUT = torch.ones(2, 4)
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def file(tmp_path: Path) -> str:
     path = tmp_path / "tiny.py"
     path.write_text(MODEL, encoding="utf-8")
-    return f"{path}:make"
+    return str(path)
 
 
-def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
+def test_a_model_of_the_users_own(file: str, tmp_path: Path) -> None:
     output = tmp_path / "report.json"
-    ran = run_command("profile", model, "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
+    ran = run_command("profile", f"{file}:make", "--device", "cpu", "--steps", "3", "--warmup", "1", "-o", output)
     assert ran.code == 0, ran.stderr
     report = json.loads(output.read_text(encoding="utf-8"))
     assert report["kind"] == "profile" and report["complete"]
@@ -38,11 +73,8 @@ def test_a_model_of_the_users_own(model: str, tmp_path: Path) -> None:
     assert exported.code == 0 and "takes" in exported.stdout and "cpu" in exported.stdout
 
 
-QUICK = ("--device", "cpu", "--steps", "1", "--warmup", "0", "--probe", "none", "--no-fallbacks", "--format", "json")
-
-
-def test_names_and_flags_are_joined(model: str) -> None:
-    other, another = (model.replace(":make", f":{name}") for name in ("other", "another"))
+def test_names_and_flags_are_joined(file: str) -> None:
+    model, other, another = (f"{file}:{name}" for name in ("make", "other", "another"))
     joined = run_command("profile", model, other, "--workload", another, "--workload", model, *QUICK).json()
     assert joined["plan"]["workloads"] == [model, other, another]
     named = run_command("profile", model, *QUICK, variables={"MPSPROBE_PROFILE_WORKLOAD": "nobody"}).json()
@@ -64,21 +96,13 @@ def test_names_and_flags_are_joined(model: str) -> None:
         ("MODEL --device cpu -o report.foo", "no format has the extension '.foo'"),
     ],
 )
-def test_wrong_use_says_what_to_do(model: str, line: str, says: str) -> None:
-    ran = run_command("profile", *(model if word == "MODEL" else word for word in line.split()))
+def test_wrong_use_says_what_to_do(file: str, line: str, says: str) -> None:
+    ran = run_command("profile", *(word.replace("MODEL", f"{file}:make") for word in line.split()))
     assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 
-def test_the_cause_of_a_failed_run_is_said_once(tmp_path: Path) -> None:
-    file = tmp_path / "fails.py"
-    file.write_text(
-        "import torch\n"
-        "class M(torch.nn.Linear):\n"
-        "    def forward(self, x): raise ValueError('Torch not compiled with CUDA enabled')\n"
-        "def make(): return M(4, 2), torch.ones(3, 4)\n",
-        encoding="utf-8",
-    )
-    command = ("profile", f"{file}:make", "--device", "cpu", "--probe", "none")
+def test_the_cause_of_a_failed_run_is_said_once(file: str, tmp_path: Path) -> None:
+    command = ("profile", f"{file}:fails", "--device", "cpu", "--probe", "none")
     shown = run_command(*command)
     assert shown.code == 2 and (shown.stdout + shown.stderr).count("Torch not compiled") == 1
     assert "A Mac has no CUDA" in shown.stderr
@@ -86,12 +110,116 @@ def test_the_cause_of_a_failed_run_is_said_once(tmp_path: Path) -> None:
     assert written.stderr.startswith("Error: the run stopped: ValueError in first call: Torch not compiled with CUDA")
 
 
-def test_an_unavailable_device_names_those_that_are_there(model: str) -> None:
-    ran = run_command("profile", model, "--device", "mps")
+def test_an_unavailable_device_names_those_that_are_there(file: str) -> None:
+    ran = run_command("profile", f"{file}:make", "--device", "mps")
     if ran.code:  # on a Mac it is there
         assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr
 
 
-def test_without_a_plugin_for_devices_it_says_why(model: str) -> None:
-    ran = run_command("-p", "no:*", "-p", "no:devices", "profile", model)
+def test_without_a_plugin_for_devices_it_says_why(file: str) -> None:
+    ran = run_command("-p", "no:*", "-p", "no:devices", "profile", f"{file}:make")
     assert ran.code == 2 and "is installed but blocked: switched off by -p" in ran.stderr
+
+
+@pytest.mark.thorough
+def test_each_process_is_fresh_and_its_steps_are_told_apart(file: str, tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    flags = ("--steps", "3", "--warmup", "1", "--processes", "2", "--phase", "training", "-o", output)
+    ran = run_cli("profile", f"{file}:make", *QUICK, *flags)
+    assert ran.code == 0, ran.stderr
+    report = json.loads(output.read_text(encoding="utf-8"))
+    (cell,) = report["cells"]
+    assert [step["process"] for step in cell["steps"]] == [0, 0, 0, 1, 1, 1]
+    assert len(cell["first_call_ns"]) == 2 and report["plan"]["processes"] == 2 and report["complete"]
+    assert all(len(samples) == 10 for samples in cell["phase_samples_ns"].values())
+
+
+def test_a_request_arrives_as_it_was_sent() -> None:
+    options = RunOptions(dtype="float16", grad_accum=2, trust_remote_code=True)
+    request = ProfileRequest(
+        ("a", "b"), phase="both", batch_sizes=(1, 8), options=options, probes=("energy",), warmup=0, clock="device"
+    )
+    adapter = TypeAdapter(ProfileRequest)
+    assert adapter.validate_json(adapter.dump_json(request)) == request
+
+
+def test_a_process_that_dies_is_told(file: str) -> None:
+    with pytest.raises(MpsprobeError, match="process 1 of 2 ended with exit code 2 and no report"):
+        processes.measure(get_registry(), ProfileRequest((f"{file}:dies",), device="cpu", processes=2))
+
+
+def test_wrong_use_is_told_before_a_process_starts(file: str) -> None:
+    flags = ("--device", "cpu", "--processes", "2", "--runner", "trianer")
+    ran = run_cli("profile", f"{file}:make", *flags, process=False)
+    assert ran.code == 2 and ran.stderr.count("Error") == 1 and "process" not in ran.stderr
+
+
+def test_ctrl_c_keeps_what_was_measured(file: str, tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    ran = run_cli("profile", f"{file}:interrupted", *QUICK, "--steps", "1000", "--processes", "2", "-o", output)
+    assert ran.code == 0, ran.stderr
+    report = json.loads(output.read_text(encoding="utf-8"))
+    assert not report["complete"] and len(report["cells"][0]["steps"]) == 3
+    assert "1 of 2 processes measured something" in report["notes"]
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.norm(self.layer(x))
+        return y.square().sum()
+
+
+def test_a_copy_is_run_and_the_model_is_as_before() -> None:
+    net = Net()
+    net.norm.eval()
+    before = copy.deepcopy(net.state_dict())
+    for phase in ("inference", "training"):
+        [cell] = mpsprobe.profile(net, INPUT, phase=phase, **OPTIONS)
+        assert cell.step is not None and cell.step.count == 2
+        assert (cell.workload, cell.phase) == ("Net", phase)
+    assert (net.training, net.norm.training) == (True, False)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert net.layer.weight.grad is None
+
+
+def test_what_falls_back_is_predicted() -> None:
+    class Slow(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvals(x @ x.T).abs().sum()
+
+    [cell] = mpsprobe.profile(Slow(), INPUT, **{**OPTIONS, "no_fallbacks": False})  # type: ignore[typeddict-item]
+    assert [one.operator for one in cell.fallbacks] == ["aten::_linalg_eigvals"]
+
+
+def test_a_function_that_makes_a_model() -> None:
+    [cell] = mpsprobe.profile(lambda: (Net(), INPUT), phase="training", **OPTIONS)
+    assert cell.failure is None
+
+
+def test_what_cannot_work_is_told() -> None:
+    class Unique(Net):
+        def __deepcopy__(self, memo: object) -> Net:
+            raise TypeError("there is one of me")
+
+    net = Net()
+    for model, options, error, says in (
+        (lambda x: net(x), {}, UsageError, "would run the program's own model"),
+        (Unique(), {}, WorkloadError, "'Unique' cannot be copied: TypeError: there is one of me"),
+        (net, {"processes": 2}, UsageError, "--processes needs a workload with a name"),
+        (net, {"steps": 0}, UsageError, "--steps takes a whole number from 1, not '0'"),
+        (net, {"device": "gpu"}, UsageError, "unknown device 'gpu'"),
+        (net, {"batch_size": 2}, UsageError, "Leave --batch-size out"),
+    ):
+        with pytest.raises(error, match=says):
+            mpsprobe.profile(model, INPUT, **{**OPTIONS, **options})  # type: ignore[typeddict-item]
+    with pytest.raises(UsageError, match="what should be run"):
+        mpsprobe.profile()
+
+
+def test_its_options_are_the_flags_of_the_command() -> None:
+    flags = {option.opts[-1].removeprefix("--").replace("-", "_") for option in command.params}
+    assert set(ProfileOptions.__annotations__) == flags - {"names", "workload", "export", "format", "output"}
