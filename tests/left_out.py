@@ -46,11 +46,7 @@ class Need:
 
 
 NEEDS = (
-    Need(
-        "browser",
-        browser,
-        ("plugins/mpsprobe-atlas/tests/browser", "plugins/mpsprobe-exporters/tests/browser"),
-    ),
+    Need("browser", browser, ("plugins/mpsprobe-atlas/tests/browser", "plugins/mpsprobe-exporters/tests/browser")),
     Need(
         "C++ compiler and ninja",
         compiler,

@@ -90,6 +90,7 @@ def execute(project: Path, **given: str) -> Ended:
     variables = {**command_environment(), **{name: str(path) for name, path in files.items()}}
     variables |= {"RUNNER_TEMP": str(project.parent), "COLUMNS": "100"}
     variables["PATH"] = os.pathsep.join([str(Path(command_path()).parent), variables.get("PATH", "")])
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
     log, code = "", 0
     for number, step in enumerate(STEPS):
         script = project.parent / f"{number}.sh"
@@ -97,16 +98,7 @@ def execute(project: Path, **given: str) -> Ended:
         own = {name: EXPRESSION.sub(lambda found: inputs[found[2]], text) for name, text in step["env"].items()}
         where = project / EXPRESSION.sub(lambda found: inputs[found[2]], step["working-directory"])
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
-        done = subprocess.run(
-            command,
-            cwd=where,
-            env=variables | own,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            check=False,
-            timeout=300,
-        )
+        done = subprocess.run(command, cwd=where, env=variables | own, check=False, timeout=300, **streams)
         log, code = log + done.stdout, done.returncode
         if code:
             break
@@ -144,28 +136,22 @@ def test_the_page_shows_inputs_and_outputs_that_there_are() -> None:
 def test_a_model_with_findings_fails_with_all_that_there_is_to_see(project: Path) -> None:
     ended = execute(project, workloads="tests/mps_model.py:make")
     assert ended.code == 1 and ended.outputs["exit-code"] == "1", ended.log
-    errors = [line for line in ended.commands() if line.startswith("::error ")]
-    warnings = [line for line in ended.commands() if line.startswith("::warning ")]
-    title = "title=mpsprobe tests/mps_model.py%3Amake"
-    assert [line.partition("::aten")[0] for line in errors] == [f"::error file=tests/mps_model.py,line=6,{title}"]
-    assert [line.partition("::aten")[0] for line in warnings] == [f"::warning file=tests/mps_model.py,line=7,{title}"]
+    at, title = "file=tests/mps_model.py,line", "title=mpsprobe tests/mps_model.py%3Amake"
+    places = [line.partition("::aten")[0] for line in ended.commands() if line.startswith(("::error ", "::warning "))]
+    assert places == [f"::error {at}=6,{title}", f"::warning {at}=7,{title}"]
     assert "aten::linalg_eig" in ended.summary and "aten::linalg_eig  missing" in ended.log
     [run] = json.loads(Path(ended.outputs["sarif"]).read_text(encoding="utf-8"))["runs"]
-    places = [one["locations"][0]["physicalLocation"] for one in run["results"]]
-    uris = {one["artifactLocation"]["uri"] for one in places}
-    assert uris == {"tests/mps_model.py"} and [one["region"]["startLine"] for one in places] == [6, 7]
+    found = [one["locations"][0]["physicalLocation"] for one in run["results"]]
+    assert {one["artifactLocation"]["uri"] for one in found} == {"tests/mps_model.py"}
+    assert [one["region"]["startLine"] for one in found] == [6, 7]
     assert json.loads(Path(ended.outputs["report"]).read_text(encoding="utf-8"))["kind"] == "coverage"
 
 
 @pytest.mark.thorough
 def test_what_is_allowed_passes_and_several_are_one_table(project: Path) -> None:
-    ended = execute(
-        project,
-        workloads="tests/mps_model.py:make\n\ntests/mps_model.py:fine\n",
-        workloads_file="mps.txt",
-        allow="linalg_*",
-        arguments="--jobs=1\n--phase=inference\n",
-    )
+    workloads = "tests/mps_model.py:make\n\ntests/mps_model.py:fine\n"
+    more = {"workloads_file": "mps.txt", "allow": "linalg_*", "arguments": "--jobs=1\n--phase=inference\n"}
+    ended = execute(project, workloads=workloads, **more)
     assert ended.code == 0 and ended.outputs["exit-code"] == "0", ended.log
     assert ended.commands() == ["::notice title=mpsprobe::Nothing is to do for MPS."]
     assert "1 of 2 workloads has every operator native" in ended.log
