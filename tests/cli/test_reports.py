@@ -1,0 +1,264 @@
+"""Reports in files: ``mpsprobe export``, ``diff`` and ``import``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli, sample_reports
+from tests.importing.trace_files import packed, write, x
+
+PLUGIN = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import ExporterDeclaration
+
+@hookimpl
+def mpsprobe_exporters():
+    return [
+        ExporterDeclaration("kind", "kind_exporters:Kind", "Its kind.", ".kind", kinds=("coverage", "weather")),
+        ExporterDeclaration("raw", "kind_exporters:raw", "As bytes.", ".raw", binary=True),
+        ExporterDeclaration("bad", "kind_exporters:bad", "Raises.", ".bad"),
+        ExporterDeclaration("odd", "kind_exporters:odd", "Renders a number.", ".odd"),
+        ExporterDeclaration("chatty", "kind_exporters:Chatty", "Prints.", ".chatty"),
+        ExporterDeclaration("drawn", "kind_exporters:Drawn", "Knows the terminal.", ".drawn"),
+        ExporterDeclaration("brief", "kind_exporters:Brief", "Knows what to leave out.", ".brief"),
+    ]
+"""
+MODULE = """
+class Kind:
+    def render(self, report):
+        return f"{report.kind} of version {report.schema_version}"
+
+class Raw:
+    def render(self, report):
+        return b"\\x00" + report.kind.encode()
+
+class Bad:
+    def render(self, report):
+        return report.nothing
+
+class Odd:
+    def render(self, report):
+        return 7
+
+class Chatty(Kind):
+    def render(self, report):
+        print("working on it")
+        return super().render(report)
+
+class Drawn(Kind):
+    def render_for_terminal(self, report):
+        return "drawn " + self.render(report)
+
+class Brief(Kind):
+    def render_for_terminal(self, report, everything=False):
+        return "all of it" if everything else "in short"
+
+raw, bad, odd = Raw(), Bad(), Odd()
+"""
+EVENTS = [x(f"ProfilerStep#{number}", "user_annotation", number * 100, 90) for number in range(3)]
+EVENTS += [x("aten::mm", "cpu_op", number * 100 + 10, 20) for number in range(3)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Exporters made for these tests, every sample report as KIND.json, and files that are not what they should be.
+
+    In ``worse.json`` one size that ran before no longer does.
+    """
+    install_plugin(tmp_path, "kinds", PLUGIN, modules={"kind_exporters.py": MODULE})
+    reports = sample_reports()
+    cells = reports["profile"].cells
+    failed = cells[0].model_copy(update={"failure": cells[1].failure})
+    reports["worse"] = reports["profile"].model_copy(update={"cells": [failed, *cells[1:]]})
+    damaged = json.loads(reports["coverage"].model_dump_json())
+    damaged["summary"]["calls"] = -1
+    texts = {f"{name}.json": report.model_dump_json() for name, report in reports.items()}
+    texts |= {"damaged.json": json.dumps(damaged), "broken.json": "{", "no-report.json": "[]", "kept.kind": "old"}
+    texts["odd.json"] = '{"kind": "odd\\u001b", "schema_version": 7}'
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def _export(folder: Path, *arguments: str, stdin: str = "") -> CommandResult:
+    ours = ("-p", "no:exporters", "export", *arguments)
+    return run_cli(*ours, stdin=stdin, plugin_folders=[folder], cwd=folder, process=False)
+
+
+def _diff(folder: Path, *arguments: str) -> CommandResult:
+    return run_cli("diff", *arguments, cwd=folder, process=False)
+
+
+def _without_torch(*arguments: str | Path, cwd: Path) -> str:
+    """What a command prints in a process that must not import torch."""
+    program = (
+        "import sys; from mpsprobe.cli.main import main; code = main(sys.argv[1:]); "
+        "assert not {'torch', 'transformers'} & set(sys.modules); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "stdout", "stderr"),
+    [
+        ("kind", "coverage of version 1", ""),
+        ("chatty", "coverage of version 1", "working on it\n"),
+        ("drawn", "drawn coverage of version 1", ""),
+        ("drawn --all", "drawn coverage of version 1", ""),
+        ("brief", "in short", ""),
+        ("brief --all", "all of it", ""),
+    ],
+)
+def test_export_to_standard_output(folder: Path, asked: str, stdout: str, stderr: str) -> None:
+    shown = _export(folder, "coverage.json", "--to", *asked.split())
+    assert (shown.code, shown.stdout, shown.stderr) == (0, f"{stdout}\n", stderr)
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "content"),
+    [
+        ("weather.json", ["-o", "out.kind"], b"weather of version 7"),
+        ("coverage.json", ["-o", "out.drawn"], b"coverage of version 1"),
+        ("-", ["--to", "raw", "-o", "x"], b"\x00coverage"),
+    ],
+)
+def test_export_to_a_file(folder: Path, source: str, arguments: list[str], content: bytes) -> None:
+    given = (folder / "coverage.json").read_text(encoding="utf-8")
+    written = _export(folder, source, *arguments, stdin=given)
+    assert (written.code, written.stdout, written.stderr) == (0, "", "")
+    assert (folder / arguments[-1]).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("coverage.json", "which format?\nSay --to NAME"),
+        ("coverage.json -o out.unknown", "There are: kind, raw, bad, odd, chatty, drawn, brief"),
+        ("coverage.json --to knid", "unknown exporter 'knid'; did you mean 'kind'?"),
+        ("coverage-matrix.json --to kind", "reads coverage, weather; this report is a 'coverage-matrix'"),
+        ("none.json --to kind", "cannot read none.json"),
+        (". --to kind", "cannot read ."),
+        ("broken.json --to kind", "broken.json is not JSON"),
+        ("no-report.json --to kind", "is not a report: it has no 'kind'"),
+        ("damaged.json -o kept.kind", "damaged.json is damaged at 'summary.calls'"),
+        ("coverage.json --to kind -o .", "it is a folder"),
+        ("coverage.json --to kind -o none/x", "its folder does not exist"),
+        ("coverage.json --to bad", "the exporter 'bad' of kinds 1.0 failed: AttributeError"),
+        ("coverage.json --to odd", "the exporter 'odd' of kinds 1.0 rendered an int, neither text nor bytes"),
+    ],
+)
+def test_what_cannot_be_exported_is_told_in_words(folder: Path, line: str, problem: str) -> None:
+    before = sorted(folder.iterdir())
+    result = _export(folder, *line.split())
+    assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
+    assert [one for one in sorted(folder.iterdir()) if one.name != "__pycache__"] == before
+    assert (folder / "kept.kind").read_text() == "old"
+
+
+def test_export_without_exporters_says_what_to_install(folder: Path) -> None:
+    result = run_cli("-p", "no:*", "export", "coverage.json", "--to", "kind", cwd=folder, process=False)
+    assert result.code == 2 and "mpsprobe-exporters" in result.stderr
+
+
+def test_a_regression_ends_with_1_only_if_asked(folder: Path) -> None:
+    for arguments, code in (((), 0), (("--fail-on", "regression"), 1)):
+        ran = _diff(folder, "profile.json", "worse.json", "--format", "json", *arguments)
+        assert ran.code == code, ran.stderr
+        report = json.loads(ran.stdout)
+        assert report["kind"] == "comparison" and report["regressions"] == 1
+        assert report["old"]["source"] == "profile.json" and report["method"]["threshold"] == 0.02
+    assert _diff(folder, "worse.json", "profile.json", "--fail-on", "regression").code == 0
+
+
+@pytest.mark.parametrize("kind", ["profile", "coverage", "coverage-matrix"])
+def test_a_report_is_no_regression_from_itself(folder: Path, kind: str) -> None:
+    for threshold in ("7.5", "7.5%"):
+        more = ("--format", "json", "--fail-on", "regression", "--threshold", threshold)
+        report = _diff(folder, f"{kind}.json", f"{kind}.json", *more).json()
+        assert report["compares"] == kind
+        assert kind != "profile" or report["method"]["threshold"] == 0.075
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("profile.json profile.json --threshold -1", "--threshold takes a percentage"),
+        ("profile.json profile.json --threshold nan", "--threshold takes a percentage"),
+        ("profile.json profile.json --threshold much", "'much'"),
+        ("profile.json profile.json --fail-on regresion", "did you mean 'regression'"),
+        ("profile.json profile.json --format tabel", "did you mean 'table'"),
+        ("profile.json coverage.json", "profile.json is a 'profile' and coverage.json is a 'coverage'"),
+        ("odd.json odd.json", "which this mpsprobe does not know"),
+        ("missing.json profile.json", "cannot read"),
+        ("- -", "one report only"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_in_words(folder: Path, line: str, says: str) -> None:
+    ran = _diff(folder, *line.split())
+    assert ran.code == 2 and says in ran.stderr and ran.stdout == "" and "\x1b" not in ran.stderr
+
+
+def test_a_comparison_needs_no_torch(folder: Path) -> None:
+    printed = _without_torch("diff", "profile.json", "profile.json", cwd=folder)
+    assert "No difference beyond noise" in printed or "Too few samples" in printed
+
+
+def test_every_format_of_a_comparison(folder: Path) -> None:
+    for name in ("diff.txt", "diff.md", "diff.csv", "diff.json", "diff.xml", "diff.prom"):
+        ran = _diff(folder, "profile.json", "worse.json", "-o", name)
+        assert ran.code == 0 and (folder / name).stat().st_size > 100, ran.stderr
+    again = run_cli("export", "diff.json", "--to", "markdown", cwd=folder, process=False)
+    assert again.stdout == (folder / "diff.md").read_text(encoding="utf-8")
+
+
+def test_a_trace_becomes_a_report_file(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    result = run_cli("import", packed(write(tmp_path, EVENTS)), "-o", target, process=False)
+    assert (result.code, result.stdout) == (0, "")
+    report = json.loads(target.read_text())
+    assert report["kind"] == "profile" and report["cells"][0]["operators"][0]["calls"] == 3
+    assert run_cli("export", target, "--to", "chrome", process=False).stdout.startswith('{"schemaVersion"')
+
+
+def test_a_trace_is_shown_as_a_table_without_a_file(tmp_path: Path) -> None:
+    result = run_cli("import", write(tmp_path, EVENTS), process=False)
+    assert result.code == 0 and "step of run takes 90.0 µs" in result.stdout
+    assert "0 parameters" not in result.stdout  # it is not known how many
+    assert "under a profiler" in " ".join(result.stdout.split())
+
+
+def test_the_limit_of_a_trace_is_kept_and_told(tmp_path: Path) -> None:
+    result = run_cli("import", write(tmp_path, EVENTS), "--limit", "2", "--format", "json", process=False)
+    [cell] = result.json()["cells"]
+    assert len(cell["trace"]["start_ns"]) == 2 and cell["trace"]["truncated"] == 4
+    assert cell["operators"][0]["calls"] == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("", "is empty"), ("not JSON", "is not JSON"), ('{"a": 1}', "traceEvents"), ('{"traceEvents": []}', "no event")],
+)
+def test_what_is_no_trace_is_refused_in_words(content: str, says: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "x\x1b.json", tmp_path / "out.json"
+    path.write_text(content)
+    result = run_cli("import", path, "-o", out, process=False)
+    assert result.code == 2 and says in result.stderr and "\x1b" not in result.stderr
+    assert "export_chrome_trace" in result.stderr and not out.exists()
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_trace_is_read(tmp_path: Path) -> None:
+    result = run_cli("import", "none.json", "-o", tmp_path / "no" / "out.json", process=False)
+    assert result.code == 2 and "its folder does not exist" in result.stderr
+    assert "none.json" in run_cli("import", "none.json", process=False).stderr
+
+
+def test_an_import_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
+    assert _without_torch("import", write(tmp_path, EVENTS), "--format", "json", cwd=tmp_path)
