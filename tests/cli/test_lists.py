@@ -1,4 +1,4 @@
-"""``mpsprobe plugins`` and ``mpsprobe workloads``, each with ``list`` and ``show``, and the tables that they print."""
+"""``mpsprobe plugins``, ``workloads`` and ``doctor``, and the tables that they print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
 
 WORD = st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1, max_size=12)
 # The distributions of this repository stay out: these tests are about the commands.
-OURS = ("atlas", "hf", "diffusers", "vision", "coverage", "exporters")
+OURS = ("atlas", "hf", "diffusers", "vision", "coverage", "devices", "exporters")
 PLUGIN = """
 from mpsprobe import hookimpl
 from mpsprobe.declarations import WorkloadDeclaration
@@ -56,6 +56,15 @@ class Described:
         training = {"inputs": {"x": [8, 2]}, "notes": ["one", "two"], "requires": []}
         return {"config": sizes, "training": training, "nothing": None}
 """
+HEALER = """
+from mpsprobe import hookimpl
+from mpsprobe.declarations import DoctorFinding
+
+@hookimpl
+def mpsprobe_doctor(environment):
+    yield DoctorFinding("note", f"this is {environment['platform']}")
+    yield DoctorFinding("LEVEL", "it hurts " + "here and there " * 12, "Do this.")
+"""
 
 
 @pytest.fixture
@@ -67,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _run(folder: Path, *arguments: str) -> CommandResult:
     off = [word for name in OURS for word in ("-p", f"no:{name}")]
-    return run_cli(*off, *arguments, plugin_folders=[folder], process=False)
+    return run_cli(*off, *arguments, plugin_folders=[folder], variables={"COLUMNS": "70"}, process=False)
 
 
 def test_plugins_are_shown_with_their_state(folder: Path) -> None:
@@ -75,19 +84,16 @@ def test_plugins_are_shown_with_their_state(folder: Path) -> None:
     install_plugin(folder, "off", "1 / 0")
     found = _run(folder, "-p", "no:off", "plugins", "list", "--format", "json").json()
     by_name = {one["name"]: one for one in found}
-    assert by_name["nets"] == {
-        "name": "nets",
-        "distribution": "nets",
-        "version": "3.1",
-        "target": "nets_plugin",
-        "file": None,
-        "requires": [],
-        "status": "ok",
-        "reason": None,
-        "problems": [],
-        "hooks": ["mpsprobe_resolve_workload", "mpsprobe_workload_space", "mpsprobe_workloads"],
-        "contributes": {"workload": ["net-a", "picture", "net-bcd"]},
-    }
+    nets = by_name["nets"]
+    assert [nets[key] for key in ("distribution", "version", "target", "status")] == [
+        "nets",
+        "3.1",
+        "nets_plugin",
+        "ok",
+    ]
+    assert [nets[key] for key in ("status", "file", "reason", "requires", "problems")] == ["ok", None, None, [], []]
+    assert nets["hooks"] == ["mpsprobe_resolve_workload", "mpsprobe_workload_space", "mpsprobe_workloads"]
+    assert nets["contributes"] == {"workload": ["net-a", "picture", "net-bcd"]}
     assert by_name["broken"]["status"] == "failed"
     assert "ZeroDivisionError" in by_name["broken"]["reason"]
     assert by_name["off"]["status"] == "blocked"
@@ -156,6 +162,59 @@ def test_an_unknown_workload_and_none_at_all(folder: Path) -> None:
     none = run_cli("-p", "no:*", "workloads", "list", process=False)
     assert (none.code, none.stdout) == (0, "")
     assert 'pip install "mpsprobe[all]"' in none.stderr
+
+
+def test_findings_are_shown_the_worst_first_and_wrapped(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "healer", HEALER.replace("LEVEL", "warning"))
+    install_plugin(tmp_path, "ill", "1 / 0")
+    shown = _run(tmp_path, "doctor")
+    assert shown.code == 0, shown.stderr
+    assert all(len(line) <= 70 for line in shown.stdout.splitlines())
+    assert shown.stdout.index("warning  it hurts") < shown.stdout.index("note     ")
+    assert "         Do this." in shown.stdout
+    found = _run(tmp_path, "doctor", "--format", "json").json()
+    mine = [one for one in found["findings"] if one["distribution"] == "healer"]
+    assert [one["level"] for one in mine] == ["warning", "note"]
+    assert mine[1]["message"] == f"this is {found['environment']['platform']}"
+    assert any("'ill' of ill 1.0 is left out" in one["message"] for one in found["findings"])
+
+
+@pytest.mark.parametrize(
+    ("level", "arguments", "code"),
+    [
+        ("warning", ["--fail-on", "warning"], 1),
+        ("warning", ["--fail-on", "error"], 0),
+        ("error", ["--fail-on", "warning"], 1),
+        ("error", [], 0),
+        ("ok", ["--fail-on", "error"], 0),
+    ],
+)
+def test_the_exit_code_of_doctor_is_asked_for(tmp_path: Path, level: str, arguments: list[str], code: int) -> None:
+    install_plugin(tmp_path, "healer", HEALER.replace("LEVEL", level))
+    assert _run(tmp_path, "doctor", *arguments).code == code
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("None", "returned a NoneType, not a list of DoctorFinding"),
+        ("['x']", "returned a str in its list, not a DoctorFinding"),
+        ("[DoctorFinding('bad', 'x')]", "the level 'bad', which is none of ok, note, warning, error"),
+        ("[DoctorFinding('ok', 5)]", "a DoctorFinding has an int as its message, which should be str"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_finding_is_told_and_the_rest_is_shown(tmp_path: Path, answer: str, problem: str) -> None:
+    head, _, _ = HEALER.partition("def ")
+    install_plugin(tmp_path, "ill", f"{head}def mpsprobe_doctor(): return {answer}")
+    result = _run(tmp_path, "doctor", "--format", "json")
+    assert problem in result.stderr
+    assert any(problem in one["message"] for one in result.json()["findings"])
+
+
+def test_doctor_without_plugins_says_why() -> None:
+    shown = run_cli("-p", "no:*", "doctor", process=False).stdout
+    assert "No plugin looks at anything." in shown and "is installed but blocked: switched off by -p" in shown
 
 
 @given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(WORD, min_size=width, max_size=width), min_size=1)))
