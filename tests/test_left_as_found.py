@@ -1,4 +1,4 @@
-"""A test that leaves its process changed fails, and is the one that is named."""
+"""A test that leaves its process changed fails and is named, and what a machine lacks leaves out whole folders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.house.tree import ROOT
+import pytest
+
+from tests import left_out
 
 # What a test leaves changed, and what is said of it then.
 LEAVING = """
@@ -82,7 +84,7 @@ def test_what_is_left_changed_is_named_with_its_test(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "500", "CI": "1"},
+        env={**os.environ, "PYTHONPATH": str(left_out.ROOT), "COLUMNS": "500", "CI": "1"},
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -92,3 +94,15 @@ def test_what_is_left_changed_is_named_with_its_test(tmp_path: Path) -> None:
     wanted = dict(re.findall(r"^def (\w+).*# says: (.*)$", LEAVING + SHARED, flags=re.MULTILINE))
     assert found.keys() == wanted.keys(), ended.stdout
     assert not {test: found[test] for test, said in wanted.items() if said not in found[test]}
+
+
+def test_each_folder_is_there_and_has_tests() -> None:
+    folders = [left_out.ROOT / folder for need in left_out.NEEDS for folder in need.folders]
+    assert not [str(folder) for folder in folders if not list(folder.rglob("test_*.py"))]
+
+
+def test_the_words_name_folders_and_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = left_out.Need("lamp", lambda: None, ("plugins/a", "plugins/b"))
+    monkeypatch.setattr(left_out, "NEEDS", (lacking, left_out.Need("table", lambda: True, ("plugins/c",))))
+    assert left_out.in_words() == "Left out on this machine: plugins/a, plugins/b (no lamp)."
+    assert left_out.left_out() == {left_out.ROOT / f"plugins/{one}": "lamp" for one in "ab"}

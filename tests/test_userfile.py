@@ -132,16 +132,15 @@ def said(folder: Path, name: str, **options: object) -> str:
         (r"C:\x\file.py", (r"C:\x\file.py", "")),
         ("FILE.PY:make", ("FILE.PY", "make")),
         ("b.py:", ("b.py", "")),
-        ("bert-base", None),
-        ("hf:bert", None),
-        ("org/model.py-thing", None),
-        ("", None),
-        (":", None),
     ],
 )
-def test_split(name: str, expected: tuple[str, str] | None) -> None:
-    found = split(name)
-    assert (found and (str(found[0]), found[1])) == expected
+def test_a_name_has_a_file_and_a_function(name: str, expected: tuple[str, str]) -> None:
+    assert split(name) == (Path(expected[0]), expected[1])
+
+
+def test_a_name_of_another_form_is_none_of_a_file() -> None:
+    assert not [name for name in ("bert-base", "hf:bert", "org/model.py-thing", "", ":") if split(name)]
+    assert declare("bert-base") is None
 
 
 def test_a_declaration_leads_to_a_workload(folder: Path) -> None:
@@ -149,7 +148,6 @@ def test_a_declaration_leads_to_a_workload(folder: Path) -> None:
     assert declaration is not None
     assert declaration.target == "mpsprobe.userfile:load" and "plain()" in declaration.summary
     assert isinstance(load(declaration.name), Workload)
-    assert declare("bert-base") is None
 
 
 def test_what_is_wrong_is_told_with_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

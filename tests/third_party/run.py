@@ -20,14 +20,13 @@ import venv
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from mpsprobe.errors import FOR_USERS
 from mpsprobe_devkit.scaffold.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("*/pyproject.toml"))
-T = TypeVar("T")
 AT_ONCE = 2
 """Programs that run at the same time: most of what they do, an import of torch first, is done on one core."""
 
@@ -88,20 +87,14 @@ class Stranger:
             SystemExit: it failed; what it printed is shown.
         """
         start = time.monotonic()
-        ended = subprocess.run(
-            [self._programs / program, *arguments],
-            cwd=inside or self.folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        command, where = [self._programs / program, *arguments], inside or self.folder
+        ended = subprocess.run(command, cwd=where, env=self._environment, check=False, **streams)
         printed = ended.stdout.decode("utf-8", errors="replace")
         verdict = "ok" if ended.returncode == 0 else f"exit code {ended.returncode}"
         tell(f"{what}: {verdict} ({time.monotonic() - start:.1f} s)")
         if ended.returncode != 0:
-            failed(f"$ {program} {' '.join(map(str, arguments))}\n{printed}")
+            sys.exit(f"$ {program} {' '.join(map(str, arguments))}\n{printed}")
         return printed
 
     def installs(self, what: str, *arguments: str | Path) -> None:
@@ -119,7 +112,7 @@ class Stranger:
         printed = self.does(f"mpsprobe {' '.join(arguments)}", "mpsprobe", *arguments, inside=folder)
         written = "".join(path.read_text(encoding="utf-8") for path in folder.glob("out*"))
         if wanted not in printed + written:
-            failed(f"'{wanted}' is neither printed nor written:\n{printed}\n{written}")
+            sys.exit(f"'{wanted}' is neither printed nor written:\n{printed}\n{written}")
 
     def lints(self, name: str, folder: Path) -> None:
         """ruff, by the settings of the project itself."""
@@ -133,16 +126,16 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def failed(text: str) -> None:
-    """End with what went wrong."""
-    tell(text)
-    sys.exit(1)
-
-
-def at_once(task: Callable[[T], None], every: Iterable[T]) -> None:
+def at_once(task: Callable[[Any], None], every: Iterable[Any]) -> None:
     """Do the task for each; what is not begun when one fails is left out."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(task, every))
+
+
+def listed(stranger: Stranger, key: str) -> dict[str, str]:
+    """The status of each plugin, by its ``name`` or its ``distribution``."""
+    found = json.loads(stranger.does("plugins list", "mpsprobe", "plugins", "list", "--format", "json"))
+    return {one[key]: one["status"] for one in found}
 
 
 def begin_as_user(stranger: Stranger, wheels: Path) -> None:
@@ -151,10 +144,9 @@ def begin_as_user(stranger: Stranger, wheels: Path) -> None:
     ours = stranger.folder / "ours.txt"  # these versions and no others, whatever the index has
     ours.write_text("".join(f"{name}=={version}\n" for name, version in versions), encoding="utf-8")
     stranger.installs('"mpsprobe[all]"', "mpsprobe[all]", "--find-links", wheels, "-c", ours)
-    listed = json.loads(stranger.does("plugins list", "mpsprobe", "plugins", "list", "--format", "json"))
-    found = {one["distribution"]: one["status"] for one in listed}
+    found = listed(stranger, "distribution")
     if found != dict.fromkeys({"mpsprobe"} | FOR_USERS, "ok"):
-        failed(f"'mpsprobe[all]' should bring {', '.join(sorted(FOR_USERS))}, all of them well; there are {found}")
+        sys.exit(f"'mpsprobe[all]' should bring {', '.join(sorted(FOR_USERS))}, all of them well; there are {found}")
     at_once(lambda use: stranger.uses(use[0][0], use), USER)
 
 
@@ -206,10 +198,9 @@ def try_new(stranger: Stranger) -> None:
     stranger.installs("all of them", *(f"{folder}[test]" for folder in folders))
     for folder in folders:
         shutil.rmtree(folder)  # what is used from now on is what was installed
-    listed = json.loads(stranger.does("plugins list", "mpsprobe", "plugins", "list", "--format", "json"))
-    ended = {one["name"]: one["status"] for one in listed}
+    ended = listed(stranger, "name")
     if set(ended.values()) != {"ok"} or not {folder.name for folder in folders} <= set(ended):
-        failed(f"not every plugin is there and well: {ended}")
+        sys.exit(f"not every plugin is there and well: {ended}")
     at_once(use, [folder.name for folder in folders])
 
 
