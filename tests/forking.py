@@ -8,6 +8,7 @@ that is started anew. Where a fork is not safe (macOS) or not there (Windows), e
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import runpy
@@ -29,26 +30,28 @@ _server: list[subprocess.Popen[str]] = []
 
 def run_command(*arguments: str | Path, **settings: Any) -> Any:
     """``mpsprobe ARGUMENTS``; see ``_run`` for the settings."""
-    return _run({"kind": "command", "arguments": list(map(str, arguments))}, **settings)
+    return _run("command", "", arguments, **settings)
 
 
 def run_python(code: str, *arguments: str | Path, **settings: Any) -> Any:
     """``python -c CODE ARGUMENTS``; see ``_run`` for the settings."""
-    return _run({"kind": "code", "code": code, "arguments": list(map(str, arguments))}, **settings)
+    return _run("code", code, arguments, **settings)
 
 
 def run_script(path: str | Path, *arguments: str | Path, **settings: Any) -> Any:
     """``python PATH ARGUMENTS``; see ``_run`` for the settings."""
-    return _run({"kind": "script", "code": str(path), "arguments": list(map(str, arguments))}, **settings)
+    return _run("script", str(path), arguments, **settings)
 
 
 def run_module(name: str, *arguments: str | Path, **settings: Any) -> Any:
     """``python -m NAME ARGUMENTS``; see ``_run`` for the settings."""
-    return _run({"kind": "module", "code": name, "arguments": list(map(str, arguments))}, **settings)
+    return _run("module", name, arguments, **settings)
 
 
 def _run(
-    request: dict[str, Any],
+    kind: str,
+    code: str,
+    arguments: Iterable[str | Path],
     cwd: str | Path | None = None,
     variables: Mapping[str, str] | None = None,
     stdin: str = "",
@@ -69,11 +72,11 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="mpsprobe-forking.") as made:
         outputs = [Path(made, name) for name in ("stdout", "stdout" if together else "stderr")]
         Path(made, "stdin").write_text(stdin, encoding="utf-8")
-        request |= {"cwd": str(cwd or Path.cwd()), "environment": environment, "folders": folders, "streams": made}
-        request["together"] = together
-        code = _ask(request)
+        asked = {"kind": kind, "code": code, "arguments": list(map(str, arguments)), "cwd": str(cwd or Path.cwd())}
+        streams = [str(Path(made, "stdin")), *map(str, outputs)]
+        ended = _ask({**asked, "environment": environment, "folders": folders, "streams": streams})
         texts = [path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") for path in outputs]
-    return CommandResult(code, texts[0], "" if together else texts[1])
+    return CommandResult(ended, texts[0], "" if together else texts[1])
 
 
 def _ask(request: dict[str, Any]) -> int:
@@ -118,10 +121,8 @@ def _take(request: dict[str, Any]) -> int:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    streams = Path(request["streams"])
-    os.dup2(os.open(streams / "stdin", os.O_RDONLY), 0)
-    for number, name in ((1, "stdout"), (2, "stdout" if request["together"] else "stderr")):
-        os.dup2(os.open(streams / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    for number, path in enumerate(request["streams"]):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND if number else os.O_RDONLY), number)
     sys.path[:0] = request["folders"]
     from mpsprobe.plugins.registry import use_registry
 
@@ -135,21 +136,20 @@ def _take(request: dict[str, Any]) -> int:
 
 
 def _exit_code(request: dict[str, Any]) -> int:
+    kind, code = request["kind"], request["code"]
+    sys.argv = ["-c" if kind == "code" else code, *request["arguments"]]
     try:
-        if request["kind"] == "command":
+        if kind == "command":
             return _command(request["arguments"])
-        if request["kind"] == "code":
-            sys.argv = ["-c", *request["arguments"]]
+        if kind == "code":
             sys.path.insert(0, "")
-            exec(compile(request["code"], "<string>", "exec"), {"__name__": "__main__"})
-        elif request["kind"] == "module":
-            sys.argv = [request["code"], *request["arguments"]]
+            exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        elif kind == "module":
             sys.path.insert(0, request["cwd"])
-            runpy.run_module(request["code"], run_name="__main__", alter_sys=True)
+            runpy.run_module(code, run_name="__main__", alter_sys=True)
         else:
-            sys.argv = [request["code"], *request["arguments"]]
-            sys.path.insert(0, str(Path(request["code"]).resolve().parent))
-            runpy.run_path(request["code"], run_name="__main__")
+            sys.path.insert(0, str(Path(code).resolve().parent))
+            runpy.run_path(code, run_name="__main__")
     except SystemExit as end:
         if isinstance(end.code, str):
             sys.stderr.write(end.code + "\n")
@@ -169,16 +169,13 @@ def _command(arguments: list[str]) -> int:
 
 def _warm_up() -> None:
     """Run a small model once, so that what a command imports is there."""
-    with tempfile.TemporaryDirectory() as folder:
-        here, error = Path.cwd(), os.dup(2)
-        os.chdir(folder)
+    error, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("warm_up.py").write_text(WARM_UP, encoding="utf-8")
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-            for stream in (1, 2):
-                os.dup2(nowhere.fileno(), stream)
         _command(["coverage", "warm_up.py:make", "--torch", "2.13.0", "-o", "warm_up.html"])
-        os.dup2(error, 2)
-        os.chdir(here)
+    os.dup2(error, 2)
     sys.modules.pop("warm_up", None)
 
 
