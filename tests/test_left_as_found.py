@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import left_out
+from tests.forking import run_module
 
 # What a test leaves changed, and what is said of it then.
 LEAVING = """
@@ -81,15 +79,8 @@ def test_what_is_left_changed_is_named_with_its_test(tmp_path: Path) -> None:
     (tmp_path / "test_each.py").write_text(LEAVING, encoding="utf-8")
     (tmp_path / "test_shared.py").write_text(SHARED, encoding="utf-8")
     options = ["-p", "tests.left_as_found", "-p", "no:randomly", "-p", "no:cacheprovider", "-rE", "--tb=line"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *options],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(left_out.ROOT), "COLUMNS": "500", "CI": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    variables = {"COLUMNS": "500", "CI": "1"}
+    ended = run_module("pytest", *options, cwd=tmp_path, plugin_folders=[left_out.ROOT], variables=variables)
     found = dict(re.findall(r"^ERROR \S+::(\w+) - (.*)$", ended.stdout, flags=re.MULTILINE))
     wanted = dict(re.findall(r"^def (\w+).*# says: (.*)$", LEAVING + SHARED, flags=re.MULTILINE))
     assert found.keys() == wanted.keys(), ended.stdout
