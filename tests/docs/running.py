@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
-from mpsprobe_devkit.testing.commands import CommandResult, command_environment
 from tests.docs.pages import CACHED, EXAMPLES, Block, typed
 from tests.forking import run_command, run_module, run_python, run_script
 
 PROGRAMS = {"mpsprobe", "python", "cat", "ls"}
 VARIABLES = {"COLUMNS": "100", "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "-p no:randomly"}
 """The tests of a page run in its order."""
+CALL = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 
 
 def play(story: list[Block], folder: Path) -> None:
@@ -48,14 +47,7 @@ def _run(block: Block, folder: Path) -> None:
         elif words[0] == "python":
             ended = run_module(*words[2:], **how) if words[1] == "-m" else run_script(*words[1:], **how)
         else:
-            outputs = {
-                "stdin": subprocess.DEVNULL,
-                "stdout": subprocess.PIPE,
-                "stderr": subprocess.STDOUT,
-                "text": True,
-            }
-            done = subprocess.run(words, cwd=folder, env=command_environment(variables), check=False, **outputs)
-            ended = CommandResult(done.returncode, done.stdout, "")
+            ended = run_python(CALL, *words, **how)
         assert ended.code == one.code, f"{block.place}: {one.line}\n{ended.stdout}"
         assert_in_order(one.printed, ended.stdout)
 

@@ -41,15 +41,12 @@ PUBLIC = ["mpsprobe_devkit.testing", *(f"mpsprobe.{part}".rstrip(".") for part i
 MODULES = sorted({name for part in PUBLIC for name in modules_of(part)} | {*SCHEMAS})
 
 
-def _names() -> dict[str, Name]:
-    """Every public name, by the way in which a program writes it."""
-    found = {}
-    for module in MODULES:
-        found.update({f"{module}.{public}": name for public, name in names_of(importlib.import_module(module)).items()})
-    return found
-
-
-NAMES = _names()
+NAMES = {
+    f"{module}.{public}": name
+    for module in MODULES
+    for public, name in names_of(importlib.import_module(module)).items()
+}
+"""Every public name, by the way in which a program writes it."""
 
 
 def _text(page: Path) -> str:
@@ -73,9 +70,8 @@ def test_every_command_stands_in_the_list_and_with_its_flags_on_its_page(site: P
         name, short = " ".join(path), context_of(path).command.get_short_help_str(200)
         page = _text(site / "reference" / "commands" / f"{path[0]}.html")
         missing += [f"{name} in the list"] if f"{name} {short}" not in listed else []
-        assert page.index(f"$ mpsprobe {path[0]} --help") <= page.index(f"$ mpsprobe {name} --help"), (
-            "its group is first"
-        )
+        group, own = (page.index(f"$ mpsprobe {one} --help") for one in (path[0], name))
+        assert group <= own
         for option in options_of(path):
             words = (*option.opts, variable(option), setting(path, option))
             missing += [f"{name}: {word}" for word in words if word not in page]
@@ -96,11 +92,8 @@ def test_every_variable_of_the_program_is_told() -> None:
 def test_every_exit_code_is_told() -> None:
     page = (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
-    tree = [
-        error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.MpsprobeError)
-    ]
-    signals = {main.INTERRUPTED, main.TERMINATED, main.READER_GONE}
-    assert documented == {0, 1, main.FAILED, *signals, *(error.exit_code for error in tree)}
+    tree = {error.exit_code for error in vars(errors).values() if hasattr(error, "exit_code")}
+    assert documented == {0, 1, main.FAILED, main.INTERRUPTED, main.TERMINATED, main.READER_GONE} | tree
 
 
 def test_every_word_of_fail_on_is_told() -> None:
@@ -117,11 +110,8 @@ def test_every_code_of_the_check_is_told_with_what_to_do(site: Path) -> None:
         assert first in page
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_and_every_public_name_says_what_it_is() -> None:
     assert not [module for module in MODULES if not importlib.import_module(module).__doc__]
-
-
-def test_every_public_name_says_what_it_is() -> None:
     assert not [one for full, name in NAMES.items() for one in _silent(full, name)]
 
 
