@@ -41,18 +41,12 @@ def main() -> int:
                 if failed <= MOST_SHOWN:
                     sys.stdout.write(f"case {number}\n{traceback.format_exc()}\n")
             slowest = max(slowest, (time.monotonic() - started, number))
-            if (number + 1) % 10_000 == 0:
-                sys.stdout.write(f"{number + 1:,} {_summary(failed, slowest, begun)}\n")
-                sys.stdout.flush()
+            if (number + 1) % 10_000 == 0 or number + 1 == arguments.first + arguments.count:
+                worst = f"slowest {slowest[0]:.2f} s (case {slowest[1]}), peak {_peak() / 1e6:.0f} MB"
+                taken = f"{failed} failed, {time.monotonic() - begun:.0f} s, {worst}"
+                print(f"{arguments.target}, seed {arguments.seed}, {number + 1:,}: {taken}", flush=True)  # noqa: T201
     faulthandler.cancel_dump_traceback_later()
-    said = f"{arguments.target}, seed {arguments.seed}: {arguments.count:,} cases"
-    sys.stdout.write(f"{said}, {_summary(failed, slowest, begun)}\n")
     return int(failed > 0 or _peak() > LARGEST)
-
-
-def _summary(failed: int, slowest: tuple[float, int], begun: float) -> str:
-    worst = f"slowest {slowest[0]:.2f} s (case {slowest[1]})"
-    return f"{failed} failed, {time.monotonic() - begun:.0f} s, {worst}, peak {_peak() / 1e6:.0f} MB"
 
 
 def _peak() -> int:
