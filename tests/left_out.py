@@ -10,9 +10,9 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSERS = ("chromium", "google-chrome", "chromium-browser", "chrome")
@@ -30,15 +30,8 @@ def compiler() -> str | None:
     return shutil.which("ninja", path=path) and shutil.which(os.environ.get("CXX", "c++"))
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Something that a machine may lack, and the folders that are of no use without it.
-
-    Attributes:
-        name: as the last line of a run says it.
-        is_there: whether this machine has it; imports nothing.
-        folders: below the root.
-    """
+class Need(NamedTuple):
+    """Something that a machine may lack, whether it is there (nothing is imported), and the folders that need it."""
 
     name: str
     is_there: Callable[[], object]

@@ -95,10 +95,7 @@ def test_the_file_of_a_stranger_is_typed(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(STRANGER, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "mine.py"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    wrong = {
-        number: line.rpartition("# wrong: ")[2]
-        for number, line in enumerate(STRANGER.splitlines(), 1)
-        if "# wrong: " in line
-    }
+    marked = [(number, line.partition("# wrong: ")[2]) for number, line in enumerate(STRANGER.splitlines(), 1)]
+    wrong = {number: code for number, code in marked if code}
     said = [line.split(":", 3) for line in ended.stdout.splitlines() if ": error: " in line]
     assert {int(number): text.rpartition("[")[2].rstrip("]") for _, number, _, text in said} == wrong, ended.stdout

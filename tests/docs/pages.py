@@ -38,6 +38,7 @@ EVERY = [path for path in files() if path.suffix == ".md" and "tests" not in pat
 OWN = [path for path in EVERY if path.is_relative_to(DOCS) and not path.is_relative_to(EXAMPLES)]
 """Those of the documentation itself; distributions in ``docs/examples`` have tests of their own."""
 
+FENCED = re.compile(r"(?ms)^(?P<indent>[ \t]*)(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^[ \t]*(?P=fence)[ \t]*$")
 COMMENT = re.compile(r"\s#\s.*$")
 EXIT = re.compile(r"#\s*exits with (\d+)")
 
@@ -78,22 +79,15 @@ class Typed:
 
 def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
-    found: list[Block] = []
-    opened: tuple[int, str, str, int] | None = None
-    lines: list[str] = []
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        fence = re.match(r"^(\s*)(`{3,})(.*)$", line)
-        if opened is None and fence:
-            opened, lines = (number, fence.group(2), fence.group(3).strip(), len(fence.group(1))), []
-        elif opened is not None and fence and fence.group(2) == opened[1] and not fence.group(3).strip():
-            language, *words = opened[2].split() or [""]
-            text = "\n".join(one[opened[3] :] for one in lines)
-            marks = () if language.startswith("{") else tuple(words)  # of a directive (``{command} run``) they are none
-            found.append(Block(page, opened[0], language, marks, text))
-            opened = None
-        elif opened is not None:
-            lines.append(line)
-    assert opened is None, f"{shown(page)} has a block that is not closed"
+    text, found = page.read_text(encoding="utf-8"), []
+    assert not re.search(r"^\s*```", FENCED.sub("", text), re.MULTILINE), (
+        f"{shown(page)} has a block that is not closed"
+    )
+    for fence in FENCED.finditer(text):
+        language, *words = fence["info"].split() or [""]
+        marks = () if language.startswith("{") else tuple(words)  # of a directive (``{command} run``) they are none
+        lines = [line[len(fence["indent"]) :] for line in fence["text"].split("\n")[:-1]]
+        found.append(Block(page, text.count("\n", 0, fence.start()) + 1, language, marks, "\n".join(lines)))
     return found
 
 

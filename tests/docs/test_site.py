@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 from _site.gallery import DATA, names, rendered
 
 from mpsprobe.schemas import ProfileReport, read_report
 from mpsprobe.schemas.report import KINDS
-from tests.docs.pages import DOCS, EVERY, OWN
+from tests.docs.pages import DOCS, EVERY, FENCED, OWN
 from tests.house.tree import shown
 
-FETCHED = {"src", "srcset", "poster", "data", "background", "action", "formaction"}
+FETCHED = re.compile(r"\s(?:src|srcset|poster|data|background|action|formaction)=['\"]?\s*((?:\w+:)?//[^'\"\s>]+)")
+LINKED = re.compile(r"<link\b(?![^>]*\brel=['\"]?(?:canonical|author))[^>]*\shref=['\"]?\s*((?:\w+:)?//[^'\"\s>]+)")
 STYLES = re.compile(r"(?:@import\s+|url\(\s*)['\"]?\s*((?:https?:)?//[^'\")\s]+)")
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]*)(#[^)\s]*)?\)")
-FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 GALLERY = sorted((DOCS / "gallery" / "reports").glob("*.md"))
 MOST_BYTES = 1_000_000
 
 
-class _Resources(HTMLParser):
-    """Addresses that a browser fetches by itself; what a reader may click on is none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = {name: value or "" for name, value in attrs}
-        fetched = [named[name] for name in FETCHED & set(named)]
-        if tag == "link" and named.get("rel") not in {"canonical", "author"}:
-            fetched.append(named.get("href", ""))
-        self.found += [one for one in fetched if re.match(r"\s*(\w+:)?//", one)]
-        self.found += STYLES.findall(named.get("style", ""))
-
-
 def _external(text: str) -> list[str]:
-    parser = _Resources()
-    parser.feed(text)
-    return parser.found + STYLES.findall(text)
+    """Addresses that a browser fetches by itself; what a reader may click on is none."""
+    return [address for expression in (FETCHED, LINKED, STYLES) for address in expression.findall(text)]
 
 
 def test_every_page_is_in_the_site(site: Path) -> None:
@@ -62,6 +44,7 @@ def test_nothing_is_fetched_from_elsewhere_and_no_word_of_the_markup_is_left_ove
 def test_what_is_fetched_from_elsewhere_is_noticed() -> None:
     assert _external('<script src="https://cdn.example/x.js"></script>') == ["https://cdn.example/x.js"]
     assert _external('<link rel="stylesheet" href="//fonts.example/x.css">') == ["//fonts.example/x.css"]
+    assert _external('<a href="https://e.example"><img alt="" src=//i.example/x.png>') == ["//i.example/x.png"]
     assert _external("<style>@import url(https://fonts.example/x.css)</style>") == ["https://fonts.example/x.css"]
     assert not _external('<a href="https://example.org">a link</a><img src="x.png">')
 
