@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,17 +68,6 @@ def test_an_output_without_a_loss_is_an_error(output: Any, says: str) -> None:
         loss_of(TorchRun(torch.nn.Identity()), output)
 
 
-class _Phases:
-    """Remembers the phases of a step in the order in which they are entered."""
-
-    def __init__(self) -> None:
-        self.entered: list[str] = []
-
-    def __call__(self, name: str) -> AbstractContextManager[None]:
-        self.entered.append(name)
-        return nullcontext()
-
-
 def _training(**options: Any) -> TorchStep:
     torch.manual_seed(0)
     run = TorchRun(torch.nn.Linear(2, 2), (torch.ones(1, 2),), loss=lambda output: output.sum())
@@ -86,21 +75,22 @@ def _training(**options: Any) -> TorchStep:
 
 
 def test_inference_is_a_forward_pass_without_gradients() -> None:
+    entered: list[str] = []
     modes: list[tuple[bool, bool]] = []
 
     def call(*_: Any) -> None:
         modes.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
 
-    phases = _Phases()
-    TorchStep(TorchRun(torch.nn.Linear(2, 2), call=call), RunOptions(), "cpu").take(phases)
-    assert phases.entered == ["forward"] and modes == [(False, False)]
+    step = TorchStep(TorchRun(torch.nn.Linear(2, 2), call=call), RunOptions(), "cpu")
+    step.take(lambda name: nullcontext(entered.append(name)))
+    assert entered == ["forward"] and modes == [(False, False)]
 
 
 def test_a_training_step_goes_through_its_phases_and_forgets_its_gradients() -> None:
-    step, phases = _training(grad_accum=2), _Phases()
+    step, entered = _training(grad_accum=2), []
     before = step.run.model.weight.detach().clone()
-    step.take(phases)
-    assert phases.entered == ["forward", "backward", "forward", "backward", "optimizer"]
+    step.take(lambda name: nullcontext(entered.append(name)))
+    assert entered == ["forward", "backward", "forward", "backward", "optimizer"]
     assert not torch.equal(before, step.run.model.weight)
     assert [parameter.grad for parameter in step.parameters] == [None, None]
 

@@ -124,21 +124,12 @@ def said(folder: Path, name: str, **options: object) -> str:
     return f"{type(caught.value).__name__}: {caught.value}\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a/b.py:make", ("a/b.py", "make")),
-        (r"C:\x\file.py:function", (r"C:\x\file.py", "function")),
-        (r"C:\x\file.py", (r"C:\x\file.py", "")),
-        ("FILE.PY:make", ("FILE.PY", "make")),
-        ("b.py:", ("b.py", "")),
-    ],
-)
-def test_a_name_has_a_file_and_a_function(name: str, expected: tuple[str, str]) -> None:
-    assert split(name) == (Path(expected[0]), expected[1])
-
-
-def test_a_name_of_another_form_is_none_of_a_file() -> None:
+def test_a_name_has_a_file_and_a_function() -> None:
+    assert split("a/b.py:make") == (Path("a/b.py"), "make")
+    assert split(r"C:\x\file.py:function") == (Path(r"C:\x\file.py"), "function")
+    assert split(r"C:\x\file.py") == (Path(r"C:\x\file.py"), "")
+    assert split("FILE.PY:make") == (Path("FILE.PY"), "make")
+    assert split("b.py:") == (Path("b.py"), "")
     assert not [name for name in ("bert-base", "hf:bert", "org/model.py-thing", "", ":") if split(name)]
     assert declare("bert-base") is None
 
@@ -204,23 +195,20 @@ def test_torch_run_is_left_alone(folder: Path) -> None:
     assert (run.model, run.notes) == (3, ("mine",))
 
 
-@pytest.mark.parametrize(
-    ("line", "framework"),
-    [
-        ("import keras", "tensorflow"),
-        ("from tensorflow.keras import layers", "tensorflow"),
-        ("import torch, keras", "torch"),
-        ("from . import keras", "torch"),
-        ("def make(): import tensorflow as tf", "tensorflow"),
-        ("import numpy", "torch"),
-        ("no python", "torch"),
-    ],
-)
-def test_the_framework_is_what_a_file_imports(tmp_path: Path, line: str, framework: str) -> None:
-    (tmp_path / "made.py").write_text(f"{line}\n", "utf-8")
-    declared = declare(f"{tmp_path / 'made.py'}:make")
-    assert declared is not None and declared.framework == framework
-    assert load(declared.name).framework == framework
+def test_the_framework_is_what_a_file_imports(tmp_path: Path) -> None:
+    expected = {
+        "import keras": "tensorflow",
+        "from tensorflow.keras import layers": "tensorflow",
+        "import torch, keras": "torch",
+        "from . import keras": "torch",
+        "def make(): import tensorflow as tf": "tensorflow",
+        "import numpy": "torch",
+        "no python": "torch",
+    }
+    for line, framework in expected.items():
+        (tmp_path / "made.py").write_text(f"{line}\n", "utf-8")
+        declared = declare(f"{tmp_path / 'made.py'}:make")
+        assert declared is not None and declared.framework == load(declared.name).framework == framework, line
 
 
 def test_describe_does_not_run_the_file(folder: Path) -> None:

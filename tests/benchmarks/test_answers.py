@@ -9,16 +9,9 @@ import pytest
 
 from tests.house.tree import ROOT
 
-BEFORE = {
-    "code": 0,
-    "operators": [{"operator": "aten::mm", "calls": 2}, {"operator": "aten::add", "calls": 1}],
-    "notes": ["a", "b"],
-}
-AFTER = {
-    "code": 0,
-    "operators": [{"operator": "aten::add", "calls": 1}, {"operator": "aten::mm", "calls": 3}],
-    "notes": ["a"],
-}
+ADD = {"operator": "aten::add", "calls": 1}
+BEFORE = {"code": 0, "operators": [{"operator": "aten::mm", "calls": 2}, ADD], "notes": ["a", "b"]}
+AFTER = {"code": 0, "operators": [ADD, {"operator": "aten::mm", "calls": 3}], "notes": ["a"]}
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +41,8 @@ def test_rules_accept_by_place_and_value(
 
     def compared(text: str) -> int:
         reasons.write_text(text, encoding="utf-8")
-        monkeypatch.setattr(
-            sys, "argv", ["answers.py", "compare", *map(str, (before, after)), "--accept", str(reasons)]
-        )
+        words = ["answers.py", "compare", str(before), str(after), "--accept", str(reasons)]
+        monkeypatch.setattr(sys, "argv", words)
         return answers.main()
 
     calls = "[[accept]]\nwhy = \"more\"\npath = 'operators\\[\\*\\]\\.calls'\n"
@@ -59,13 +51,9 @@ def test_rules_accept_by_place_and_value(
     said = capsys.readouterr().out
     assert "named bert-base: notes[1] and 1 more alike" in said and "2 accepted: more" in said
     assert compared(calls + others) == 0
-    for wrong in (
-        '[[accept]]\nwhy = "x"\npath = "nowhere"\n',
-        '[[accept]]\nwhy = "x"\nname = "gpt2"\n',
-        "[[accept]]\n",
-    ):
+    for wrong in ('why = "x"\npath = "nowhere"\n', 'why = "x"\nname = "gpt2"\n', ""):
         with pytest.raises(SystemExit) as ended:
-            compared(wrong)
+            compared(f"[[accept]]\n{wrong}")
         assert ended.value.code == 2
 
 

@@ -51,6 +51,10 @@ def command(times, said, fail):
         write_stdout(" ".join(said) or "line")
     return 5
 """
+BUG = """\
+Error: the command 'probe-me' of probe-me 1.0 failed: ZeroDivisionError: by zero
+This is for the authors of probe-me. With --debug or MPSPROBE_DEBUG=1 it shows where.
+"""
 
 
 @pytest.fixture
@@ -77,12 +81,7 @@ def test_version() -> None:
     ("fail", "code", "stderr"),
     [
         ("own", 2, "Error: no such thing\nDo this.\n"),
-        (
-            "bug",
-            2,
-            "Error: the command 'probe-me' of probe-me 1.0 failed: ZeroDivisionError: by zero\n"
-            "This is for the authors of probe-me. With --debug or MPSPROBE_DEBUG=1 it shows where.\n",
-        ),
+        ("bug", 2, BUG),
         ("findings", 1, ""),
         ("exit", 0, ""),
         ("exit-1", 1, ""),
