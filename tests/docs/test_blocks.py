@@ -113,11 +113,10 @@ def _check_text(block: Block) -> None:
 
 
 def _usual(story: list[Block]) -> bool:
-    """By default runs what the README and the tutorials show, and explanations where they say what is printed."""
+    """By default runs what the README, tutorials and explanations show, where they say what is printed."""
     silent = not any(one.printed for block in story if block.language == "console" for one in typed(block))
     long = CACHED in story[0].words or (story[0].language == "console" and silent)
-    folder = story[0].page.parent.name
-    return folder in (ROOT.name, "tutorials") or (folder == "explanation" and not long)
+    return story[0].page.parent.name in (ROOT.name, "tutorials", "explanation") and not long
 
 
 @pytest.mark.parametrize(
