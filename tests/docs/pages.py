@@ -80,9 +80,7 @@ class Typed:
 def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     text, found = page.read_text(encoding="utf-8"), []
-    assert not re.search(r"^\s*```", FENCED.sub("", text), re.MULTILINE), (
-        f"{shown(page)} has a block that is not closed"
-    )
+    assert not re.search(r"(?m)^\s*`{3,}[^`\n]*$", FENCED.sub("", text)), f"{shown(page)}: a block is not closed"
     for fence in FENCED.finditer(text):
         language, *words = fence["info"].split() or [""]
         marks = () if language.startswith("{") else tuple(words)  # of a directive (``{command} run``) they are none
