@@ -10,7 +10,7 @@ import pytest
 from tests import left_out
 from tests.forking import run_module
 
-# What a test leaves changed, and what is said of it then.
+# What a test leaves changed, and what its failure then says.
 LEAVING = """
 import colorsys, importlib, logging, os, signal, sys, types
 import torch

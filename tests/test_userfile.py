@@ -144,11 +144,11 @@ def test_a_declaration_leads_to_a_workload(folder: Path) -> None:
 def test_what_is_wrong_is_told_with_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["mpsprobe", "coverage"]
     monkeypatch.setattr(sys, "argv", arguments)  # which a program does not get
-    told = {name: said(folder, name) for name in WRONG}
+    messages = {name: said(folder, name) for name in WRONG}
     wanted = {name: [part.replace("{folder}", str(folder)) for part in parts] for name, parts in WRONG.items()}
-    assert not {name: text for name, text in told.items() if not all(part in text for part in wanted[name])}
-    assert all(text.startswith("WorkloadError") for text in told.values())
-    assert "\x1b" not in told["my model.py:fails"] and "userfile.py" not in told["my model.py:fails"]
+    assert not {name: text for name, text in messages.items() if not all(part in text for part in wanted[name])}
+    assert all(text.startswith("WorkloadError") for text in messages.values())
+    assert "\x1b" not in messages["my model.py:fails"] and "userfile.py" not in messages["my model.py:fails"]
     assert said(folder, "my model.py:plain", seq_len=4).startswith(
         "UsageError: the function 'plain' takes no seq_len\n"
     )
