@@ -96,8 +96,8 @@ lfm2-350m lfm2-1.2b
 mask2former sam dinov2-small dinov3-small dinov3-base rt-detr grounding-dino-tiny clip-vit-large siglip2-base-naflex
 smolvlm2-500m granite-docling-258m internvl3-1b ministral-3-8b florence-2-base qwen2.5-vl-7b qwen3-vl-2b qwen3-vl-8b
 qwen3.5-4b
-whisper-base whisper-small whisper-medium distil-large-v3 moonshine-tiny bark speecht5 musicgen parakeet-ctc-1.1b mms-tts
-csm-1b dia-1.6b voxtral-mini-3b
+whisper-base whisper-small whisper-medium distil-large-v3 moonshine-tiny bark speecht5 musicgen parakeet-ctc-1.1b
+mms-tts csm-1b dia-1.6b voxtral-mini-3b
 time-series-transformer informer autoformer patchtst patchtsmixer timesfm tapas
 """
 
