@@ -221,7 +221,7 @@ def _no_distribution(name: str) -> str:
             "metadata.version",
             lambda _: "4.57.1",
             MpsprobeError,
-            r"transformers 4\.57\.1 is too old: .*hf needs .*>=5\.",
+            r"transformers 4\.57\.1 is too old: .*needs .*>=5\.",
         ),
         ("metadata.version", _no_distribution, MissingPackage, "transformers"),
     ],
