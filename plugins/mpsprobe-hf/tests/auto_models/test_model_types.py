@@ -40,6 +40,13 @@ RUNNABLE = {
 
 NEEDS_DATA = {"hf:wav2vec2"}
 """In training it masks frames by a boolean index, whose size only data tells."""
+OWN_LOSS = {
+    "hf:bert/BertForMaskedLM": "labels",
+    "hf:bert/BertForQuestionAnswering": "start_positions",
+    "hf:clip": "return_loss",
+    "hf:t5/T5ForConditionalGeneration": "labels",
+}
+"""What a head computes its own loss from."""
 
 
 @pytest.mark.filterwarnings("default")
@@ -48,27 +55,14 @@ NEEDS_DATA = {"hf:wav2vec2"}
     [(name, "inference") for name in RUNNABLE] + [(name, "training") for name in RUNNABLE if name not in NEEDS_DATA],
 )
 def test_derived_inputs_run(name: str, phase: str) -> None:
-    workload = load(name)
-    run = build_on_meta(workload, phase=phase)
+    run = build_on_meta(load(name), phase=phase)
     assert run.architecture == RUNNABLE[name]
     assert "derived" in run.notes[0]
     binds(run)
     run_on_meta(run, training=phase == "training")
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["hf:bert/BertForMaskedLM", "hf:clip", "hf:t5/T5ForConditionalGeneration", "hf:bert/BertForQuestionAnswering"],
-)
-def test_a_head_trains_with_its_own_loss(name: str) -> None:
-    run = build_on_meta(load(name), phase="training")
-    assert {"labels", "return_loss", "start_positions"} & set(run.kwargs)
-    assert not any("mean of its outputs" in note for note in run.notes)
-
-
-def test_without_a_head_the_mean_is_used_and_told() -> None:
-    run = build_on_meta(load("hf:bert"), phase="training")
-    assert any("mean of its outputs" in note for note in run.notes)
+    if phase == "training" and (name in OWN_LOSS or name == "hf:bert"):
+        assert OWN_LOSS.get(name, "input_ids") in run.kwargs
+        assert any("mean of its outputs" in note for note in run.notes) == (name not in OWN_LOSS)
 
 
 def test_sizes() -> None:
@@ -81,21 +75,15 @@ def test_sizes() -> None:
         build_on_meta(load("hf:vit"), seq_len=3)
 
 
-@pytest.mark.parametrize(("name", "near"), [("hf:brt", "bert"), ("hf:BERT", "bert"), ("hf:gpt-2", "gpt2")])
-def test_unknown_type(name: str, near: str) -> None:
-    with pytest.raises(UnknownName) as caught:
-        load(name)
-    assert near in caught.value.nearest
-
-
-@pytest.mark.parametrize("class_name", ["BertForMaskedLm", "GPT2Model", "BertConfig", "AutoModel", "pipeline", ""])
-def test_unknown_class(class_name: str) -> None:
-    workload = load(f"hf:bert/{class_name}")
-    if not class_name:
-        assert build_on_meta(workload).architecture == "BertModel"
-        return
-    with pytest.raises(UnknownName):
-        workload.build(RunOptions())
+def test_unknown_names() -> None:
+    for name, near in (("hf:brt", "bert"), ("hf:BERT", "bert"), ("hf:gpt-2", "gpt2")):
+        with pytest.raises(UnknownName) as caught:
+            load(name)
+        assert near in caught.value.nearest
+    for class_name in ("BertForMaskedLm", "GPT2Model", "BertConfig", "AutoModel", "pipeline"):
+        with pytest.raises(UnknownName):
+            load(f"hf:bert/{class_name}").build(RunOptions())
+    assert build_on_meta(load("hf:bert/")).architecture == "BertModel"
 
 
 def test_repository_after_the_prefix() -> None:
