@@ -23,12 +23,6 @@ def report(path: Path, release: str = RELEASE) -> CheckpointReport:
     return read_checkpoint(str(path), path, release)
 
 
-def config(folder: Path, **values: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    return folder
-
-
 def test_shards(tmp_path: Path) -> None:
     found = report(made.sharded(tmp_path, WEIGHTS, 2, {"architectures": ["LlamaForCausalLM"]}))
     assert (found.parameters, found.bytes, found.converted_bytes) == (44, 88, 88)
@@ -117,7 +111,7 @@ def test_quantized(
     parameters: int,
     converted: int | None,
 ) -> None:
-    config(tmp_path, quantization_config=settings)
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": settings}), encoding="utf-8")
     made.safetensors(tmp_path / "model.safetensors", tensors)
     found = report(tmp_path)
     quantization = found.parts[0].quantization
@@ -195,8 +189,12 @@ def test_an_adapter(tmp_path: Path) -> None:
 def test_a_repository_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    snapshot = made.cached(tmp_path / "hub", "org/model")
-    blob = made.safetensors(snapshot.parent.parent / "blobs" / "f00", WEIGHTS)
+    top = tmp_path / "hub" / "models--org--model"
+    snapshot = top / "snapshots" / "0123abcd"
+    for folder in (snapshot, top / "refs"):
+        folder.mkdir(parents=True)
+    (top / "refs" / "main").write_text("0123abcd", encoding="ascii")
+    blob = made.safetensors(top / "blobs" / "f00", WEIGHTS)
     (snapshot / "model.safetensors").symlink_to(blob)
     assert locate("org/model") == locate("hf:org/model") == snapshot
     assert report(locate("org/model")).parameters == 44
