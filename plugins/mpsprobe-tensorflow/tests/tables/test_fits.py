@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
-
 from mpsprobe.declarations import DoctorFinding
 from mpsprobe_tensorflow import doctor
 from mpsprobe_tensorflow.tables import fits, table
@@ -34,22 +32,16 @@ def test_every_release_has_its_tensorflow() -> None:
     assert all(fit.sources and fit.error for fit in fits.all_fits() if fit.fails)
 
 
-@pytest.mark.parametrize(
-    ("tensorflow", "best"),
-    [
-        ("2.5.0", "0.1.2"),
-        ("2.9.3", "0.5.1"),
-        ("2.13.1", "1.0.1"),
-        ("2.16.2", "1.1.0"),
-        ("2.18.0", "1.2.0"),
-        ("2.19.1", "1.2.0"),
-    ],
-)
-def test_the_plugin_for_a_tensorflow(tensorflow: str, best: str) -> None:
-    assert fits.releases_for(tensorflow)[-1] == best
-
-
-def test_nothing_loads_with_the_newest() -> None:
+def test_the_plugin_for_a_tensorflow() -> None:
+    best = {
+        "2.5.0": "0.1.2",
+        "2.9.3": "0.5.1",
+        "2.13.1": "1.0.1",
+        "2.16.2": "1.1.0",
+        "2.18.0": "1.2.0",
+        "2.19.1": "1.2.0",
+    }
+    assert {tensorflow: fits.releases_for(tensorflow)[-1] for tensorflow in best} == best
     assert fits.releases_for("2.20.0") == []
     said = _one(_found({"tensorflow": "2.20.0"}), "warning")
     assert "runs on the CPU" in said
