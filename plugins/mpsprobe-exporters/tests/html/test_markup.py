@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 
 from hostile import on_any_text
+from page_reader import Page
 
 from mpsprobe_exporters.html.markup import Markup, element, embedded, name
 from mpsprobe_exporters.html.markup import text as shown
 
 
-class _Read(HTMLParser):
-    def __init__(self, content: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.shown = ""
-        self.titles: list[str | None] = []
-        self.feed(content)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.titles += [value for key, value in attrs if key == "title"]
-
-    def handle_data(self, data: str) -> None:
-        self.shown += data
-
-
 @on_any_text
 def test_any_text_stays_text(text: str) -> None:
-    read = _Read(element("p", text, element("b", "end"), title=text))
-    assert read.tags == ["p", "b"] and read.shown.endswith("end")
+    read = Page(element("p", text, element("b", "end"), title=text))
+    assert read.counts == {"p": 1, "b": 1} and read.texts[-1] == "end"
     if text.isprintable() and len(text) <= 2000:
-        assert read.shown == text + "end" and read.titles == [text]
+        assert "".join(read.texts) == text + "end" and read.values == [text] * bool(text)
     assert shown(text).isprintable()
-    assert {*_Read(name(text)).tags} - {"wbr"} == {"code"}
+    assert Page(name(text)).counts.keys() - {"wbr"} == {"code"}
 
 
 @on_any_text
@@ -61,5 +44,5 @@ def test_children_are_taken_apart_and_markup_is_kept() -> None:
 
 def test_long_names_are_shortened_and_told_in_full() -> None:
     long = "module." * 40
-    assert f'title="{long}"' in name(long) and len(_Read(name(long, 60)).shown) == 60
+    assert f'title="{long}"' in name(long) and len("".join(Page(name(long, 60)).texts)) == 60
     assert name("") == "<code>(none)</code>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -39,11 +38,11 @@ def test_without_zero_the_ends_are_the_values() -> None:
     assert [said for _, said in made.ticks] == ["180 ms", "200 ms", "220 ms", "240 ms", "260 ms"]
 
 
-@pytest.mark.parametrize(("count", "most"), [(0, 5), (3, 5), (5, 5), (1000, 7)])
-def test_thinned_keeps_both_ends(count: int, most: int) -> None:
-    found = thinned(count, most)
-    assert len(found) == min(count, most) and found == sorted(set(found))
-    assert not count or (found[0], found[-1]) == (0, count - 1)
+def test_thinned_keeps_both_ends() -> None:
+    for count, most in ((0, 5), (3, 5), (5, 5), (1000, 7)):
+        found = thinned(count, most)
+        assert len(found) == min(count, most) and found == sorted(set(found))
+        assert not count or (found[0], found[-1]) == (0, count - 1)
 
 
 def test_percent() -> None:
