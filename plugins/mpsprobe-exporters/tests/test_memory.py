@@ -90,20 +90,17 @@ def test_releases_that_need_the_same_are_one_row() -> None:
     assert "Memory: peak 1.0 GB to 3.0 GB; the allocator asks Metal for 4.3 GB." in drawn
     rows = [line for line in drawn.splitlines() if line.endswith("| 4.3 GB |")]
     assert [row.split(" | ")[0] for row in rows] == ["| 2.14.0", "| 2.12.0-2.13.0", "| 2.11.0"]
-
-
-def test_csv_has_the_figures_of_each_release() -> None:
-    rows = list(csv.reader(io.StringIO(CsvExporter().render(of_releases()), newline="")))
-    assert ["(peak_bytes)", "3000000000", "2000000000", "2000000001", "1000000000"] in rows
+    listed = list(csv.reader(io.StringIO(CsvExporter().render(of_releases()), newline="")))
+    assert ["(peak_bytes)", "3000000000", "2000000000", "2000000001", "1000000000"] in listed
 
 
 def test_a_table_of_workloads_has_the_figures_of_the_newest_release() -> None:
     workloads = [JudgedWorkload(name="many", report=of_releases()), JudgedWorkload(name="none", error="it raises")]
-    drawn = MarkdownExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
+    several = SeveralReport(environment=REPORT.environment, workloads=workloads)
+    drawn = MarkdownExporter().render(several)
     (row,) = (line for line in drawn.splitlines() if line.startswith("| `many`"))
     assert "| 1.0 GB | 4.3 GB |" in row
-    rows = CsvExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
-    assert "peak_bytes=1000000000; allocated_bytes=0; reserved_bytes=4294967296" in rows
+    assert "peak_bytes=1000000000; allocated_bytes=0; reserved_bytes=4294967296" in CsvExporter().render(several)
 
 
 @pytest.mark.parametrize(("low", "said"), [(2**30, "peak 1.1 GB to 2.1 GB"), (None, "peak at most 2.1 GB")])

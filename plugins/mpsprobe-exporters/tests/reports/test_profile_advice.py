@@ -18,10 +18,6 @@ def advised(*cells: ProfileCell, **more: Any) -> list[Advice]:
     return recommendations(report)
 
 
-def kinds(found: list[Advice]) -> list[str]:
-    return [one.kind for one in found]
-
-
 def cell(**more: Any) -> ProfileCell:
     return sample_cell().model_copy(update={"dtype": "float16", **more})
 
@@ -31,15 +27,16 @@ def step(found: ProfileCell, **more: Any) -> DurationStatistics:
     return found.step.model_copy(update=more)
 
 
-def test_a_quiet_run_asks_for_nothing() -> None:
+def test_what_asks_for_nothing() -> None:
     assert advised(cell()) == []
     assert advised() == []
-
-
-def test_fallbacks_that_cost_nothing_ask_for_nothing() -> None:
     cost = sample_profile_report().cells[0].fallbacks[0]
     small = [cost.model_copy(update={"operator": f"aten::op{i}", "duration_ns": 2 * US}) for i in range(5)]
     assert advised(cell(fallbacks=small)) == []
+    # Precision is asked for where nobody tried it.
+    assert [one.kind for one in advised(cell(dtype="float32"))] == ["precision"]
+    assert advised(cell(dtype="float32"), cell(dtype="bfloat16", device="mps")) == []
+    assert advised(cell(dtype="float32", device="cpu")) == []
 
 
 def slow_kernels(trace: Trace, times: int) -> Trace:
@@ -70,25 +67,12 @@ def test_a_host_that_is_outside_operators() -> None:
 
 def test_many_tiny_kernels() -> None:
     count = 400
-    columns = {name: [0] * count for name in ("track", "flow")}
-    tiny = Trace.model_validate(
-        {
-            "names": ["k"],
-            "categories": ["kernel"],
-            "tracks": [{"name": "queue", "kind": "device"}],
-            **columns,
-            "name": [0] * count,
-            "category": [0] * count,
-            "detail": [-1] * count,
-            "start_ns": [index * 5 * US for index in range(count)],
-            "duration_ns": [4 * US] * count,
-        }
-    )
-    [one] = advised(cell(trace=tiny))
-    assert (one.kind, one.found) == (
-        "tiny kernels",
-        "400 kernels a step take 4.00 µs on average; to start one takes as long.",
-    )
+    columns = {**{name: [0] * count for name in ("track", "flow", "name", "category")}, "detail": [-1] * count}
+    times = {"start_ns": [index * 5 * US for index in range(count)], "duration_ns": [4 * US] * count}
+    kinds = {"names": ["k"], "categories": ["kernel"], "tracks": [{"name": "queue", "kind": "device"}]}
+    [one] = advised(cell(trace=Trace.model_validate({**kinds, **columns, **times})))
+    said = "400 kernels a step take 4.00 µs on average; to start one takes as long."
+    assert (one.kind, one.found) == ("tiny kernels", said)
 
 
 def test_copies_that_nothing_hides() -> None:
@@ -125,27 +109,14 @@ def test_memory_near_its_end_and_beyond() -> None:
     assert advised(cell(memory=near.model_copy(update={"peak_reserved_bytes": 10**9}))) == []
 
 
-def test_a_device_that_is_slower_than_the_baseline() -> None:
-    slow, base = (
-        one.model_copy(update={"dtype": "float16"}) for one in (sample_cell("mps", 9_000), sample_cell("cpu"))
-    )
-    [one] = advised(slow, base)
+def test_a_device_that_is_slower_and_batches_that_no_longer_help() -> None:
+    def timed(device: str, spent: int, batch: int = 2) -> ProfileCell:
+        return sample_cell(device, spent, batch).model_copy(update={"dtype": "float16"})
+
+    [one] = advised(timed("mps", 9_000), sample_cell("cpu").model_copy(update={"dtype": "float16"}))
     assert (one.kind, one.found) == ("slower", "A step takes 9.00 times as long as on cpu.")
-
-
-def test_batches_that_no_longer_help() -> None:
-    cells = [sample_cell("mps", spent, batch).model_copy(update={"dtype": "float16"}) for spent, batch in TIMES]
-    [one] = advised(*cells)
+    [one] = advised(*(timed("mps", spent, batch) for spent, batch in ((1_000, 2), (1_500, 4), (2_900, 8))))
     assert (one.kind, one.found) == ("saturated", "Batch 8 gives +3% samples/s over batch 4.")
-
-
-TIMES = ((1_000, 2), (1_500, 4), (2_900, 8))
-
-
-def test_precision_is_asked_for_where_nobody_tried_it() -> None:
-    assert kinds(advised(cell(dtype="float32"))) == ["precision"]
-    assert advised(cell(dtype="float32"), cell(dtype="bfloat16", device="mps")) == []
-    assert advised(cell(dtype="float32", device="cpu")) == []
 
 
 def test_what_costs_most_comes_first_and_what_several_need_is_there_once() -> None:

@@ -38,6 +38,8 @@ def test_the_sample_has_everything() -> None:
     assert len(arrows) == 4  # two launches in each of two steps
     counted = {one["name"] for one in events if one["ph"] == "C"}
     assert {"allocated_bytes", "gpu_power_mw", "process_bytes"} <= counted
+    outliers = [one["ts"] for one in slices(trace, "timed_step") if one.get("args") == {"outlier": "yes"}]
+    assert len(outliers) == 2 and sorted(outliers) == sorted(one["ts"] for one in events if one["ph"] == "i")
 
 
 def test_times_are_those_of_the_report() -> None:
@@ -59,14 +61,6 @@ def test_times_are_those_of_the_report() -> None:
 def test_figures_that_no_run_gives_are_written_all_the_same() -> None:
     report = hostile_profile("x")
     assert len(slices(exported(report), "timed_step")) == sum(len(cell.steps) for cell in report.cells)
-
-
-def test_outliers_are_marked_where_they_begin() -> None:
-    trace = exported(sample_profile_report())
-    marked = [one for one in slices(trace, "timed_step") if one.get("args") == {"outlier": "yes"}]
-    events = trace["traceEvents"]
-    marks = [one["ts"] for one in events if one["ph"] == "i"]
-    assert len(marked) == 2 and sorted(marks) == sorted(one["ts"] for one in marked)
 
 
 def test_a_profile_without_a_trace_shows_its_steps_and_says_so() -> None:
@@ -114,16 +108,11 @@ def test_a_kernel_before_its_launch_gets_no_arrow() -> None:
     assert (begin["ts"], end["ts"]) == (0.02, 0.04)
 
 
-def test_two_cells_share_no_number() -> None:
+def test_what_is_there_twice() -> None:
     sample = sample_profile_report()
     report = sample.model_copy(update={"cells": [sample.cells[0], sample.cells[0]]})
-    trace = exported(report)  # which holds each arrow and each thread against all others
-    assert len(slices(trace, "kernel")) == 8
-
-
-def test_a_track_name_twice_and_a_curve_name_twice() -> None:
-    report = hostile_report("same")
-    events = exported(report)["traceEvents"]
+    assert len(slices(exported(report), "kernel")) == 8  # it holds each arrow and each thread against all others
+    events = exported(hostile_report("same"))["traceEvents"]
     assert {"same", "same (2)"} == {one["name"] for one in events if one["ph"] == "C" and "same" in one["name"]}
 
 
