@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.metadata import entry_points
 from time import thread_time
 from typing import Any
@@ -122,21 +120,6 @@ def test_sixteen_times_the_findings_take_about_sixteen_times_as_long() -> None:
             spent.append(thread_time() - begun)
         slow += [(name, spent)] if spent[2] >= 4 * (MANY / FEW) * spent[1] + 0.5 else []
     assert not slow
-
-
-def test_neither_torch_nor_rich_is_imported_before_it_is_needed() -> None:
-    program = """
-import sys
-import mpsprobe_exporters.plugin
-assert not {"rich", "pydantic", "torch"} & set(sys.modules), "the thin module"
-import mpsprobe_exporters.json_document, mpsprobe_exporters.markdown, mpsprobe_exporters.csv_rows
-assert "rich" not in sys.modules, "the others"
-import mpsprobe_exporters.table
-from mpsprobe.schemas import CoverageReport
-assert "torch" not in sys.modules, "the table"
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_every_kind_has_a_sample() -> None:
