@@ -71,8 +71,11 @@ def test_any_string_stays_text(text: str) -> None:
                 assert not odd, (declaration.name, report.kind, text)
 
 
-def rendered_or_refused(declaration: ExporterDeclaration, report: Any) -> None:
-    exporter = EXPORTERS[declaration.name]
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pair=st.sampled_from(PAIRS), data=st.data())
+def test_any_report_is_rendered_or_refused_in_words(pair: tuple[ExporterDeclaration, str], data: st.DataObject) -> None:
+    declaration, kind = pair
+    exporter, report = EXPORTERS[declaration.name], data.draw(reports_of(kind))
     try:
         if declaration.folder:
             assert all(b"".join(content) for _, content in exporter.files(report))
@@ -80,20 +83,6 @@ def rendered_or_refused(declaration: ExporterDeclaration, report: Any) -> None:
             assert exporter.render(report)
     except ReportError as refusal:
         assert refusal.message
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-@given(pair=st.sampled_from(PAIRS), data=st.data())
-def test_any_report_is_rendered_or_refused_in_words(pair: tuple[ExporterDeclaration, str], data: st.DataObject) -> None:
-    rendered_or_refused(pair[0], data.draw(reports_of(pair[1])))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("declaration", "kind"), PAIRS, ids=lambda one: getattr(one, "name", one))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_many_reports_are(declaration: ExporterDeclaration, kind: str, data: st.DataObject) -> None:
-    rendered_or_refused(declaration, data.draw(reports_of(kind)))
 
 
 def test_numbers_beyond_any_run_are_no_trouble() -> None:
