@@ -80,18 +80,17 @@ def test_short_answer(made: Any, said: str) -> None:
     assert short_answer(made) == said
 
 
-def test_calls_that_rest_on_a_registration_alone_are_said() -> None:
-    counted = {**summary(NATIVE, None), "calls_registered_only": 1}
-    said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
-    assert said == "5 of 5 operators native on torch 2.15.0; 1 native call with dtypes that no test covers"
-
-
-def test_a_tensor_on_the_cpu_is_mended_by_no_release() -> None:
+def test_a_tensor_on_the_cpu_and_a_program_that_computes_there_need_doing() -> None:
     left = finding("aten::mm", "unsupported", source="device")
     said = short_answer(coverage("2.15.0", [left]))
     assert said.endswith("; what is on the CPU has to be on the device")
     both = short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
     assert both.endswith("; no release up to now changes that")
+    whole = SAMPLE["program"]
+    ran = {**whole, "stayed_on_cpu": [], "computed_on_cpu": [], "cuda": [], "notes": [], "processes": 1}
+    assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith("nothing needs doing")
+    for left in ("stayed_on_cpu", "cuda"):
+        assert "nothing" not in short_answer(coverage("2.15.0", NATIVE, program={**ran, left: whole[left]}))
 
 
 def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
@@ -104,17 +103,12 @@ def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
     assert "no release" in short_answer(coverage("2.6.0", never))
 
 
-def test_what_was_not_judged_is_in_the_answer() -> None:
+def test_what_was_not_judged_or_rests_on_a_registration_is_said() -> None:
     said = short_answer(mixed())
     assert said.startswith("5 of 10 judged operators") and said.endswith("1 more could not be judged")
-
-
-def test_a_program_that_computes_on_the_cpu_needs_doing() -> None:
-    whole = SAMPLE["program"]
-    ran = {**whole, "stayed_on_cpu": [], "computed_on_cpu": [], "cuda": [], "notes": [], "processes": 1}
-    assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith("nothing needs doing")
-    for left in ("stayed_on_cpu", "cuda"):
-        assert "nothing" not in short_answer(coverage("2.15.0", NATIVE, program={**ran, left: whole[left]}))
+    counted = {**summary(NATIVE, None), "calls_registered_only": 1}
+    said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
+    assert said == "5 of 5 operators native on torch 2.15.0; 1 native call with dtypes that no test covers"
 
 
 def test_releases_are_compared_as_numbers() -> None:
@@ -145,23 +139,14 @@ def test_another_backend_is_named() -> None:
     assert "on XPU with torch 2.13.0" in short_answer(report)
     assert answer.method_line(report).startswith("Predicted for XPU: ")
     assert backends.notes(report)[-2:] == ["Kernel table: a yaml (mpsprobe-xpu 0.1)", "Not all is known"]
-
-
-def test_of_a_matrix_the_newest_release_counts() -> None:
     matrix = sample_matrix_report()
     cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
     assert backends.label(backends.target(matrix.model_copy(update={"releases": cells}))) == "XPU"
     empty = matrix.model_copy(update={"releases": []})
     assert isinstance(empty, MatrixReport) and backends.label(backends.target(empty)) == "MPS"
-
-
-def test_a_report_survives_json() -> None:
     report = CoverageReport.model_validate_json(on_xpu().model_dump_json())
     assert report.target == XPU
     assert type(CoverageReport.model_validate_json(sample_coverage_report().model_dump_json()).target) is Target
-
-
-def test_a_label_is_safe_to_print() -> None:
     for label in HOSTILE:
         said = backends.label(XPU.model_copy(update={"label": label}))
         assert len(said) <= 40 and said.isprintable()

@@ -29,12 +29,13 @@ FEW, MANY = 500, 8000
 globals().update({f"Test{one.name.title().replace('-', '')}": exporter_contract(one) for one in DECLARED})
 
 
-def test_the_plugin_is_found_by_its_entry_point() -> None:
+def test_the_plugin_is_found_by_its_entry_point_and_every_kind_has_a_sample() -> None:
     (found,) = entry_points(group="mpsprobe", name="exporters")
     assert found.value == "mpsprobe_exporters.plugin"
     assert {"table", "json", "markdown", "csv"} <= set(OF_COVERAGE)
     extensions = [one.extension for one in DECLARED if not one.folder]
     assert len(set(extensions)) == len(extensions)
+    assert {kind for one in DECLARED for kind in one.kinds} <= {one.kind for one in samples()}
 
 
 def test_nothing_is_hidden() -> None:
@@ -109,7 +110,3 @@ def test_sixteen_times_the_findings_take_about_sixteen_times_as_long() -> None:
             spent.append(thread_time() - begun)
         slow += [(name, spent)] if spent[2] >= 4 * (MANY / FEW) * spent[1] + 0.5 else []
     assert not slow
-
-
-def test_every_kind_has_a_sample() -> None:
-    assert {kind for one in DECLARED for kind in one.kinds} <= {one.kind for one in samples()}

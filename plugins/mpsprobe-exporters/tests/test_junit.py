@@ -68,12 +68,9 @@ def test_every_example_and_hostile_text_keeps_to_the_rules() -> None:
             parsed(report)
 
 
-def test_what_xml_cannot_hold_is_replaced() -> None:
+def test_what_xml_cannot_hold_and_what_was_never_timed() -> None:
     root = parsed(coverage("2.6.0", [finding("aten::a\x00\x1b\ud800\ufffe<b>&\"'", "missing")]))
     assert [case.attrib["name"] for case in root.iter("testcase")] == ["aten::a\ufffd\ufffd\ufffd\ufffd<b>&\"'"]
-
-
-def test_a_configuration_that_was_never_timed_is_skipped() -> None:
     report = sample_profile_report()
     report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"step": None})]})
     [case] = parsed(report).iter("testcase")

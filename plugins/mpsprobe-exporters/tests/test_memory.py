@@ -52,18 +52,12 @@ def test_each_answer_in_a_clause(low: str, high: str, answer: str, said: str) ->
     assert ("raises" in (low, high)) == bool(alerts(report))
 
 
-def test_limits_are_ranges_where_the_figures_differ() -> None:
+def test_limits_are_ranges_and_what_does_not_fit_is_the_headline() -> None:
     (line,) = lines(with_answer("fits", "fits", "fits"))[:1]
     assert "1.1 GB to 1.5 GB" in line and "1.9 GB to 2.5 GB" in line
-
-
-def test_what_does_not_fit_is_the_headline() -> None:
     report = with_answer("raises", "raises", "raises").model_copy(update={"failure": None})
     drawn = " ".join(TableExporter().render(report).split())
     assert "Does not fit on a Mac with 1.6 GB" in drawn and "MPS backend out of memory" in drawn
-
-
-def test_a_limit_far_above_does_not_press_the_curve_to_the_ground() -> None:
     far = FIT.model_copy(update={"low": FIT.low.model_copy(update={"allowed_bytes": 10**12})})
     report = REPORT.model_copy(update={"memory": MEMORY.model_copy(update={"fit": far})})
     assert str(predicted(report)).count('class="level"') == 3

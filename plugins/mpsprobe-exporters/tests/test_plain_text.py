@@ -17,13 +17,10 @@ def test_one_line_is_printable_and_short(text: str, longest: int) -> None:
     assert one_line(line, longest) == line
 
 
-def test_one_line_keeps_both_ends() -> None:
+def test_one_line_keeps_both_ends_and_the_file_of_a_call_site() -> None:
     assert one_line("a" * 50 + "b" * 50, 12) == "aaaaaaaa…bbb"
     assert one_line("tab\tnew\r\nline\u2028end ") == "tab new line end"
     assert one_line("\x1b[31m\u202e") == "\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}"
-
-
-def test_call_site() -> None:
     shown = {
         "/usr/lib/transformers/modeling_bert.py:164": "modeling_bert.py:164",
         "C:\\code\\model.py:3": "model.py:3",
@@ -31,9 +28,6 @@ def test_call_site() -> None:
         "../../etc/": "../../etc/",
     }
     assert {site: call_site(site) for site in shown} == shown
-
-
-def test_words() -> None:
     said = [plural(1, "call"), plural(2000, "call"), plural(2, "pass", "passes")]
     assert said == ["1 call", "2,000 calls", "2 passes"]
     assert [listed(list(letters)) for letters in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]

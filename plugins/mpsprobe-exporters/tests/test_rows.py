@@ -81,12 +81,9 @@ def test_any_text_and_any_number_can_be_held() -> None:
         assert {row["value"] for row in first if row["kind"] == "step"} == {0.0, 5.0, None}
 
 
-def test_nothing_measured_is_a_table_without_rows() -> None:
+def test_nothing_measured_and_numbers_that_a_double_rounds() -> None:
     read = table(sample_profile_report().model_copy(update={"cells": []}))
     assert read.num_rows == 0 and read.column_names == list(COLUMNS)
-
-
-def test_a_number_that_a_double_rounds_is_written() -> None:
     numbers = [2**53 + 1, 10**18, 2**63 - 1]
     report = sample_profile_report()
     report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"first_call_ns": numbers})]})

@@ -112,14 +112,11 @@ def test_half_precision_step(name: str) -> None:
     assert all(bool(torch.isfinite(one).all()) for one in tensors(output) if one.is_floating_point())
 
 
-def test_random_weights_are_initialised_where_there_is_memory() -> None:
+def test_weights_are_initialised_and_an_untied_head_has_its_own() -> None:
     torch.manual_seed(0)
     model = NamedWorkload(small("bert-base")).build(options("bert-base", "inference")).model
     weight = model.embeddings.word_embeddings.weight
     assert 0.01 < float(weight.detach().std()) < 0.03, "BERT's initializer_range is 0.02"
-
-
-def test_untied_head_has_a_weight_of_its_own() -> None:
     entry = dataclasses.replace(entries()["flan-t5-base"], config=small("t5-small").config)
     model = NamedWorkload(entry).build(options("t5-small", "inference")).model
     assert model.lm_head.weight is not model.shared.weight

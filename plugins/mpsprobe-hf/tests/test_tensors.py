@@ -39,32 +39,23 @@ def test_tokens_and_labels() -> None:
     assert set(made(field).flatten().tolist()) == {1, 2}
 
 
-def test_boxes_lie_in_the_image() -> None:
+def test_boxes_and_masks_lie_in_the_image() -> None:
     targets = made(Field("labels", "boxes", ("batch", 5), 91))
     assert len(targets) == 4
     centre, size = targets[0]["boxes"][:, :2], targets[0]["boxes"][:, 2:]
     assert bool(((centre - size / 2 >= 0) & (centre + size / 2 <= 1)).all())
-
-
-def test_masks_share_out_the_image() -> None:
     masks = made(Field("mask_labels", "mask_lists", ("batch", 3, 9, 4)))
     assert len(masks) == 4 and masks[0].shape == (3, 9, 4)
     assert bool((masks[0].sum(0) == 1).all())
 
 
-def test_multiples_of_the_batch() -> None:
-    assert shape_of(Field("x", "floats", ("4*batch", "seq", 2)), SIZES) == (16, 16, 2)
-
-
-def test_the_same_every_time_and_generators_untouched() -> None:
+def test_the_same_every_time_in_the_dtype_with_generators_untouched() -> None:
     before = torch.get_rng_state()
     assert torch.equal(made(image(8)), made(image(8)))
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_floating_point_inputs_take_the_dtype() -> None:
     for dtype in (torch.float16, torch.bfloat16):
         assert (make(image(4), SIZES, dtype).dtype, make(tokens(9), SIZES, dtype).dtype) == (dtype, torch.int64)
+    assert shape_of(Field("x", "floats", ("4*batch", "seq", 2)), SIZES) == (16, 16, 2)
 
 
 def test_every_kind_is_used_and_known() -> None:

@@ -69,7 +69,7 @@ def test_unknown(libraries: None) -> None:
         (ModuleNotFoundError(name="yaml.nodes"), MissingPackage, "needs the package pyyaml.*pip install"),
         (ModuleNotFoundError(name="PIL"), MissingPackage, "needs the package pillow.*pip install"),
         (RuntimeError("operator torchvision::nms does not exist"), WorkloadError, "nms does.*built for another torch"),
-        (ImportError("no x"), WorkloadError, "cannot be imported: .*no x.*pip install --upgrade torch"),
+        (ImportError("no x"), WorkloadError, "^{library} cannot be imported: .*no x.*pip install --upgrade torch"),
     ],
 )
 def test_a_library_that_is_not_there_or_does_not_fit(

@@ -37,19 +37,13 @@ def test_data_ends_no_script_and_is_read_back(text: str) -> None:
     assert json.loads(body) == {text: [text, 1, None]}
 
 
-def test_attributes() -> None:
+def test_elements_and_names() -> None:
     made = element("td", "1", class_="n", data_v=3, hidden=False, open=True, title=None, viewBox="0 0 1 1")
     assert made == '<td class="n" data-v="3" open viewBox="0 0 1 1">1</td>'
     assert element("br") == "<br>"
-
-
-def test_children_are_taken_apart_and_markup_is_kept() -> None:
     inner = element("i", "a & b")
     assert element("p", ["x", [inner, None]], inner) == "<p>x<i>a &amp; b</i><i>a &amp; b</i></p>"
     assert isinstance(inner, Markup)
-
-
-def test_long_names_are_shortened_and_told_in_full() -> None:
     long = "module." * 40
     assert f'title="{long}"' in name(long) and len("".join(Page(name(long, 60)).texts)) == 60
     assert name("") == "<code>(none)</code>"
@@ -68,7 +62,7 @@ def test_every_value_has_a_place(values: list[float], zero: bool, unit: str) -> 
         assert before[0] < after[0]
 
 
-def test_ticks_are_written_in_one_unit() -> None:
+def test_ticks_are_round_and_thinned() -> None:
     assert [said for _, said in axis([181e6], "ns").ticks] == ["0", "50 ms", "100 ms", "150 ms", "200 ms"]
     assert [said for _, said in axis([1.7e9], "bytes").ticks] == ["0", "0.5 GB", "1 GB", "1.5 GB", "2 GB"]
     assert [said for _, said in axis([30.0], "", 3).ticks] == ["0", "10", "20", "30"]
@@ -77,22 +71,13 @@ def test_ticks_are_written_in_one_unit() -> None:
         ["0", "1", "2", "3"],
         ["0", "5", "10", "15", "20"],
     ]
-
-
-def test_without_zero_the_ends_are_the_values() -> None:
     made = axis([170e6, 260e6], "ns", zero=False)
     assert (made.low, made.high) == (170e6, 260e6)
     assert [said for _, said in made.ticks] == ["180 ms", "200 ms", "220 ms", "240 ms", "260 ms"]
-
-
-def test_thinned_keeps_both_ends() -> None:
     for count, most in ((0, 5), (3, 5), (5, 5), (1000, 7)):
         found = thinned(count, most)
         assert len(found) == min(count, most) and found == sorted(set(found))
         assert not count or (found[0], found[-1]) == (0, count - 1)
-
-
-def test_percent() -> None:
     assert [percent(one) for one in (0.0, 0.125, 1.0, 1 / 3)] == ["0%", "12.5%", "100%", "33.33%"]
 
 

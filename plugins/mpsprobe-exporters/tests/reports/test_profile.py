@@ -183,11 +183,15 @@ def test_a_device_that_waits_is_host_bound_unless_the_probe_made_it_wait() -> No
     assert advised(cell(trace=sample_trace())) == []
 
 
-def test_a_host_that_is_outside_operators() -> None:
+def test_hosts_outside_operators_and_copies_that_nothing_hides() -> None:
     trace = sample_trace()
     host = ["other" if one in ("kernel", "copy", "launch", "operator") else one for one in trace.categories]
     [one] = advised(cell(device="cpu", trace=trace.model_copy(update={"categories": host})))
     assert one.kind == "host-bound" and "inside operators; the rest is Python" in one.found
+    trace = sample_trace()
+    sizes = [80 * US if trace.names[trace.name[i]].endswith("to CPU") else d for i, d in enumerate(trace.duration_ns)]
+    found = advised(cell(trace=trace.model_copy(update={"duration_ns": sizes})))
+    assert [one.found for one in found] == ["For 12% of the profiled steps tensors are copied while no kernel runs."]
 
 
 def test_many_tiny_kernels() -> None:
@@ -198,13 +202,6 @@ def test_many_tiny_kernels() -> None:
     [one] = advised(cell(trace=Trace.model_validate({**kinds, **columns, **times})))
     said = "400 kernels a step take 4.00 µs on average; to start one takes as long."
     assert (one.kind, one.found) == ("tiny kernels", said)
-
-
-def test_copies_that_nothing_hides() -> None:
-    trace = sample_trace()
-    sizes = [80 * US if trace.names[trace.name[i]].endswith("to CPU") else d for i, d in enumerate(trace.duration_ns)]
-    found = advised(cell(trace=trace.model_copy(update={"duration_ns": sizes})))
-    assert [one.found for one in found] == ["For 12% of the profiled steps tensors are copied while no kernel runs."]
 
 
 def test_steps_that_differ_and_the_beginning_of_a_run() -> None:

@@ -80,7 +80,7 @@ def test_nothing_measured_is_an_error_that_says_what_to_do() -> None:
         assert "--probe operators" in str(raised.value)
 
 
-def test_what_overlaps_in_part_gets_a_row_of_its_own() -> None:
+def test_events_are_put_in_order_or_get_a_row_of_their_own() -> None:
     rows = [(0, OPERATOR, HOST, -1, 0, start, 100) for start in (0, 50, 60, 170)]
     trace = exported(report_of(trace_of(rows), steps=[]))
     found = slices(trace, "cpu_op")
@@ -90,9 +90,6 @@ def test_what_overlaps_in_part_gets_a_row_of_its_own() -> None:
     names = {one["tid"]: one["args"]["name"] for one in events if one["name"] == "thread_name"}
     assert [names[thread] for thread in threads] == ["python", "python (2)", "python (3)", "python"]
     assert [nanoseconds(one) for one in found] == [(0, 100), (50, 150), (60, 160), (170, 270)]
-
-
-def test_events_are_put_in_order() -> None:
     rows = [(0, OPERATOR, HOST, -1, 0, start, spent) for start, spent in ((50, 10), (0, 10), (0, 100))]
     found = slices(exported(report_of(trace_of(rows), steps=[])), "cpu_op")
     assert [nanoseconds(one) for one in found] == [(0, 100), (0, 10), (50, 60)]

@@ -114,6 +114,11 @@ def test_kernels_without_operators_or_steps_still_make_an_overview(tmp_path: Pat
     found = seen(report_of(trace_of(rows)), tmp_path)
     assert found.steps == [("0", pytest.approx(1.0, abs=0.001))]
     assert found.costs["Kernel"] == pytest.approx(0.8, abs=0.002)
+    stream = Track(name="stream 7", kind="device", process=5, thread=7)
+    found = seen(
+        report_of(trace_of([(0, KERNEL, HOST, -1, 0, 0, 5_000)], ["gemm"], tracks=[stream])), tmp_path
+    )  # the strict reader asks for the names
+    assert found.kernels and found.costs["Total"] > 0
 
 
 def test_a_step_that_the_device_works_through_is_no_step_to_the_plugin(tmp_path: Path) -> None:
@@ -168,14 +173,6 @@ def test_figures_that_no_run_gives_are_written_all_the_same() -> None:
 def test_no_trace_loses_its_run(trace: Trace, tmp_path: Path) -> None:
     found = seen(report_of(trace), tmp_path)
     assert found.steps and found.costs["Total"] > 0
-
-
-def test_a_trace_of_a_device_alone_has_a_named_host_for_what_the_reader_needs(tmp_path: Path) -> None:
-    stream = Track(name="stream 7", kind="device", process=5, thread=7)
-    found = seen(
-        report_of(trace_of([(0, KERNEL, HOST, -1, 0, 0, 5_000)], ["gemm"], tracks=[stream])), tmp_path
-    )  # the strict reader asks for the names
-    assert found.kernels and found.costs["Total"] > 0
 
 
 def test_kernels_of_a_host_and_steps_of_no_length_lose_nothing(tmp_path: Path) -> None:

@@ -168,14 +168,11 @@ def test_folder_without_a_configuration(tmp_path: Path, files: list[str], says: 
 OWN_CODE = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}}
 
 
-def test_own_code_is_refused_unless_allowed(tmp_path: Path) -> None:
+def test_own_code_is_refused_unless_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder(tmp_path, OWN_CODE)
     (tmp_path / "mine.py").write_text("raise SystemExit('it ran')\n", encoding="utf-8")
     error = failure(tmp_path)
     assert "its own Python code (mine.py)" in error.message and "--trust-remote-code" in str(error.hint)
-
-
-def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     own = folder(tmp_path / "own", OWN_CODE)

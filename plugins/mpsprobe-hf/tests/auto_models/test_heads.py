@@ -71,13 +71,10 @@ def test_labels_get_as_many_as_the_loss_has_predictions() -> None:
     assert better is not None and better.arguments["labels"].shape == ("batch", 12)
 
 
-def test_a_text_has_its_separators_and_no_others() -> None:
+def test_made_inputs_have_separators_and_masks() -> None:
     field = Field("input_ids", "tokens", ("batch", "seq"), 10, {"separators": 3, "separator": 2, "pad": 1})
     ids = make(field, {"batch": 2, "seq": 12}, torch.float32)
     assert (ids == 2).sum(1).tolist() == [3, 3]
     assert ids[0, -1] == 2
-
-
-def test_targets_have_masks_where_a_head_paints_them() -> None:
     (target,) = make(Field("labels", "boxes", ("batch", 4, 8, 6), 3), {"batch": 1}, torch.float32)
     assert target["masks"].shape == (4, 8, 6)

@@ -104,16 +104,6 @@ def test_unknown_names() -> None:
     assert build_on_meta(load("hf:bert/")).architecture == "BertModel"
 
 
-def test_repository_after_the_prefix() -> None:
-    workload = load("hf:some-org/some-name")
-    assert isinstance(workload, CheckpointWorkload) and workload.name == "some-org/some-name"
-
-
-def test_weights_are_refused() -> None:
-    with pytest.raises(UsageError, match="no weights"):
-        load("hf:bert").build(RunOptions(weights=True))
-
-
 def test_types_without_a_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(model_type: str) -> None:
         raise ValueError("a sub-configuration is needed\nand much more text")
@@ -129,16 +119,17 @@ def test_missing_library_is_named() -> None:
     assert isinstance(missing_package("x", ImportError("no such file")), WorkloadError)
 
 
-def test_description() -> None:
+def test_what_a_type_is_and_what_it_has_not() -> None:
     facts: Any = json.loads(json.dumps(load("hf:bert").describe()))
     assert facts["architecture"] == "BertModel"
     assert "BertForMaskedLM" in facts["classes"]
     assert not any(name.endswith("Config") for name in facts["classes"])
-
-
-def test_many_types_are_known() -> None:
     assert len(model_types()) > 200
     assert isinstance(load("hf:llama"), ModelTypeWorkload)
+    with pytest.raises(UsageError, match="no weights"):
+        load("hf:bert").build(RunOptions(weights=True))
+    workload = load("hf:some-org/some-name")
+    assert isinstance(workload, CheckpointWorkload) and workload.name == "some-org/some-name"
 
 
 def test_what_follows_is_filled_in() -> None:
@@ -154,35 +145,26 @@ def test_what_is_declared_for_a_part_reaches_the_whole() -> None:
     config = Glm4vConfig(**declared(Glm4vConfig))
     wanted = FAMILIES["glm4v_text"].config["rope_parameters"]
     assert config.text_config.rope_parameters == wanted
-
-
-def test_a_part_is_what_the_whole_gives_it() -> None:
     from transformers import ZoeDepthConfig
 
     assert "backbone_config" not in declared(ZoeDepthConfig)  # although ``FAMILIES`` declares something for BEiT alone
-
-
-def test_a_class_of_a_part_is_made_of_that_part() -> None:
     from transformers import MusicgenConfig, MusicgenModel
 
     config = MusicgenConfig(**declared(MusicgenConfig))
     assert part_for(MusicgenModel, config).model_type == "musicgen_decoder"
 
 
-def test_holders() -> None:
+def test_a_part_and_its_holder(monkeypatch: pytest.MonkeyPatch) -> None:
     held = {"dia_decoder": "dia", "blt_local_encoder": "blt", "bert": "", "clip": ""}
     assert {part: holder_of(part) for part in held} == held
+    monkeypatch.setattr("mpsprobe_hf.auto_models.model_types.holder_of", lambda model_type: "")
+    with pytest.raises(WorkloadError, match="no model that transformers would choose"):
+        build_on_meta(load("hf:dia_decoder"))
 
 
 @pytest.mark.parametrize("name", ["hf:vitmatte", "hf:omdet-turbo"])
 def test_a_default_that_builds_only_as_a_checkpoint_has_it(name: str) -> None:
     assert build_on_meta(load(name)).model.config.model_type == name.removeprefix("hf:")
-
-
-def test_a_part_without_a_model_and_a_holder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mpsprobe_hf.auto_models.model_types.holder_of", lambda model_type: "")
-    with pytest.raises(WorkloadError, match="no model that transformers would choose"):
-        build_on_meta(load("hf:dia_decoder"))
 
 
 def test_a_missing_package_leaves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:

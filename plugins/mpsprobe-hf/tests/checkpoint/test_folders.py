@@ -40,14 +40,12 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     found = report(tmp_path)
     assert found.missing == ["model-00002-of-00003.safetensors"] and "not there" in found.advice[0]
     assert found.notes == ["by its index the tensors of all files have 88 bytes"]
-
-
-def test_shards_without_an_index(tmp_path: Path) -> None:
+    (folder := tmp_path / "without an index").mkdir()
     for number in (1, 3):
-        made.gguf(tmp_path / f"m-0000{number}-of-00003.gguf", [("n", [8], 0, 0)], size=32)
-    found = report(tmp_path)
+        made.gguf(folder / f"m-0000{number}-of-00003.gguf", [("n", [8], 0, 0)], size=32)
+    found = report(folder)
     assert found.missing == ["m-00002-of-00003.gguf"] and found.parameters == 16
-    assert "one of 3 files" in report(tmp_path / "m-00001-of-00003.gguf").notes[0]
+    assert "one of 3 files" in report(folder / "m-00001-of-00003.gguf").notes[0]
 
 
 def test_what_is_loaded_is_counted_and_the_rest_named(tmp_path: Path) -> None:

@@ -48,25 +48,19 @@ def test_the_plugin_for_a_tensorflow() -> None:
     assert "tensorflow==2.19.*' tensorflow-metal==1.2.0" in said
 
 
-def test_symbol_not_found() -> None:
+def test_what_does_not_load() -> None:
     said = _one(_found({"tensorflow": "2.18.0", "tensorflow-metal": "1.1.0"}), "error")
     assert "Symbol not found" in said
     assert "pip install tensorflow-metal==1.2.0 (tensorflow/tensorflow#84167" in said
     said = _one(_found({"tensorflow": "2.21.0", "tensorflow-metal": "1.2.0"}), "error")
     assert "_pywrap_tensorflow_internal.so" in said
-
-
-def test_no_wheel() -> None:
+    """0.5.1 has wheels for macOS 12, and a library for macOS 13."""
+    said = _one(_found({"tensorflow": "2.9.0", "tensorflow-metal": "0.5.1"}, macos="12.6", python="3.10.1"), "error")
+    assert "built for macOS 13.0, and this is 12.6 | pip install tensorflow-metal==0.5.0" in said
     said = _one(_found({"tensorflow": "2.19.0"}, python="3.13.1"), "warning")
     assert "has wheels for Python 3.9, 3.10, 3.11, 3.12" in said
     assert "No matching distribution found" in said
     assert "Apple silicon alone" in _one(_found({"tensorflow": "2.18.0"}, architecture="x86_64"), "warning")
-
-
-def test_an_old_macos() -> None:
-    """0.5.1 has wheels for macOS 12, and a library for macOS 13."""
-    said = _one(_found({"tensorflow": "2.9.0", "tensorflow-metal": "0.5.1"}, macos="12.6", python="3.10.1"), "error")
-    assert "built for macOS 13.0, and this is 12.6 | pip install tensorflow-metal==0.5.0" in said
 
 
 def test_what_fits_is_said() -> None:
