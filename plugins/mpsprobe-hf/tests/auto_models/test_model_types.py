@@ -140,18 +140,14 @@ def test_what_follows_is_filled_in() -> None:
 
 
 def test_what_is_declared_for_a_part_reaches_the_whole() -> None:
-    from transformers import Glm4vConfig
+    from transformers import Glm4vConfig, MusicgenConfig, MusicgenModel, ZoeDepthConfig
 
     config = Glm4vConfig(**declared(Glm4vConfig))
     wanted = FAMILIES["glm4v_text"].config["rope_parameters"]
     assert config.text_config.rope_parameters == wanted
-    from transformers import ZoeDepthConfig
-
     assert "backbone_config" not in declared(ZoeDepthConfig)  # although ``FAMILIES`` declares something for BEiT alone
-    from transformers import MusicgenConfig, MusicgenModel
-
     config = MusicgenConfig(**declared(MusicgenConfig))
-    assert part_for(MusicgenModel, config).model_type == "musicgen_decoder"
+    assert part_for(MusicgenModel, config).model_type == "musicgen_decoder", "a class of a part is made of that part"
 
 
 def test_a_part_and_its_holder(monkeypatch: pytest.MonkeyPatch) -> None:
