@@ -81,24 +81,19 @@ def test_a_repository_of_the_catalog() -> None:
     assert "hf download someone/something" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
-    ("index", "unet", "message"),
-    [
+def test_what_is_refused(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"unet": ["my_module", "Net"]}, {}, "its own Python code"),
         ({"unet": ["../x", "Net"]}, {}, "its own Python code"),
         ({"_class_name": ["pipeline", "Own"]}, {}, "its own Python code"),
         ({}, {"layers_per_block": 10**9}, "layers_per_block"),
         ({"vae": ["diffusers", "AutoencoderKL"]}, {}, "has no vae/config.json"),
-    ],
-)
-def test_what_is_refused(tmp_path: Path, index: dict[str, Any], unet: dict[str, Any], message: str) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        load(str(saved(tmp_path / "saved", index, unet)))
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "\x00"])
-def test_a_damaged_file(tmp_path: Path, text: str) -> None:
-    folder = saved(tmp_path / "saved")
-    (folder / "unet" / "config.json").write_text(text, encoding="utf-8")
-    with pytest.raises(WorkloadError, match=r"config\.json"):
-        load(str(folder))
+    ]
+    for number, (index, unet, message) in enumerate(cases):
+        with pytest.raises(WorkloadError, match=message):
+            load(str(saved(tmp_path / f"{number}", index, unet)))
+    folder = saved(tmp_path / "damaged")
+    for text in ("[]", "{", "\x00"):
+        (folder / "unet" / "config.json").write_text(text, encoding="utf-8")
+        with pytest.raises(WorkloadError, match=r"config\.json"):
+            load(str(folder))

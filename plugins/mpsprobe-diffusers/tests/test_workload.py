@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,6 @@ def test_each_pipeline_is_listed_under_its_family() -> None:
     assert DECLARED.keys() == entries().keys() and len(DECLARED) >= 20
     listed = run_cli("workloads", "list", process=False).stdout
     assert all(f"  {name} " in listed for name in DECLARED)
-
-
-def test_every_name_is_listed() -> None:
     found = {one.name: one.target for one in mpsprobe_workload_space("diffusers") or ()}
     assert {"diffusers:sdxl", "diffusers:StableDiffusionXLPipeline"} <= set(found)
     assert mpsprobe_workload_space("hf") is None
@@ -34,53 +30,39 @@ def test_names() -> None:
     assert mpsprobe_resolve_workload("bert-base") is None
     found = mpsprobe_resolve_workload("diffusers:sdxl/unet")
     assert found is not None and found.name == "diffusers:sdxl/unet"
-
-
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
+    for name, nearest in (
         ("diffusers:sdlx", "sdxl"),
         ("diffusers:FluxPipelin", "FluxPipeline"),
         ("diffusers:sdxl/unte", "unet"),
         ("diffusers:flux.1-dev/unet", None),
         ("diffusers:", None),
-    ],
-)
-def test_unknown_names_have_the_nearest(name: str, nearest: str | None) -> None:
-    with pytest.raises(UnknownName) as caught:
-        load(name)
-    assert (nearest in caught.value.nearest) if nearest else caught.value.hint
+    ):
+        with pytest.raises(UnknownName) as caught:
+            load(name)
+        assert (nearest in caught.value.nearest) if nearest else caught.value.hint, name
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("sdxl", {"weights": True}, "random weights"),
-        ("sdxl", {"seq_len": 128}, "no sequences"),
-        ("sdxl", {"phase": "generate"}, "no generate phase"),
-        ("sdxl", {"batch_size": 0}, "batch size"),
-        ("diffusers:sdxl/vae", {"phase": "training"}, "it is the unet"),
-    ],
-)
-def test_what_a_pipeline_cannot_do(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        load(name).build(RunOptions(**options))
+def test_what_a_pipeline_cannot_do() -> None:
+    for name, options, message in (
+        ("sdxl", RunOptions(weights=True), "random weights"),
+        ("sdxl", RunOptions(seq_len=128), "no sequences"),
+        ("sdxl", RunOptions(phase="generate"), "no generate phase"),
+        ("sdxl", RunOptions(batch_size=0), "batch size"),
+        ("diffusers:sdxl/vae", RunOptions(phase="training"), "it is the unet"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            load(name).build(options)
 
 
-@pytest.mark.parametrize("package", ["diffusers", "transformers"])
+@pytest.mark.parametrize("package", ["diffusers", "transformers", "peft"])
 def test_a_package_that_is_not_there(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     own = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == package else own(name, *rest))
     with pytest.raises(MissingPackage, match=package) as caught:
-        load("sdxl")
+        workload = load("sdxl")
+        assert package == "peft"
+        workload.build(RunOptions(phase="training", lora=True))
     assert "pip install" in (caught.value.hint or "")
-
-
-def test_training_without_peft(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "peft" else own(name, *rest))
-    with pytest.raises(MissingPackage, match="peft"):
-        load("sdxl").build(RunOptions(phase="training", lora=True))
 
 
 def test_a_class_whose_package_is_not_installed_names_it() -> None:

@@ -1,8 +1,8 @@
-"""Makes the example reports importable under their own names, wherever pytest was started."""
+"""Makes the example reports, and what tests of time lines share, importable under their own names."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "traces")]

@@ -1,4 +1,4 @@
-"""The short answer, sentence by sentence."""
+"""The short answer, sentence by sentence, and what is said about another backend than MPS."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ from typing import Any
 
 import pytest
 from example_reports import NATIVE, SAMPLE, coverage, failed, finding, matrix, mixed, summary
+from hostile import HOSTILE
 
-from mpsprobe.schemas import MatrixReport
-from mpsprobe_exporters import answer
+from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
+from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
+from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters.junit import JunitExporter
+from mpsprobe_exporters.prometheus import PrometheusExporter
+
+XPU = BackendTarget(
+    backend="xpu",
+    label="XPU",
+    torch="2.13.0",
+    source="a yaml (mpsprobe-xpu 0.1)",
+    variable="PYTORCH_ENABLE_XPU_FALLBACK=1",
+    notes=["Not all is known"],
+)
 
 
 def short_answer(report: Any) -> str:
@@ -67,18 +80,17 @@ def test_short_answer(made: Any, said: str) -> None:
     assert short_answer(made) == said
 
 
-def test_calls_that_rest_on_a_registration_alone_are_said() -> None:
-    counted = {**summary(NATIVE, None), "calls_registered_only": 1}
-    said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
-    assert said == "5 of 5 operators native on torch 2.15.0; 1 native call with dtypes that no test covers"
-
-
-def test_a_tensor_on_the_cpu_is_mended_by_no_release() -> None:
+def test_a_tensor_on_the_cpu_and_a_program_that_computes_there_need_doing() -> None:
     left = finding("aten::mm", "unsupported", source="device")
     said = short_answer(coverage("2.15.0", [left]))
     assert said.endswith("; what is on the CPU has to be on the device")
     both = short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
     assert both.endswith("; no release up to now changes that")
+    whole = SAMPLE["program"]
+    ran = {**whole, "stayed_on_cpu": [], "computed_on_cpu": [], "cuda": [], "notes": [], "processes": 1}
+    assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith("nothing needs doing")
+    for left in ("stayed_on_cpu", "cuda"):
+        assert "nothing" not in short_answer(coverage("2.15.0", NATIVE, program={**ran, left: whole[left]}))
 
 
 def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
@@ -91,17 +103,12 @@ def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
     assert "no release" in short_answer(coverage("2.6.0", never))
 
 
-def test_what_was_not_judged_is_in_the_answer() -> None:
+def test_what_was_not_judged_or_rests_on_a_registration_is_said() -> None:
     said = short_answer(mixed())
     assert said.startswith("5 of 10 judged operators") and said.endswith("1 more could not be judged")
-
-
-def test_a_program_that_computes_on_the_cpu_needs_doing() -> None:
-    whole = SAMPLE["program"]
-    ran = {**whole, "stayed_on_cpu": [], "computed_on_cpu": [], "cuda": [], "notes": [], "processes": 1}
-    assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith("nothing needs doing")
-    for left in ("stayed_on_cpu", "cuda"):
-        assert "nothing" not in short_answer(coverage("2.15.0", NATIVE, program={**ran, left: whole[left]}))
+    counted = {**summary(NATIVE, None), "calls_registered_only": 1}
+    said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
+    assert said == "5 of 5 operators native on torch 2.15.0; 1 native call with dtypes that no test covers"
 
 
 def test_releases_are_compared_as_numbers() -> None:
@@ -120,3 +127,36 @@ def test_matrix_answers() -> None:
     assert short_answer(always).startswith("every operator native in every release, 1.12.1 on; ")
     empty = MatrixReport.model_validate({**made.model_dump(), "releases": []})
     assert short_answer(empty) == "no release was judged"
+
+
+def on_xpu(target: Target = XPU, **changes: Any) -> CoverageReport:
+    """The sample, as if it had been judged there."""
+    return sample_coverage_report().model_copy(update={"target": target, **changes})
+
+
+def test_another_backend_is_named() -> None:
+    report = on_xpu()
+    assert "on XPU with torch 2.13.0" in short_answer(report)
+    assert answer.method_line(report).startswith("Predicted for XPU: ")
+    assert backends.notes(report)[-2:] == ["Kernel table: a yaml (mpsprobe-xpu 0.1)", "Not all is known"]
+    matrix = sample_matrix_report()
+    cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
+    assert backends.label(backends.target(matrix.model_copy(update={"releases": cells}))) == "XPU"
+    empty = matrix.model_copy(update={"releases": []})
+    assert isinstance(empty, MatrixReport) and backends.label(backends.target(empty)) == "MPS"
+    report = CoverageReport.model_validate_json(on_xpu().model_dump_json())
+    assert report.target == XPU
+    assert type(CoverageReport.model_validate_json(sample_coverage_report().model_dump_json()).target) is Target
+    for label in HOSTILE:
+        said = backends.label(XPU.model_copy(update={"label": label}))
+        assert len(said) <= 40 and said.isprintable()
+
+
+def test_two_backends_are_told_apart() -> None:
+    matrix = sample_matrix_report()
+    cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
+    for exporter in (PrometheusExporter(), JunitExporter()):
+        for report in (on_xpu(), matrix.model_copy(update={"releases": cells})):
+            assert "XPU" in exporter.render(report)
+        for report in (sample_coverage_report(), matrix):
+            assert "backend" not in exporter.render(report)

@@ -186,13 +186,14 @@ def test_what_is_allowed_is_suppressed() -> None:
     )
 
 
-def test_an_operator_of_many_releases_is_one_result() -> None:
+def test_many_releases_and_several_workloads() -> None:
     texts = [one["message"]["text"] for one in sarif(sample_matrix_report())["results"]]
     [said] = [text for text in texts if text.startswith("aten::_ctc_loss")]
     assert said.startswith("aten::_ctc_loss has no MPS kernel on torch 1.12.0-2.13.0 (2 of 3 releases).")
-
-
-def test_several_workloads_have_all_of_theirs() -> None:
+    report = sample_matrix_report()
+    whole: list[MatrixCell] = report.releases[-1:]
+    quiet = {"releases": whole, "advisories": [], "not_judged": []}
+    assert not sarif(report.model_copy(update=quiet))["results"]
     report = sample_several_report()
     run = sarif(report)
     assert "no-report" in {one["ruleId"] for one in run["results"]}
@@ -208,16 +209,6 @@ def test_hostile_text_stays_text() -> None:
         for report in (one, matrix, made):
             sarif(report)
             assert commands(report)
-
-
-def test_a_message_is_escaped_as_the_runner_reads_it() -> None:
     report = coverage("2.13.0", [finding("a%b", "missing", reason="100%\r\n::error::no")])
     assert "a%25b has no MPS kernel" in AnnotationsExporter().render(report)
     assert "100%25 ::error::no" in AnnotationsExporter().render(report)
-
-
-def test_a_cell_that_is_whole_has_no_result() -> None:
-    report = sample_matrix_report()
-    whole: list[MatrixCell] = report.releases[-1:]
-    quiet = {"releases": whole, "advisories": [], "not_judged": []}
-    assert not sarif(report.model_copy(update=quiet))["results"]

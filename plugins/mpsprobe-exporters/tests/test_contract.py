@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.metadata import entry_points
 from time import thread_time
 from typing import Any
@@ -31,12 +29,13 @@ FEW, MANY = 500, 8000
 globals().update({f"Test{one.name.title().replace('-', '')}": exporter_contract(one) for one in DECLARED})
 
 
-def test_the_plugin_is_found_by_its_entry_point() -> None:
+def test_the_plugin_is_found_by_its_entry_point_and_every_kind_has_a_sample() -> None:
     (found,) = entry_points(group="mpsprobe", name="exporters")
     assert found.value == "mpsprobe_exporters.plugin"
     assert {"table", "json", "markdown", "csv"} <= set(OF_COVERAGE)
     extensions = [one.extension for one in DECLARED if not one.folder]
     assert len(set(extensions)) == len(extensions)
+    assert {kind for one in DECLARED for kind in one.kinds} <= {one.kind for one in samples()}
 
 
 def test_nothing_is_hidden() -> None:
@@ -73,8 +72,11 @@ def test_any_string_stays_text(text: str) -> None:
                 assert not odd, (declaration.name, report.kind, text)
 
 
-def rendered_or_refused(declaration: ExporterDeclaration, report: Any) -> None:
-    exporter = EXPORTERS[declaration.name]
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pair=st.sampled_from(PAIRS), data=st.data())
+def test_any_report_is_rendered_or_refused_in_words(pair: tuple[ExporterDeclaration, str], data: st.DataObject) -> None:
+    declaration, kind = pair
+    exporter, report = EXPORTERS[declaration.name], data.draw(reports_of(kind))
     try:
         if declaration.folder:
             assert all(b"".join(content) for _, content in exporter.files(report))
@@ -82,20 +84,6 @@ def rendered_or_refused(declaration: ExporterDeclaration, report: Any) -> None:
             assert exporter.render(report)
     except ReportError as refusal:
         assert refusal.message
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-@given(pair=st.sampled_from(PAIRS), data=st.data())
-def test_any_report_is_rendered_or_refused_in_words(pair: tuple[ExporterDeclaration, str], data: st.DataObject) -> None:
-    rendered_or_refused(pair[0], data.draw(reports_of(pair[1])))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("declaration", "kind"), PAIRS, ids=lambda one: getattr(one, "name", one))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_many_reports_are(declaration: ExporterDeclaration, kind: str, data: st.DataObject) -> None:
-    rendered_or_refused(declaration, data.draw(reports_of(kind)))
 
 
 def test_numbers_beyond_any_run_are_no_trouble() -> None:
@@ -122,22 +110,3 @@ def test_sixteen_times_the_findings_take_about_sixteen_times_as_long() -> None:
             spent.append(thread_time() - begun)
         slow += [(name, spent)] if spent[2] >= 4 * (MANY / FEW) * spent[1] + 0.5 else []
     assert not slow
-
-
-def test_neither_torch_nor_rich_is_imported_before_it_is_needed() -> None:
-    program = """
-import sys
-import mpsprobe_exporters.plugin
-assert not {"rich", "pydantic", "torch"} & set(sys.modules), "the thin module"
-import mpsprobe_exporters.json_document, mpsprobe_exporters.markdown, mpsprobe_exporters.csv_rows
-assert "rich" not in sys.modules, "the others"
-import mpsprobe_exporters.table
-from mpsprobe.schemas import CoverageReport
-assert "torch" not in sys.modules, "the table"
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_every_kind_has_a_sample() -> None:
-    assert {kind for one in DECLARED for kind in one.kinds} <= {one.kind for one in samples()}

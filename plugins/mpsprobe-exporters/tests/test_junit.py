@@ -6,13 +6,11 @@ import re
 from itertools import chain
 from xml.etree import ElementTree as Xml
 
-from example_reports import advised, coverage, examples, finding
+from example_reports import coverage, examples, finding
 from hostile import HOSTILE, hostile_reports
 
 from mpsprobe.schemas.report import Report
-from mpsprobe_devkit.testing import (
-    sample_profile_report,
-)
+from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.junit import LONGEST_ATTRIBUTE, JunitExporter
 from mpsprobe_exporters.plugin import ALL_KINDS
 
@@ -63,16 +61,6 @@ def check(element: Xml.Element) -> None:
         check(child)
 
 
-def outcomes(root: Xml.Element) -> dict[str, str]:
-    """The type of each case's failure, ``skipped`` or ``passed``, by name."""
-    found = {}
-    for case in root.iter("testcase"):
-        failure = case.find("failure")
-        skipped = case.find("skipped") is not None
-        found[case.attrib["name"]] = failure.attrib["type"] if failure is not None else "skipped" * skipped or "passed"
-    return found
-
-
 def test_every_example_and_hostile_text_keeps_to_the_rules() -> None:
     for report in (*examples().values(), *chain.from_iterable(map(hostile_reports, HOSTILE))):
         # Of several workloads, names that are all one text are those of two cases.
@@ -80,22 +68,10 @@ def test_every_example_and_hostile_text_keeps_to_the_rules() -> None:
             parsed(report)
 
 
-def test_what_xml_cannot_hold_is_replaced() -> None:
+def test_what_xml_cannot_hold_and_what_was_never_timed() -> None:
     root = parsed(coverage("2.6.0", [finding("aten::a\x00\x1b\ud800\ufffe<b>&\"'", "missing")]))
     assert [case.attrib["name"] for case in root.iter("testcase")] == ["aten::a\ufffd\ufffd\ufffd\ufffd<b>&\"'"]
-
-
-def test_a_configuration_that_was_never_timed_is_skipped() -> None:
     report = sample_profile_report()
     report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"step": None})]})
-    assert list(outcomes(parsed(report)).values()) == ["skipped"]
-
-
-def test_coverage_fails_for_what_does_not_run_on_mps() -> None:
-    found = outcomes(parsed(examples()["mixed"]))
-    assert found["aten::linalg_qr.out"] == "missing" and found["aten::linalg_svd"] == "fallback"
-    assert found["aten::mul.Tensor"] == "unsupported" and found["aten::mul.Tensor (2)"] == "passed"
-    assert found["acme::rope"] == "skipped" and found["triton::kernel"] == "skipped"
-    assert found["aten::linear"] == "passed"
-    assert outcomes(parsed(examples()["failed"]))["the whole step runs"] == "RuntimeError"
-    assert outcomes(parsed(advised()))["attention-causal-half"] == "advisory"
+    [case] = parsed(report).iter("testcase")
+    assert [child.tag for child in case if child.tag in ("failure", "skipped")] == ["skipped"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-from example_reports import examples
 from hostile import hostile_coverage, hostile_matrix, on_any_text
 from markdown_it import MarkdownIt
 
@@ -52,9 +51,3 @@ def check_document(report: Report, plain: Report, *, blank: bool = False) -> Non
     for tag in ("<h3>", "<table>", "<tr>", "<ul>", "<li>"):
         # What is empty has no line.
         assert rendered.count(tag) == expected.count(tag) or (rendered.count(tag) < expected.count(tag) and blank)
-
-
-def test_examples_are_valid_tables() -> None:
-    for name, report in examples().items():
-        rendered = PARSER.render(MarkdownExporter().render(report))
-        assert "| ---" not in rendered and "&lt;" not in rendered, name

@@ -52,18 +52,12 @@ def test_each_answer_in_a_clause(low: str, high: str, answer: str, said: str) ->
     assert ("raises" in (low, high)) == bool(alerts(report))
 
 
-def test_limits_are_ranges_where_the_figures_differ() -> None:
+def test_limits_are_ranges_and_what_does_not_fit_is_the_headline() -> None:
     (line,) = lines(with_answer("fits", "fits", "fits"))[:1]
     assert "1.1 GB to 1.5 GB" in line and "1.9 GB to 2.5 GB" in line
-
-
-def test_what_does_not_fit_is_the_headline() -> None:
     report = with_answer("raises", "raises", "raises").model_copy(update={"failure": None})
     drawn = " ".join(TableExporter().render(report).split())
     assert "Does not fit on a Mac with 1.6 GB" in drawn and "MPS backend out of memory" in drawn
-
-
-def test_a_limit_far_above_does_not_press_the_curve_to_the_ground() -> None:
     far = FIT.model_copy(update={"low": FIT.low.model_copy(update={"allowed_bytes": 10**12})})
     report = REPORT.model_copy(update={"memory": MEMORY.model_copy(update={"fit": far})})
     assert str(predicted(report)).count('class="level"') == 3
@@ -90,20 +84,17 @@ def test_releases_that_need_the_same_are_one_row() -> None:
     assert "Memory: peak 1.0 GB to 3.0 GB; the allocator asks Metal for 4.3 GB." in drawn
     rows = [line for line in drawn.splitlines() if line.endswith("| 4.3 GB |")]
     assert [row.split(" | ")[0] for row in rows] == ["| 2.14.0", "| 2.12.0-2.13.0", "| 2.11.0"]
-
-
-def test_csv_has_the_figures_of_each_release() -> None:
-    rows = list(csv.reader(io.StringIO(CsvExporter().render(of_releases()), newline="")))
-    assert ["(peak_bytes)", "3000000000", "2000000000", "2000000001", "1000000000"] in rows
+    listed = list(csv.reader(io.StringIO(CsvExporter().render(of_releases()), newline="")))
+    assert ["(peak_bytes)", "3000000000", "2000000000", "2000000001", "1000000000"] in listed
 
 
 def test_a_table_of_workloads_has_the_figures_of_the_newest_release() -> None:
     workloads = [JudgedWorkload(name="many", report=of_releases()), JudgedWorkload(name="none", error="it raises")]
-    drawn = MarkdownExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
+    several = SeveralReport(environment=REPORT.environment, workloads=workloads)
+    drawn = MarkdownExporter().render(several)
     (row,) = (line for line in drawn.splitlines() if line.startswith("| `many`"))
     assert "| 1.0 GB | 4.3 GB |" in row
-    rows = CsvExporter().render(SeveralReport(environment=REPORT.environment, workloads=workloads))
-    assert "peak_bytes=1000000000; allocated_bytes=0; reserved_bytes=4294967296" in rows
+    assert "peak_bytes=1000000000; allocated_bytes=0; reserved_bytes=4294967296" in CsvExporter().render(several)
 
 
 @pytest.mark.parametrize(("low", "said"), [(2**30, "peak 1.1 GB to 2.1 GB"), (None, "peak at most 2.1 GB")])

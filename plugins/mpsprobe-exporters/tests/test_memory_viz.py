@@ -49,7 +49,7 @@ def snapshot(found: AllocationList) -> Any:
     return read(MemoryVizExporter().render(report(found)))
 
 
-def test_events_of_storages_and_of_heaps() -> None:
+def test_events_of_storages_and_of_heaps_and_where_they_are() -> None:
     (events,) = snapshot(LIST)["device_traces"]
     small, large = 2 * MIB, 12 * MIB
     assert [(one["action"], one["addr"], one["size"]) for one in events] == [
@@ -64,9 +64,6 @@ def test_events_of_storages_and_of_heaps() -> None:
     ]
     # Without it the page of 2026 stops at a snapshot in which everything has a category.
     assert "unknown" in {one.get("category") for one in events}
-
-
-def test_frames_say_where() -> None:
     (events,) = snapshot(LIST)["device_traces"]
     lines = [[f"{frame['filename']}:{frame['line']}:{frame['name']}" for frame in one["frames"]] for one in events]
     assert lines[2] == ["module:0:encoder", "before the step:0:parameters"]
@@ -91,12 +88,9 @@ def test_text_numbers_and_long_lists_survive() -> None:
     assert [opcode.name for opcode, _, _ in pickletools.genops(pickled(value))].count("APPENDS") >= 3
 
 
-def test_calls_and_heaps_that_are_not_in_the_list() -> None:
+def test_what_is_not_in_the_list() -> None:
     (events,) = snapshot(LIST.model_copy(update={"calls": [], "segments": [8 * MIB]}))["device_traces"]
     assert [one["size"] for one in events if one["action"] == "alloc"] == [3000, 5]
     assert [frame["name"] for frame in events[3]["frames"]] == ["temporary"]
-
-
-def test_a_report_without_allocations_is_an_error() -> None:
     with pytest.raises(ReportError, match="allocations"):
         MemoryVizExporter().render(report(None))

@@ -60,21 +60,6 @@ def test_quotes_and_backslashes_come_back_as_they_are() -> None:
     assert value(read_back(report), "mpsprobe_operator_calls", operator='a\\b"c\\n{d="e"} f') == 1
 
 
-def test_a_profile_in_base_units() -> None:
-    series = read_back(sample_profile_report())
-    mps = {"device": "mps", "batch_size": "2"}
-    assert value(series, "mpsprobe_step_seconds", statistic="median", **mps) == pytest.approx(0.001)
-    assert value(series, "mpsprobe_first_call_seconds", process="1", **mps) == pytest.approx(0.008)
-    assert value(series, "mpsprobe_memory_bytes", memory="peak_process", source="sampled", **mps) == 900_000_000
-    assert value(series, "mpsprobe_reading_joules", value="gpu") == pytest.approx(0.812)
-    assert value(series, "mpsprobe_reading_joules", value="gpu_per_sample") == pytest.approx(0.00406)
-    assert value(series, "mpsprobe_operator_self_device_seconds", operator="aten::mm") == pytest.approx(280e-6)
-    assert value(series, "mpsprobe_fallback_seconds") == pytest.approx(150e-6)  # the predicted one has no time
-    assert value(series, "mpsprobe_failed", batch_size="512") == 1
-    assert value(series, "mpsprobe_complete") == 0
-    assert not [name for name, labels in series if name == "mpsprobe_step_seconds" and ("batch_size", "512") in labels]
-
-
 def test_the_unit_in_the_name_of_a_reading() -> None:
     wanted = {
         "window_ns": ("mpsprobe_reading_seconds", "window", 1e-9),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hostile import on_any_text
 
 from mpsprobe.schemas import Environment
@@ -14,28 +13,19 @@ HERE = Environment(mpsprobe="0", python="3", platform="x", torch="2.13.0", trans
 SAFE = re.compile(r"https?://[A-Za-z0-9._~%#?&=+:@/-]+")
 
 
-@pytest.mark.parametrize(
-    ("site", "url"),
-    [
-        ("torch/nn/modules/linear.py:125", "pytorch/pytorch/blob/v2.13.0/torch/nn/modules/linear.py#L125"),
-        (
-            "transformers/models/bert/modeling_bert.py:164",
-            "huggingface/transformers/blob/v5.23.0/src/transformers/models/bert/modeling_bert.py#L164",
-        ),
-        ("torch/../secrets.py:1", ""),
-        ("/home/user/torch/nn.py:1", ""),
-        ("C:\\project\\model.py:12", ""),
-        ("torch/nn.py", ""),
-    ],
-)
-def test_lines_of_libraries_have_an_address(site: str, url: str) -> None:
-    [place] = lines([site], HERE)
-    assert place.url == (f"https://github.com/{url}" if url else "") and place.full == site
-
-
-def test_an_unreleased_library_has_none() -> None:
+def test_lines_of_libraries_have_an_address() -> None:
+    modeling = "transformers/models/bert/modeling_bert.py"
+    urls = {
+        "torch/nn/modules/linear.py:125": "pytorch/pytorch/blob/v2.13.0/torch/nn/modules/linear.py#L125",
+        f"{modeling}:164": f"huggingface/transformers/blob/v5.23.0/src/{modeling}#L164",
+        **dict.fromkeys(("torch/../secrets.py:1", "/home/user/torch/nn.py:1"), ""),
+        **dict.fromkeys(("C:\\project\\model.py:12", "torch/nn.py"), ""),
+    }
+    for site, url in urls.items():
+        [place] = lines([site], HERE)
+        assert place.url == (f"https://github.com/{url}" if url else "") and place.full == site
     nightly = HERE.model_copy(update={"torch": "2.16.0.dev20261101"})
-    assert lines(["torch/nn/modules/linear.py:125"], nightly)[0].url == ""
+    assert lines(["torch/nn/modules/linear.py:125"], nightly)[0].url == "", "an unreleased library has none"
 
 
 def test_references() -> None:

@@ -93,9 +93,6 @@ def test_a_terminal_gets_colors_and_its_width(environment: pytest.MonkeyPatch) -
     environment.setenv("COLUMNS", "70")
     text = TableExporter().render_for_terminal(coverage("2.15.0", NATIVE), everything=True)
     assert "\x1b[32mnative" in text and max(len(re.sub("\x1b.*?m", "", line)) for line in text.splitlines()) <= 70
-
-
-def test_no_colors_where_they_are_not_wanted(environment: pytest.MonkeyPatch) -> None:
     environment.setattr(sys, "stdout", Terminal())
     for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
         with environment.context() as one:

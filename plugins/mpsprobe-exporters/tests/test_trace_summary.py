@@ -13,19 +13,13 @@ US = 1_000
 intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda one: (one[0], one[0] + one[1])))
 
 
-def test_kernels_by_name() -> None:
+def test_kernels_and_copies() -> None:
     [gemm] = kernels(sample_trace(2))
     assert gemm == ("gemm_float", 4, 2 * (160 + 280) * US, 160 * US, 280 * US)
-
-
-def test_copies_with_their_bytes() -> None:
     assert copies(sample_trace(2)) == [
         ("CPU to MPS", 2, 80 * US, 2 * 786_432),
         ("MPS to CPU", 2, 80 * US, 2 * 786_432),
     ]
-
-
-def test_bytes_that_are_no_number_are_not_known() -> None:
     trace = sample_trace(1)
     details = [{"bytes": "9" * 400} for _ in trace.details]
     assert [one.bytes for one in copies(trace.model_copy(update={"details": details}))] == [None, None]
@@ -46,13 +40,10 @@ def test_a_step_divides_into_parts_that_exclude_each_other() -> None:
     assert huge is not None and float(huge.total_ns) == 1e18, "what no run gives is bounded"
 
 
-def test_without_steps_the_whole_trace_counts_as_one() -> None:
+def test_without_steps_the_whole_trace_counts_as_one_and_nothing_divides_into_nothing() -> None:
     trace = sample_trace(2)
     found = divide(trace.model_copy(update={"categories": ["other" if c == "step" else c for c in trace.categories]}))
     assert found is not None and (found.steps, found.total_ns) == (1, 2_000 * US)
-
-
-def test_nothing_divides_into_nothing() -> None:
     assert divide(Trace()) is None
     trace = sample_trace(1)
     assert divide(trace.model_copy(update={"duration_ns": [0] * len(trace.start_ns), "start_ns": [5] * 15})) is None

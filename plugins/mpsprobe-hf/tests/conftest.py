@@ -1,8 +1,8 @@
-"""Makes ``meta_forward`` importable under its own name, wherever pytest was started."""
+"""Makes ``meta_forward`` and ``made_checkpoints`` importable under their own names, wherever pytest was started."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "checkpoint")]

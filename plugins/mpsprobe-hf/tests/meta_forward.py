@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 
@@ -49,16 +49,9 @@ def run_on_meta(run: TorchRun, *, training: bool) -> Any:
         return run_once(run, training=training)
 
 
-def tensors(value: Any) -> Iterable[torch.Tensor]:
+def tensors(value: Any) -> list[torch.Tensor]:
     """Every tensor in nested lists and dicts."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors(item)
+    return [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
 
 
 def parameters(model: Any) -> int:

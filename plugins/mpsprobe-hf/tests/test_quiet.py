@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,27 +14,16 @@ from mpsprobe_hf.construct import Mute, mutes, quietly
 LIBRARIES = ("transformers", "huggingface_hub")
 
 
-class _Seen(logging.Handler):
-    """Puts what reaches a library's handlers into ``messages``."""
-
-    def __init__(self, messages: list[str]) -> None:
-        super().__init__()
-        self.messages = messages
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
 @pytest.fixture
-def seen() -> Iterator[list[str]]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What reaches a handler of each library."""
     mutes()  # has the libraries make their own handlers first
     messages: list[str] = []
-    handlers = {name: _Seen(messages) for name in LIBRARIES}
-    for name, handler in handlers.items():
-        logging.getLogger(name).addHandler(handler)
-    yield messages
-    for name, handler in handlers.items():
-        logging.getLogger(name).removeHandler(handler)
+    for name in LIBRARIES:
+        handler = logging.Handler()
+        handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [*logging.getLogger(name).handlers, handler])
+    return messages
 
 
 def _warn(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -60,22 +50,13 @@ def test_after_an_error_warnings_go_out_again(seen: list[str]) -> None:
     assert "a warning" in seen
 
 
-def test_the_plain_call_is_the_models() -> None:
+def test_the_plain_call_is_the_models_and_touches_no_level(monkeypatch: pytest.MonkeyPatch) -> None:
     assert quietly()(lambda first, second: first + second, (1,), {"second": 2}) == 3
-
-
-def test_no_level_is_touched_by_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     call = quietly(lambda model, args, kwargs: [logging.getLogger(name).level for name in LIBRARIES])
     before = [logging.getLogger(name).level for name in LIBRARIES]
-
-    def refuse(self: logging.Logger, level: Any) -> None:
-        raise AssertionError("a change of level costs every logger's cache")
-
-    monkeypatch.setattr(logging.Logger, "setLevel", refuse)
+    # A change of level costs every logger's cache.
+    monkeypatch.setattr(logging.Logger, "setLevel", Mock(side_effect=AssertionError))
     assert call(None, (), {}) == before
-
-
-def test_a_handler_is_muted_once() -> None:
     first, second = mutes(), mutes()
     assert first and first == second
     for name in LIBRARIES:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
 from mpsprobe_hf.auto_models.inputs.arguments import ARGUMENTS
@@ -21,73 +20,42 @@ def made(field: Field) -> Any:
     return make(field, SIZES, torch.float32)
 
 
-def test_right_padding() -> None:
-    mask = made(padding_mask())
-    assert mask.shape == (4, 16) and mask.dtype == torch.int64
-    assert mask.sum(1).tolist() == [16, 14, 12, 10]
-    assert bool((mask.diff(dim=1) <= 0).all())
+def test_padding() -> None:
+    for left, grows in ((False, -1), (True, 1)):
+        mask = made(padding_mask(left=left))
+        assert mask.dtype == torch.int64 and mask.sum(1).tolist() == [16, 14, 12, 10]
+        assert bool((mask.diff(dim=1) * grows >= 0).all())
+    assert bool(make(padding_mask(), {"batch": 1, "seq": 5}, torch.float32).all()), "one text has none"
 
 
-def test_left_padding() -> None:
-    mask = made(padding_mask(left=True))
-    assert mask.sum(1).tolist() == [16, 14, 12, 10]
-    assert bool((mask.diff(dim=1) >= 0).all())
-
-
-def test_one_text_has_no_padding() -> None:
-    assert bool(make(padding_mask(), {"batch": 1, "seq": 5}, torch.float32).all())
-
-
-def test_tokens_are_in_the_vocabulary_and_padded() -> None:
-    ids = made(tokens(100, pad=99))
-    mask = made(padding_mask())
+def test_tokens_and_labels() -> None:
+    mask, ids, labels = made(padding_mask()), made(tokens(100, pad=99)), made(token_labels(100))
     assert int(ids.min()) >= 0 and int(ids.max()) < 100
     assert bool((ids[mask == 0] == 99).all())
-
-
-def test_labels_ignore_padding() -> None:
-    labels = made(token_labels(100))
-    mask = made(padding_mask())
     assert bool((labels[mask == 0] == -100).all()) and bool((labels[mask == 1] >= 0).all())
-
-
-def test_leading_image_tokens() -> None:
     ids = made(tokens(100, pad=1, leads=((7, 5),), keep=5))
     assert ids[:, :5].eq(7).all() and not ids[:, 5:].eq(7).any()
-
-
-def test_low_and_high() -> None:
     field = Field("labels", "integers", ("batch", "seq"), 3, {"low": 1})
     assert set(made(field).flatten().tolist()) == {1, 2}
 
 
-def test_boxes_lie_in_the_image() -> None:
+def test_boxes_and_masks_lie_in_the_image() -> None:
     targets = made(Field("labels", "boxes", ("batch", 5), 91))
     assert len(targets) == 4
     centre, size = targets[0]["boxes"][:, :2], targets[0]["boxes"][:, 2:]
     assert bool(((centre - size / 2 >= 0) & (centre + size / 2 <= 1)).all())
-
-
-def test_masks_share_out_the_image() -> None:
     masks = made(Field("mask_labels", "mask_lists", ("batch", 3, 9, 4)))
     assert len(masks) == 4 and masks[0].shape == (3, 9, 4)
     assert bool((masks[0].sum(0) == 1).all())
 
 
-def test_multiples_of_the_batch() -> None:
-    assert shape_of(Field("x", "floats", ("4*batch", "seq", 2)), SIZES) == (16, 16, 2)
-
-
-def test_the_same_every_time_and_generators_untouched() -> None:
+def test_the_same_every_time_in_the_dtype_with_generators_untouched() -> None:
     before = torch.get_rng_state()
     assert torch.equal(made(image(8)), made(image(8)))
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_floating_point_inputs_take_the_dtype(dtype: torch.dtype) -> None:
-    assert make(image(4), SIZES, dtype).dtype == dtype
-    assert make(tokens(9), SIZES, dtype).dtype == torch.int64
+    for dtype in (torch.float16, torch.bfloat16):
+        assert (make(image(4), SIZES, dtype).dtype, make(tokens(9), SIZES, dtype).dtype) == (dtype, torch.int64)
+    assert shape_of(Field("x", "floats", ("4*batch", "seq", 2)), SIZES) == (16, 16, 2)
 
 
 def test_every_kind_is_used_and_known() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,12 +16,9 @@ from mpsprobe_tensorflow.applications import snake_case
 from mpsprobe_tensorflow.plugin import mpsprobe_resolve_workload, mpsprobe_workload_space
 
 
-@pytest.mark.parametrize("name", ["keras", "timm:resnet50", "kerasx:vgg16", "keras:vgg\n16", "/no/such/folder"])
-def test_other_names_are_not_ours(name: str) -> None:
-    assert mpsprobe_resolve_workload(name) is None
-
-
-def test_a_name_of_keras_is_ours() -> None:
+def test_names_of_keras_are_ours_and_no_others() -> None:
+    others = ("keras", "timm:resnet50", "kerasx:vgg16", "keras:vgg\n16", "/no/such/folder")
+    assert [name for name in others if mpsprobe_resolve_workload(name) is not None] == []
     found = mpsprobe_resolve_workload("keras:mobilenet_v2")
     assert found is not None
     assert (found.name, found.framework) == ("keras:mobilenet_v2", "tensorflow")
@@ -34,59 +33,49 @@ def test_a_saved_model_is_ours_unless_it_is_a_checkpoint(tmp_path: Path) -> None
     assert mpsprobe_resolve_workload(str(tmp_path)) is None
 
 
+def test_functions_in_snake_case() -> None:
+    names = {
+        "MobileNetV2": "mobilenet_v2",
+        "MobileNetV3Small": "mobilenet_v3_small",
+        "ResNet50": "resnet50",
+        "ResNet152V2": "resnet152_v2",
+        "InceptionResNetV2": "inception_resnet_v2",
+        "EfficientNetB0": "efficientnet_b0",
+        "EfficientNetV2L": "efficientnet_v2_l",
+        "ConvNeXtXLarge": "convnext_xlarge",
+        "NASNetMobile": "nasnet_mobile",
+        "VGG16": "vgg16",
+    }
+    assert {function: snake_case(function) for function in names} == names
+
+
 @pytest.mark.parametrize(
-    ("function", "name"),
+    ("found", "error", "said"),
     [
-        ("MobileNetV2", "mobilenet_v2"),
-        ("MobileNetV3Small", "mobilenet_v3_small"),
-        ("ResNet50", "resnet50"),
-        ("ResNet152V2", "resnet152_v2"),
-        ("InceptionResNetV2", "inception_resnet_v2"),
-        ("EfficientNetB0", "efficientnet_b0"),
-        ("EfficientNetV2L", "efficientnet_v2_l"),
-        ("ConvNeXtXLarge", "convnext_xlarge"),
-        ("NASNetMobile", "nasnet_mobile"),
-        ("VGG16", "vgg16"),
+        (
+            ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow"),
+            MissingPackage,
+            "needs the package tensorflow, which is not installed.*pip install",
+        ),
+        (
+            ImportError("symbol not found"),
+            WorkloadError,
+            "tensorflow cannot be imported: ImportError: symbol not found",
+        ),
+        (SimpleNamespace(__version__="2.15.1"), WorkloadError, r"tensorflow 2\.15\.1 is too old"),
     ],
 )
-def test_functions_in_snake_case(function: str, name: str) -> None:
-    assert snake_case(function) == name
-
-
-def test_tensorflow_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-
-    monkeypatch.setattr(libraries.importlib, "import_module", absent)
-    with pytest.raises(MissingPackage, match="needs the package tensorflow, which is not installed") as caught:
+def test_tensorflow_is_missing_or_does_not_do(
+    monkeypatch: pytest.MonkeyPatch, found: Any, error: type[Exception], said: str
+) -> None:
+    monkeypatch.setattr(libraries.importlib, "import_module", Mock(side_effect=[found]))
+    with pytest.raises(error, match=f"(?s){said}"):
         libraries.import_tensorflow("the workload 'keras:vgg16'")
-    assert "pip install" in str(caught.value.hint)
 
 
-def test_tensorflow_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Old:
-        __version__ = "2.15.1"
-
-    monkeypatch.setattr(libraries.importlib, "import_module", lambda _: Old)
-    with pytest.raises(WorkloadError, match=r"tensorflow 2\.15\.1 is too old"):
-        libraries.import_tensorflow("the workload")
-
-
-def test_tensorflow_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: str) -> Any:
-        raise ImportError("symbol not found")
-
-    monkeypatch.setattr(libraries.importlib, "import_module", broken)
-    with pytest.raises(WorkloadError, match="tensorflow cannot be imported: ImportError: symbol not found"):
-        libraries.import_tensorflow("the workload")
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("latest", ["1.2.0"]), ("installed", ["1.2.0"]), ("1.0", ["1.0.1"]), ("1.2.0,0.5.0", ["0.5.0", "1.2.0"])],
-)
-def test_releases(text: str, found: list[str]) -> None:
-    assert releases.chosen(text) == found
+def test_releases() -> None:
+    chosen = {"latest": ["1.2.0"], "installed": ["1.2.0"], "1.0": ["1.0.1"], "1.2.0,0.5.0": ["0.5.0", "1.2.0"]}
+    assert {text: releases.chosen(text) for text in chosen} == chosen
 
 
 def test_a_release_without_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

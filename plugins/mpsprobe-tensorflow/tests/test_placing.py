@@ -40,15 +40,15 @@ def devices(*nodes: Node, soft: bool = True, held: dict[int, str] | None = None)
     return [one.device if one else "-" for one in place(graph, PLUGIN, soft=soft)]
 
 
-def test_the_gpu_is_preferred_where_it_has_a_kernel_with_these_dtypes() -> None:
+def test_the_gpu_is_preferred_and_a_scope_followed_as_far_as_there_are_kernels() -> None:
     assert devices(op("Placeholder"), op("Relu", 0), op("Sin", 1)) == ["-", "GPU", "CPU"]
     assert devices(op("Placeholder"), op("Relu", 0, dtype="float16")) == ["-", "CPU"]
-
-
-def test_a_device_scope_is_followed_as_far_as_there_are_kernels() -> None:
     assert devices(op("Placeholder"), op("Relu", 0, device="/device:CPU:0")) == ["-", "CPU"]
     assert devices(op("Placeholder"), op("Sin", 0, device="/GPU:0")) == ["-", "CPU"]
     assert devices(op("Placeholder"), op("Sin", 0, device="/GPU:0"), soft=False) == ["-", None]
+    [placed] = place(Graph([op("Nowhere", 0)]), PLUGIN)
+    assert placed is not None and placed.why == "no device has a kernel of Nowhere with these dtypes"
+    assert devices(op("Placeholder"), op("Relu", 0, jitted=True)) == ["-", None]
 
 
 def test_what_reads_nothing_goes_to_its_readers_and_metadata_to_its_tensor() -> None:
@@ -74,21 +74,12 @@ def test_what_uses_a_variable_is_where_it_is() -> None:
     assert devices(handle, op("Read", 0), held={0: ""}) == ["-", "CPU"]  # a table of strings, and the like
 
 
-def test_no_device_has_a_kernel_and_xla_has_no_compiler() -> None:
-    [placed] = place(Graph([op("Nowhere", 0)]), PLUGIN)
-    assert placed is not None and placed.why == "no device has a kernel of Nowhere with these dtypes"
-    assert devices(op("Placeholder"), op("Relu", 0, jitted=True)) == ["-", None]
-
-
-def test_a_tensor_crosses_once_in_each_direction() -> None:
+def test_a_tensor_crosses_once_in_each_direction_unless_it_is_made_in_host_memory() -> None:
     nodes = [op("Placeholder"), op("Relu", 0), op("Relu", 0), op("Sin", 1), op("Sin", 1), op("Shape", 2)]
     graph = Graph(nodes)
     found = crossing.border(graph, place(graph, PLUGIN))
     assert [(one.value.node, one.to_gpu, one.nbytes) for one in found.crossings] == [(0, True, 24), (1, False, 24)]
     assert found.count() == {True: (1, 24), False: (1, 24)}
-
-
-def test_what_the_kernel_makes_in_host_memory_does_not_cross() -> None:
     graph = Graph([op("Placeholder"), op("Relu", 0), op("Shape", 1, dtype="int32"), op("Sin", 2, dtype="int32")])
     found = crossing.border(graph, place(graph, PLUGIN))
     assert [one.value.node for one in found.crossings] == [0]

@@ -71,15 +71,12 @@ def test_a_detector_gets_no_targets_in_inference() -> None:
     assert len(run.args) == 1 and run.loss is None and len(run.model(*run.args)) == 1
 
 
-def test_the_model_without_its_classifier() -> None:
+def test_the_model_without_its_classifier_or_what_timm_cannot_make() -> None:
     run = built("timm:net/embedding", phase="training")
     assert run.notes == ["it has no classifier: trained with the mean of its features"]
     assert run.loss is not None
     assert run.loss([torch.ones(2), {"a": torch.zeros(3), "labels": torch.ones(1, dtype=torch.int64)}]) == 1
     assert not built("timm:net/embedding").notes
-
-
-def test_what_timm_cannot_make_is_its_own_words() -> None:
     with pytest.raises(WorkloadError, match=r"RuntimeError: features_only not implemented\n") as caught:
         built("timm:net/features")
     assert caught.value.hint

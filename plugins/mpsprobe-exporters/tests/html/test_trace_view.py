@@ -53,20 +53,19 @@ def test_the_step_of_median_length_stands_for_the_others() -> None:
     assert data["length"] == 700_000
 
 
-def test_the_shortest_are_left_out_and_counted() -> None:
+def test_what_is_left_out_is_counted() -> None:
     whole = sample_trace(1)
     said, data = drawn(whole, 5)
     kept = sorted(whole.duration_ns, reverse=True)[:5]
     assert sorted(data["l"], reverse=True) == kept
     assert f"{len(whole.start_ns) - 5} shortest events of this step are not drawn" in said
-
-
-def test_a_trace_without_steps_is_drawn_whole() -> None:
     whole = sample_trace(2)
     categories = ["other" if one == "step" else one for one in whole.categories]
     said, data = drawn(whole.model_copy(update={"categories": categories, "truncated": 7}))
     assert said.startswith("The whole trace, 2.00 ms") and len(data["s"]) == len(whole.start_ns)
     assert "7 events had been left out when the trace was taken" in said
+    assert trace(sample_cell(), 10) is None
+    assert trace(sample_cell().model_copy(update={"trace": Trace()}), 10) is None
 
 
 def test_counters_begin_with_the_value_before() -> None:
@@ -74,8 +73,3 @@ def test_counters_begin_with_the_value_before() -> None:
     late = whole.counters[0].model_copy(update={"times_ns": [-5, 600_000, 5_000_000], "values": [3.0, 4.0, 5.0]})
     _, data = drawn(whole.model_copy(update={"counters": [late]}))
     assert data["counters"] == [{"name": "allocated_bytes", "t": [0, 600_000], "v": [3.0, 4.0]}]
-
-
-def test_no_trace_draws_nothing() -> None:
-    assert trace(sample_cell(), 10) is None
-    assert trace(sample_cell().model_copy(update={"trace": Trace()}), 10) is None

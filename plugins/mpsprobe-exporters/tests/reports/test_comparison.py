@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mpsprobe.schemas import ComparisonReport
 from mpsprobe_devkit.testing import sample_comparison_report, sample_coverage_comparison
 from mpsprobe_exporters.document import Bullets, Table
@@ -23,19 +21,13 @@ def changed(report: ComparisonReport, difference: str) -> ComparisonReport:
     return report.model_copy(update={"cells": [cell], "regressions": sum(one.regression for one in quantities)})
 
 
-@pytest.mark.parametrize(
-    ("difference", "says"),
-    [
-        ("no difference", "No difference beyond noise (4 tests)"),
-        ("slower", "4 regressions: step 11% slower, backward 22% slower, forward 0% slower, and 1 more"),
-        ("faster", "No regression; 4 quantities faster"),
-    ],
-)
-def test_the_short_answer(difference: str, says: str) -> None:
-    assert short_answer(changed(sample_comparison_report(), difference)) == says
-
-
-def test_too_few_samples_are_no_all_clear() -> None:
+def test_the_short_answer() -> None:
+    said = {
+        "no difference": "No difference beyond noise (4 tests)",
+        "slower": "4 regressions: step 11% slower, backward 22% slower, forward 0% slower, and 1 more",
+        "faster": "No regression; 4 quantities faster",
+    }
+    assert {one: short_answer(changed(sample_comparison_report(), one)) for one in said} == said
     report = changed(sample_comparison_report(), "too few samples")
     assert report.method is not None
     report = report.model_copy(update={"method": report.method.model_copy(update={"tests": 0})})
@@ -43,14 +35,9 @@ def test_too_few_samples_are_no_all_clear() -> None:
 
 
 def test_coverage_in_a_sentence() -> None:
-    same = sample_coverage_comparison().model_copy(
-        update={"verdicts": [], "advisories": [], "failures": [], "regressions": 0}
-    )
-    assert short_answer(same) == "The same verdicts for 20 operators"
-
-
-def test_one_regression_is_named_whatever_else_is_better() -> None:
     report = sample_coverage_comparison()
+    same = report.model_copy(update={"verdicts": [], "advisories": [], "failures": [], "regressions": 0})
+    assert short_answer(same) == "The same verdicts for 20 operators"
     worse = [one for one in report.verdicts if one.change == "worse"]
     better = [one for one in report.verdicts if one.change == "better"] * 3
     update = {"verdicts": [*worse, *better], "advisories": [], "failures": [], "regressions": 1}

@@ -23,7 +23,7 @@ def unsupported(name: str, **fields: Any) -> OperatorFinding:
     return OperatorFinding.model_validate(finding(name, "unsupported", **fields))
 
 
-def test_findings_with_one_cure_are_one_entry() -> None:
+def test_findings_with_one_cure_are_one_entry_and_others_stay_apart() -> None:
     same = {"reason": "a float64 tensor", "advice": "Use float32 at a.py:3."}
     names = [f"aten::op{index}" for index in range(5)]
     found = [unsupported(name, call_sites=["a.py:3"], shapes=[name], **same) for name in names]
@@ -34,9 +34,6 @@ def test_findings_with_one_cure_are_one_entry() -> None:
     assert (one.call_sites, one.shapes) == (["a.py:3"], names)
     assert two is other
     assert [each.operator for each in one_for_each_cure(found[:2])] == ["aten::op0, aten::op1"]
-
-
-def test_findings_without_advice_stay_apart() -> None:
     found = [unsupported(f"aten::op{index}", reason="a guard") for index in range(2)]
     assert one_for_each_cure(found) == found
 

@@ -38,6 +38,8 @@ def test_the_sample_has_everything() -> None:
     assert len(arrows) == 4  # two launches in each of two steps
     counted = {one["name"] for one in events if one["ph"] == "C"}
     assert {"allocated_bytes", "gpu_power_mw", "process_bytes"} <= counted
+    outliers = [one["ts"] for one in slices(trace, "timed_step") if one.get("args") == {"outlier": "yes"}]
+    assert len(outliers) == 2 and sorted(outliers) == sorted(one["ts"] for one in events if one["ph"] == "i")
 
 
 def test_times_are_those_of_the_report() -> None:
@@ -61,14 +63,6 @@ def test_figures_that_no_run_gives_are_written_all_the_same() -> None:
     assert len(slices(exported(report), "timed_step")) == sum(len(cell.steps) for cell in report.cells)
 
 
-def test_outliers_are_marked_where_they_begin() -> None:
-    trace = exported(sample_profile_report())
-    marked = [one for one in slices(trace, "timed_step") if one.get("args") == {"outlier": "yes"}]
-    events = trace["traceEvents"]
-    marks = [one["ts"] for one in events if one["ph"] == "i"]
-    assert len(marked) == 2 and sorted(marks) == sorted(one["ts"] for one in marked)
-
-
 def test_a_profile_without_a_trace_shows_its_steps_and_says_so() -> None:
     trace = exported(report_of(None))
     assert len(slices(trace, "timed_step")) == 5
@@ -86,7 +80,7 @@ def test_nothing_measured_is_an_error_that_says_what_to_do() -> None:
         assert "--probe operators" in str(raised.value)
 
 
-def test_what_overlaps_in_part_gets_a_row_of_its_own() -> None:
+def test_events_are_put_in_order_or_get_a_row_of_their_own() -> None:
     rows = [(0, OPERATOR, HOST, -1, 0, start, 100) for start in (0, 50, 60, 170)]
     trace = exported(report_of(trace_of(rows), steps=[]))
     found = slices(trace, "cpu_op")
@@ -96,9 +90,6 @@ def test_what_overlaps_in_part_gets_a_row_of_its_own() -> None:
     names = {one["tid"]: one["args"]["name"] for one in events if one["name"] == "thread_name"}
     assert [names[thread] for thread in threads] == ["python", "python (2)", "python (3)", "python"]
     assert [nanoseconds(one) for one in found] == [(0, 100), (50, 150), (60, 160), (170, 270)]
-
-
-def test_events_are_put_in_order() -> None:
     rows = [(0, OPERATOR, HOST, -1, 0, start, spent) for start, spent in ((50, 10), (0, 10), (0, 100))]
     found = slices(exported(report_of(trace_of(rows), steps=[])), "cpu_op")
     assert [nanoseconds(one) for one in found] == [(0, 100), (0, 10), (50, 60)]
@@ -114,16 +105,11 @@ def test_a_kernel_before_its_launch_gets_no_arrow() -> None:
     assert (begin["ts"], end["ts"]) == (0.02, 0.04)
 
 
-def test_two_cells_share_no_number() -> None:
+def test_what_is_there_twice() -> None:
     sample = sample_profile_report()
     report = sample.model_copy(update={"cells": [sample.cells[0], sample.cells[0]]})
-    trace = exported(report)  # which holds each arrow and each thread against all others
-    assert len(slices(trace, "kernel")) == 8
-
-
-def test_a_track_name_twice_and_a_curve_name_twice() -> None:
-    report = hostile_report("same")
-    events = exported(report)["traceEvents"]
+    assert len(slices(exported(report), "kernel")) == 8  # it holds each arrow and each thread against all others
+    events = exported(hostile_report("same"))["traceEvents"]
     assert {"same", "same (2)"} == {one["name"] for one in events if one["ph"] == "C" and "same" in one["name"]}
 
 

@@ -53,6 +53,9 @@ def seen(report: ProfileReport, folder: Path) -> Views:
 def test_every_view_of_the_sample_has_content(tmp_path: Path) -> None:
     found = seen(sample_profile_report(), tmp_path)
     assert sorted(found.names) == sorted(ALL)
+    names = [path.name for path in sorted((tmp_path / "sample-training").iterdir())]
+    ending = "batch-2-sequence-128-float32.pt.trace.json.gz"
+    assert names == [f"1-mps-{ending}", f"2-cpu-{ending}"], "counted, so that the first comes first"
     assert found.steps == [("0", 1000.0), ("1", 1000.0)]
     assert (found.costs["Kernel"], found.costs["Memcpy"], found.costs["Runtime"]) == (880.0, 160.0, 80.0)
     assert found.kernels[0][0] == "gemm_float" and found.kernels[0][2:4] == [4, 880]
@@ -66,15 +69,6 @@ def test_every_view_of_the_sample_has_content(tmp_path: Path) -> None:
     assert found.gpu["Name"] == "Apple M3 Max" and found.gpu["GPU Utilization"] == "44.0 %"
 
 
-def test_workers_are_counted_so_that_the_first_comes_first(tmp_path: Path) -> None:
-    names = [path.name for path in written(sample_profile_report(), tmp_path)]
-    assert names == [
-        "1-mps-batch-2-sequence-128-float32.pt.trace.json.gz",
-        "2-cpu-batch-2-sequence-128-float32.pt.trace.json.gz",
-    ]
-    assert (tmp_path / "sample-training").is_dir()
-
-
 def test_a_cell_without_a_trace_has_its_steps_and_its_memory(tmp_path: Path) -> None:
     found = seen(report_of(None), tmp_path)
     assert sorted(found.names) == ["Memory", "Operator", "Overview", "Trace"]
@@ -86,15 +80,12 @@ def test_a_cell_without_a_trace_has_its_steps_and_its_memory(tmp_path: Path) -> 
 def test_memory_of_the_timed_steps_stands_in_where_the_trace_has_none(tmp_path: Path) -> None:
     trace = sample_profile_report().cells[0].trace
     assert trace is not None
-    found = seen(report_of(trace.model_copy(update={"counters": []})), tmp_path)
+    without = trace.model_copy(update={"counters": []})
+    found = seen(report_of(without), tmp_path)
     assert found.peaks == {"CUDA0": 1_500_000} and list(found.memory["GPU0"]) == [AT_FIRST]
-
-
-def test_where_only_the_process_is_measured_its_footprint_is_the_memory_of_the_cpu(tmp_path: Path) -> None:
+    # Where only the process is measured, its footprint is the memory of the CPU.
     used = MemoryUse(source="sampled", curve=MemoryCurve(times_ns=[0, 10, 20], process_bytes=[100, 300, 200]))
-    trace = sample_profile_report().cells[0].trace
-    assert trace is not None
-    for number, made in enumerate((trace.model_copy(update={"counters": []}), None)):
+    for number, made in enumerate((without, None)):
         found = seen(report_of(made, memory=used, device="cpu"), tmp_path / str(number))
         assert found.peaks == {"CPU-1": 300}
 
@@ -123,6 +114,11 @@ def test_kernels_without_operators_or_steps_still_make_an_overview(tmp_path: Pat
     found = seen(report_of(trace_of(rows)), tmp_path)
     assert found.steps == [("0", pytest.approx(1.0, abs=0.001))]
     assert found.costs["Kernel"] == pytest.approx(0.8, abs=0.002)
+    stream = Track(name="stream 7", kind="device", process=5, thread=7)
+    found = seen(
+        report_of(trace_of([(0, KERNEL, HOST, -1, 0, 0, 5_000)], ["gemm"], tracks=[stream])), tmp_path
+    )  # the strict reader asks for the names
+    assert found.kernels and found.costs["Total"] > 0
 
 
 def test_a_step_that_the_device_works_through_is_no_step_to_the_plugin(tmp_path: Path) -> None:
@@ -177,14 +173,6 @@ def test_figures_that_no_run_gives_are_written_all_the_same() -> None:
 def test_no_trace_loses_its_run(trace: Trace, tmp_path: Path) -> None:
     found = seen(report_of(trace), tmp_path)
     assert found.steps and found.costs["Total"] > 0
-
-
-def test_a_trace_of_a_device_alone_has_a_named_host_for_what_the_reader_needs(tmp_path: Path) -> None:
-    stream = Track(name="stream 7", kind="device", process=5, thread=7)
-    found = seen(
-        report_of(trace_of([(0, KERNEL, HOST, -1, 0, 0, 5_000)], ["gemm"], tracks=[stream])), tmp_path
-    )  # the strict reader asks for the names
-    assert found.kernels and found.costs["Total"] > 0
 
 
 def test_kernels_of_a_host_and_steps_of_no_length_lose_nothing(tmp_path: Path) -> None:

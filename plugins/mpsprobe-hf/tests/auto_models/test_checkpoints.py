@@ -27,6 +27,9 @@ SMALL = {
     "intermediate_size": 32,
     "max_position_embeddings": 64,
 }
+PICKLE = b"cos\nsystem\n(S'exit 7'\ntR."
+TO_A_PICKLE = {"metadata": {}, "weight_map": {"classifier.weight": "pytorch_model.bin"}}
+"""An index of safetensors that names a pickle."""
 
 
 def folder(path: Path, config: Any) -> Path:
@@ -61,17 +64,17 @@ def test_random_weights_need_only_the_configuration(tmp_path: Path, phase: str) 
     run_once(run, training=phase == "training")
 
 
-def test_on_meta(tmp_path: Path) -> None:
-    run = build_on_meta(load(str(folder(tmp_path, SMALL))), dtype="bfloat16")
-    assert {one.dtype for one in run.model.parameters()} == {torch.bfloat16}
-    assert all(one.is_meta for one in run.model.parameters())
-
-
-def test_without_architectures_the_bare_model_is_used(tmp_path: Path) -> None:
-    run = build_on_meta(load(str(folder(tmp_path, {**SMALL, "architectures": None}))))
-    assert run.architecture == "BertModel"
-    odd = folder(tmp_path / "odd", {**SMALL, "architectures": ["MyOwnBert"]})
-    assert build_on_meta(load(str(odd))).architecture == "BertModel"
+def test_what_is_built_without_memory(tmp_path: Path) -> None:
+    workload = load(str(folder(tmp_path, SMALL)))
+    run = build_on_meta(workload, dtype="bfloat16")
+    assert {(one.dtype, one.is_meta) for one in run.model.parameters()} == {(torch.bfloat16, True)}
+    with pytest.raises(UsageError):
+        workload.build(RunOptions(seq_len=65))
+    facts = json.loads(json.dumps(workload.describe()))
+    assert facts["architecture"] == "BertForSequenceClassification" and facts["weights"] == []
+    for named in (None, ["MyOwnBert"]):
+        bare = folder(tmp_path, {**SMALL, "architectures": named})
+        assert build_on_meta(load(str(bare))).architecture == "BertModel"
 
 
 def test_real_weights(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -92,34 +95,24 @@ def test_a_quantized_checkpoint_says_that_it_is_judged_without(tmp_path: Path) -
     assert {one.dtype for one in run.model.parameters()} == {torch.float32}
 
 
-def test_no_weights(tmp_path: Path) -> None:
-    assert "no weights" in str(failure(folder(tmp_path, SMALL), weights=True))
-
-
-def test_pickled_weights_are_never_read(tmp_path: Path) -> None:
+def test_weights_that_are_not_there_or_pickled(tmp_path: Path) -> None:
     folder(tmp_path, SMALL)
-    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
+    assert "no weights" in str(failure(tmp_path, weights=True))
+    (tmp_path / "pytorch_model.bin").write_bytes(PICKLE)
     error = failure(tmp_path, weights=True)
     assert "pickled" in error.message and "safetensors" in str(error.hint)
     assert load(str(tmp_path)).build(RunOptions()).architecture == "BertForSequenceClassification"
-
-
-def test_an_index_of_safetensors_that_names_a_pickle(tmp_path: Path) -> None:
-    saved(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
-    index = {"metadata": {}, "weight_map": {"classifier.weight": "pytorch_model.bin"}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(TO_A_PICKLE), encoding="utf-8")
     error = failure(tmp_path, weights=True)
-    assert "pickled" in error.message and "pytorch_model.bin" in error.message
+    assert "pickled" in error.message and "pytorch_model.bin, which model.safetensors.index" in error.message
 
 
-@pytest.mark.parametrize("size", [0, 7, 100])
-def test_broken_weights(tmp_path: Path, size: int) -> None:
+def test_broken_weights(tmp_path: Path) -> None:
     saved(tmp_path)
     path = tmp_path / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:size])
-    assert "model.safetensors" in failure(tmp_path, weights=True).message
+    for size in (100, 7, 0):
+        path.write_bytes(path.read_bytes()[:size])
+        assert "model.safetensors" in failure(tmp_path, weights=True).message
 
 
 @pytest.mark.parametrize(
@@ -145,11 +138,8 @@ def test_broken_weights(tmp_path: Path, size: int) -> None:
     ],
 )
 def test_broken_configurations(tmp_path: Path, config: Any, says: str) -> None:
-    error = failure(folder(tmp_path, config))
-    assert isinstance(error, WorkloadError)
-    import re
-
-    assert re.search(says, str(error)), str(error)
+    with pytest.raises(WorkloadError, match=says):
+        load(str(folder(tmp_path, config))).build(RunOptions())
 
 
 def test_a_model_of_too_many_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +168,11 @@ def test_folder_without_a_configuration(tmp_path: Path, files: list[str], says: 
 OWN_CODE = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}}
 
 
-def test_own_code_is_refused_unless_allowed(tmp_path: Path) -> None:
+def test_own_code_is_refused_unless_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder(tmp_path, OWN_CODE)
     (tmp_path / "mine.py").write_text("raise SystemExit('it ran')\n", encoding="utf-8")
     error = failure(tmp_path)
     assert "its own Python code (mine.py)" in error.message and "--trust-remote-code" in str(error.hint)
-
-
-def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     own = folder(tmp_path / "own", OWN_CODE)
@@ -201,46 +188,25 @@ def test_own_code_runs_when_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         del sys.modules[name]
 
 
-def test_sizes_and_description(tmp_path: Path) -> None:
-    workload = load(str(folder(tmp_path, SMALL)))
-    with pytest.raises(UsageError):
-        workload.build(RunOptions(seq_len=65))
-    facts = json.loads(json.dumps(workload.describe()))
-    assert facts["architecture"] == "BertForSequenceClassification" and facts["weights"] == []
-
-
-def test_hub_offline_says_what_it_needed(tmp_path: Path) -> None:
-    script = (
-        "from mpsprobe.protocols import RunOptions; from mpsprobe.errors import WorkloadError\n"
-        "from mpsprobe_hf.auto_models.checkpoints import load\n"
-        "for weights in (False, True):\n"
-        "    try: load('no-org/no-model').build(RunOptions(weights=weights))\n"
-        "    except WorkloadError as error: print(error)"
-    )
-    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
-    assert done.stdout.count("config.json of no-org/no-model") == 2 == done.stdout.count("there is no folder")
-    assert "HF_HUB_OFFLINE" in done.stdout
-
-
-def test_bad_repositories_in_the_cache(tmp_path: Path) -> None:
-    """What is looked at in a folder is looked at in the cache of the Hub too."""
-    index = {"metadata": {}, "weight_map": {"a": "pytorch_model.bin"}}
+def test_repositories_of_the_hub_without_a_network(tmp_path: Path) -> None:
+    """What is looked at in a folder is looked at in the cache of the Hub too; what is not there is named."""
     for name, config in (("bin", SMALL), ("labels", {**SMALL, "num_labels": 10**9}), ("code", OWN_CODE)):
         top = tmp_path / "hub" / f"models--org--{name}"
         snapshot = folder(top / "snapshots" / "0123abcd", config)
         (top / "refs").mkdir()
         (top / "refs" / "main").write_text("0123abcd", encoding="ascii")
-        (snapshot / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-        (snapshot / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'exit 7'\ntR.")
+        (snapshot / "model.safetensors.index.json").write_text(json.dumps(TO_A_PICKLE), encoding="utf-8")
+        (snapshot / "pytorch_model.bin").write_bytes(PICKLE)
     script = (
         "from mpsprobe.protocols import RunOptions; from mpsprobe.errors import WorkloadError\n"
         "from mpsprobe_hf.auto_models.checkpoints import load\n"
-        "for name in ('bin', 'labels', 'code'):\n"
-        "    try: load(f'org/{name}').build(RunOptions(weights=True))\n"
-        "    except WorkloadError as error: print(error.message)"
+        "for name, weights in (('bin', 1), ('labels', 1), ('code', 1), ('none', 0), ('none', 1)):\n"
+        "    try: load(f'org/{name}').build(RunOptions(weights=bool(weights)))\n"
+        "    except WorkloadError as error: print(str(error).replace('\\n', ' '))"
     )
     offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=offline, check=True)
-    bin_, labels, code = done.stdout.splitlines()
+    bin_, labels, code, *none = done.stdout.splitlines()
     assert "pickled (pytorch_model.bin" in bin_ and "num_labels = 1000000000" in labels and "(mine.py)" in code
+    assert len(none) == 2 and all("config.json of org/none" in one and "there is no folder" in one for one in none)
+    assert "HF_HUB_OFFLINE" in none[0]

@@ -40,28 +40,20 @@ def test_a_head_trains_with_its_own_loss(name: str) -> None:
     assert "left out" not in notes and "mean of its outputs" not in notes
 
 
-def test_a_text_head_is_put_around_any_text_model() -> None:
-    report = mpsprobe.coverage("hf:qwen2/JevForDecision", size="small", torch="2.13.0")
-    assert report.failure is None
+@pytest.mark.parametrize("name", ["qwen2/JevForDecision", "reformer/ReformerModelWithLMHead"])
+def test_other_heads(name: str) -> None:
+    """A text head is put around any text model; one that writes refuses a configuration that does not decode."""
+    assert mpsprobe.coverage(f"hf:{name}", size="small", torch="2.13.0").failure is None
 
 
-def test_a_head_that_writes_decodes() -> None:
-    report = mpsprobe.coverage("hf:reformer/ReformerModelWithLMHead", size="small", torch="2.13.0")
-    assert report.failure is None, "it refuses a configuration that does not say so"
-
-
-@pytest.mark.parametrize(
-    ("name", "ending"),
-    [
-        ("BertForNextSentencePrediction", "NextSentencePrediction"),
-        ("PatchTSTForPrediction", "Prediction|TimeSeries"),
-        ("PatchTSMixerForTimeSeriesClassification", "(Image|Audio|Video|TimeSeries|For)Classification\\w*|XVector"),
-        ("ViTForMaskedImageModeling", "MaskedImageModeling"),
-    ],
-)
-def test_the_longer_ending_goes_first(name: str, ending: str) -> None:
-    head = head_of(name)
-    assert head is not None and head.ending == ending
+def test_the_longer_ending_goes_first() -> None:
+    endings = {
+        "BertForNextSentencePrediction": "NextSentencePrediction",
+        "PatchTSTForPrediction": "Prediction|TimeSeries",
+        "PatchTSMixerForTimeSeriesClassification": "(Image|Audio|Video|TimeSeries|For)Classification\\w*|XVector",
+        "ViTForMaskedImageModeling": "MaskedImageModeling",
+    }
+    assert {name: (head := head_of(name)) and head.ending for name in endings} == endings
 
 
 class _Tagger(torch.nn.Module):
@@ -79,13 +71,10 @@ def test_labels_get_as_many_as_the_loss_has_predictions() -> None:
     assert better is not None and better.arguments["labels"].shape == ("batch", 12)
 
 
-def test_a_text_has_its_separators_and_no_others() -> None:
+def test_made_inputs_have_separators_and_masks() -> None:
     field = Field("input_ids", "tokens", ("batch", "seq"), 10, {"separators": 3, "separator": 2, "pad": 1})
     ids = make(field, {"batch": 2, "seq": 12}, torch.float32)
     assert (ids == 2).sum(1).tolist() == [3, 3]
     assert ids[0, -1] == 2
-
-
-def test_targets_have_masks_where_a_head_paints_them() -> None:
     (target,) = make(Field("labels", "boxes", ("batch", 4, 8, 6), 3), {"batch": 1}, torch.float32)
     assert target["masks"].shape == (4, 8, 6)

@@ -1,9 +1,10 @@
-"""``hf:TYPE``: model types with inputs derived from their configuration."""
+"""``hf:TYPE``: inputs derived from a configuration, defaults made whole, and which model a part is judged in."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from meta_forward import binds, build_on_meta, run_on_meta
@@ -11,7 +12,9 @@ from meta_forward import binds, build_on_meta, run_on_meta
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
 from mpsprobe_hf.auto_models.checkpoints import CheckpointWorkload
-from mpsprobe_hf.auto_models.classes import missing_package, model_types
+from mpsprobe_hf.auto_models.classes import holder_of, missing_package, model_types, part_types
+from mpsprobe_hf.auto_models.configs.repairs import declared, part_for, repair
+from mpsprobe_hf.auto_models.inputs.families import FAMILIES
 from mpsprobe_hf.auto_models.model_types import ModelTypeWorkload, load
 
 RUNNABLE = {
@@ -38,37 +41,46 @@ RUNNABLE = {
 }
 
 
+SMALL = {
+    "hf:bark": "BarkSemanticModel",
+    "hf:dia_decoder": "DiaModel",
+    "hf:dac": "DacModel",
+    "hf:kyutai_speech_to_text": "KyutaiSpeechToTextModel",
+    "hf:encoder-decoder": "EncoderDecoderModel",
+    "hf:nemotron": "NemotronModel",
+    "hf:time_series_transformer": "TimeSeriesTransformerModel",
+    "hf:timesfm": "TimesFmModel",
+    "hf:canine": "CanineModel",
+}
+"""With few layers, in inference."""
+
 NEEDS_DATA = {"hf:wav2vec2"}
 """In training it masks frames by a boolean index, whose size only data tells."""
+OWN_LOSS = {
+    "hf:bert/BertForMaskedLM": "labels",
+    "hf:bert/BertForQuestionAnswering": "start_positions",
+    "hf:clip": "return_loss",
+    "hf:t5/T5ForConditionalGeneration": "labels",
+}
+"""What a head computes its own loss from."""
 
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     ("name", "phase"),
-    [(name, "inference") for name in RUNNABLE] + [(name, "training") for name in RUNNABLE if name not in NEEDS_DATA],
+    [(name, "inference") for name in RUNNABLE | SMALL]
+    + [(name, "training") for name in RUNNABLE if name not in NEEDS_DATA],
 )
 def test_derived_inputs_run(name: str, phase: str) -> None:
-    workload = load(name)
-    run = build_on_meta(workload, phase=phase)
-    assert run.architecture == RUNNABLE[name]
+    run = build_on_meta(load(name), phase=phase, size="small" if name in SMALL else "real")
+    assert run.architecture == (RUNNABLE | SMALL)[name]
     assert "derived" in run.notes[0]
+    assert any("dia_decoder belongs to dia" in note for note in run.notes) == (name == "hf:dia_decoder")
     binds(run)
     run_on_meta(run, training=phase == "training")
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["hf:bert/BertForMaskedLM", "hf:clip", "hf:t5/T5ForConditionalGeneration", "hf:bert/BertForQuestionAnswering"],
-)
-def test_a_head_trains_with_its_own_loss(name: str) -> None:
-    run = build_on_meta(load(name), phase="training")
-    assert {"labels", "return_loss", "start_positions"} & set(run.kwargs)
-    assert not any("mean of its outputs" in note for note in run.notes)
-
-
-def test_without_a_head_the_mean_is_used_and_told() -> None:
-    run = build_on_meta(load("hf:bert"), phase="training")
-    assert any("mean of its outputs" in note for note in run.notes)
+    if phase == "training" and (name in OWN_LOSS or name == "hf:bert"):
+        assert OWN_LOSS.get(name, "input_ids") in run.kwargs
+        assert any("mean of its outputs" in note for note in run.notes) == (name not in OWN_LOSS)
 
 
 def test_sizes() -> None:
@@ -81,31 +93,15 @@ def test_sizes() -> None:
         build_on_meta(load("hf:vit"), seq_len=3)
 
 
-@pytest.mark.parametrize(("name", "near"), [("hf:brt", "bert"), ("hf:BERT", "bert"), ("hf:gpt-2", "gpt2")])
-def test_unknown_type(name: str, near: str) -> None:
-    with pytest.raises(UnknownName) as caught:
-        load(name)
-    assert near in caught.value.nearest
-
-
-@pytest.mark.parametrize("class_name", ["BertForMaskedLm", "GPT2Model", "BertConfig", "AutoModel", "pipeline", ""])
-def test_unknown_class(class_name: str) -> None:
-    workload = load(f"hf:bert/{class_name}")
-    if not class_name:
-        assert build_on_meta(workload).architecture == "BertModel"
-        return
-    with pytest.raises(UnknownName):
-        workload.build(RunOptions())
-
-
-def test_repository_after_the_prefix() -> None:
-    workload = load("hf:some-org/some-name")
-    assert isinstance(workload, CheckpointWorkload) and workload.name == "some-org/some-name"
-
-
-def test_weights_are_refused() -> None:
-    with pytest.raises(UsageError, match="no weights"):
-        load("hf:bert").build(RunOptions(weights=True))
+def test_unknown_names() -> None:
+    for name, near in (("hf:brt", "bert"), ("hf:BERT", "bert"), ("hf:gpt-2", "gpt2")):
+        with pytest.raises(UnknownName) as caught:
+            load(name)
+        assert near in caught.value.nearest
+    for class_name in ("BertForMaskedLm", "GPT2Model", "BertConfig", "AutoModel", "pipeline"):
+        with pytest.raises(UnknownName):
+            load(f"hf:bert/{class_name}").build(RunOptions())
+    assert build_on_meta(load("hf:bert/")).architecture == "BertModel"
 
 
 def test_types_without_a_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,13 +119,71 @@ def test_missing_library_is_named() -> None:
     assert isinstance(missing_package("x", ImportError("no such file")), WorkloadError)
 
 
-def test_description() -> None:
+def test_what_a_type_is_and_what_it_has_not() -> None:
     facts: Any = json.loads(json.dumps(load("hf:bert").describe()))
     assert facts["architecture"] == "BertModel"
     assert "BertForMaskedLM" in facts["classes"]
     assert not any(name.endswith("Config") for name in facts["classes"])
-
-
-def test_many_types_are_known() -> None:
     assert len(model_types()) > 200
     assert isinstance(load("hf:llama"), ModelTypeWorkload)
+    with pytest.raises(UsageError, match="no weights"):
+        load("hf:bert").build(RunOptions(weights=True))
+    workload = load("hf:some-org/some-name")
+    assert isinstance(workload, CheckpointWorkload) and workload.name == "some-org/some-name"
+
+
+def test_what_follows_is_filled_in() -> None:
+    inside = SimpleNamespace(num_attention_heads=4, hidden_size=32, head_dim=None, num_key_value_heads=2)
+    outside = SimpleNamespace(sub_configs={"text_config": None}, text_config=inside)
+    assert repair(outside) == ["head_dim = 8"]
+    assert (inside.head_dim, inside.num_key_value_heads) == (8, 2)
+
+
+def test_what_is_declared_for_a_part_reaches_the_whole() -> None:
+    from transformers import Glm4vConfig, MusicgenConfig, MusicgenModel, ZoeDepthConfig
+
+    config = Glm4vConfig(**declared(Glm4vConfig))
+    wanted = FAMILIES["glm4v_text"].config["rope_parameters"]
+    assert config.text_config.rope_parameters == wanted
+    assert "backbone_config" not in declared(ZoeDepthConfig)  # although ``FAMILIES`` declares something for BEiT alone
+    config = MusicgenConfig(**declared(MusicgenConfig))
+    assert part_for(MusicgenModel, config).model_type == "musicgen_decoder", "a class of a part is made of that part"
+
+
+def test_a_part_and_its_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {"dia_decoder": "dia", "blt_local_encoder": "blt", "bert": "", "clip": ""}
+    assert {part: holder_of(part) for part in held} == held
+    monkeypatch.setattr("mpsprobe_hf.auto_models.model_types.holder_of", lambda model_type: "")
+    with pytest.raises(WorkloadError, match="no model that transformers would choose"):
+        build_on_meta(load("hf:dia_decoder"))
+
+
+@pytest.mark.parametrize("name", ["hf:vitmatte", "hf:omdet-turbo"])
+def test_a_default_that_builds_only_as_a_checkpoint_has_it(name: str) -> None:
+    assert build_on_meta(load(name)).model.config.model_type == name.removeprefix("hf:")
+
+
+def test_a_missing_package_leaves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def needs_timm(workload: Any, options: RunOptions) -> None:
+        if workload.model_type in ("gemma3n", "gemma3n_audio"):
+            raise MissingPackage(workload.name, "timm")
+
+    assert part_types("gemma3n") == ["gemma3n_text", "gemma3n_audio"]
+    workload = load("hf:gemma3n")
+    monkeypatch.setattr(type(workload), "_sized", needs_timm)
+    with pytest.raises(MissingPackage, match=r"can be judged without it: hf:gemma3n_text\."):
+        build_on_meta(workload)
+
+
+class Around:
+    """A configuration whose class does not name the type of its part, as in older releases of transformers."""
+
+    model_type = "around"
+    sub_configs: ClassVar[dict[str, type]] = {"text_config": object}
+
+    def __init__(self) -> None:
+        self.text_config = SimpleNamespace(model_type="glm4v_text")
+
+
+def test_a_part_is_known_by_the_default() -> None:
+    assert declared(Around)["text_config"]["rope_parameters"]["mrope_section"] == [8, 12, 12]

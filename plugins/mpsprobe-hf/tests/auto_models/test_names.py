@@ -15,30 +15,28 @@ from mpsprobe_hf.plugin import mpsprobe_resolve_workload
 TYPES, CHECKPOINTS = "mpsprobe_hf.auto_models.model_types:load", "mpsprobe_hf.auto_models.checkpoints:load"
 
 
-@pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        ("hf:bert", TYPES),
-        ("hf:bert/BertForMaskedLM", TYPES),
-        ("hf:org/name", TYPES),
-        ("hf:", TYPES),
-        ("org/name", CHECKPOINTS),
-        ("google-bert/bert-base-uncased", PUBLISHED),
-        ("hf:Qwen/Qwen3-0.6B", PUBLISHED),
-        ("bert-bsae", None),
-        ("a/b/c", None),
-        ("", None),
-        ("org/na me", None),
-        ("models/mine.py", None),
-        ("/models/mine.py:make", None),
-        ("C:\\models\\mine.PY:make", None),
-        ("org/name\x1b[31m", None),
-    ],
-)
-def test_forms(name: str, target: str | None) -> None:
-    found = declare(name)
-    assert (found and found.target) == target
-    assert mpsprobe_resolve_workload(name) == found
+def test_forms() -> None:
+    targets = {
+        "hf:bert": TYPES,
+        "hf:bert/BertForMaskedLM": TYPES,
+        "hf:org/name": TYPES,
+        "hf:": TYPES,
+        "org/name": CHECKPOINTS,
+        "google-bert/bert-base-uncased": PUBLISHED,
+        "hf:Qwen/Qwen3-0.6B": PUBLISHED,
+        "bert-bsae": None,
+        "a/b/c": None,
+        "": None,
+        "org/na me": None,
+        "models/mine.py": None,
+        "/models/mine.py:make": None,
+        "C:\\models\\mine.PY:make": None,
+        "org/name\x1b[31m": None,
+    }
+    for name, target in targets.items():
+        found = declare(name)
+        assert (found and found.target) == target, name
+        assert mpsprobe_resolve_workload(name) == found
 
 
 def test_folder_wins_over_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,21 +46,16 @@ def test_folder_wins_over_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found is not None and found.family == "checkpoint"
 
 
-@pytest.mark.parametrize("prefix", ["./", "../", "/", "~/", "C:\\", "..\\"])
-def test_a_path_that_is_not_there(prefix: str) -> None:
-    with pytest.raises(WorkloadError, match="no checkpoint folder"):
-        declare(f"{prefix}no-such-folder-anywhere")
-
-
-def test_missing_folder_names_the_nearest(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    for prefix in ("./", "../", "/", "~/", "C:\\", "..\\"):
+        with pytest.raises(WorkloadError, match="no checkpoint folder"):
+            declare(f"{prefix}no-such-folder-anywhere")
     (tmp_path / "checkpoint-500").mkdir()
     (tmp_path / "config.json").write_text("{}", "utf-8")
-    with pytest.raises(WorkloadError) as caught:
-        declare(str(tmp_path / "checkpoint-50"))
-    assert "checkpoint-500" in str(caught.value.hint)
-    with pytest.raises(WorkloadError) as caught:
-        declare(str(tmp_path / "config.json"))
-    assert "It is a file" in str(caught.value.hint)
+    for name, hint in (("checkpoint-50", "checkpoint-500"), ("config.json", "It is a file")):
+        with pytest.raises(WorkloadError) as caught:
+            declare(str(tmp_path / name))
+        assert hint in str(caught.value.hint)
 
 
 @given(st.text(max_size=60))

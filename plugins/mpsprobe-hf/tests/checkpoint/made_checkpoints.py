@@ -83,14 +83,3 @@ def gguf(
 def pair(key: str, kind: int, value: bytes) -> bytes:
     """A key and a value of GGUF's metadata."""
     return text(key) + struct.pack("<I", kind) + value
-
-
-def cached(cache: Path, repository: str) -> Path:
-    """The folder of a repository in a cache of the Hub, whose snapshot links to its blobs."""
-    top = cache / f"models--{repository.replace('/', '--')}"
-    snapshot = top / "snapshots" / "0123abcd"
-    snapshot.mkdir(parents=True)
-    (top / "blobs").mkdir()
-    (top / "refs").mkdir()
-    (top / "refs" / "main").write_text("0123abcd", encoding="ascii")
-    return snapshot

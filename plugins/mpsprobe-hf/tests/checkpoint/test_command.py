@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import subprocess
@@ -56,41 +54,29 @@ def test_a_large_folder_without_torch(tmp_path: Path) -> None:
     assert len(found["files"]) == 30 and found["torch"] == "2.13.0"
 
 
-@pytest.mark.parametrize("ending", ["json", "txt", "md", "html", "csv"])
-def test_every_format(tmp_path: Path, ending: str) -> None:
+def test_every_format(tmp_path: Path) -> None:
     path = made.safetensors(tmp_path / "m.safetensors", {"d": ("F64", [10]), "f": ("F8_E4M3", [6])})
-    output = tmp_path / f"report.{ending}"
-    done = run_cli("checkpoint", str(path), "--torch", "2.13.0", "-o", str(output), process=False)
-    assert done.code == 0, done.stderr
-    text = output.read_text(encoding="utf-8")
-    assert "float64" in text and "float8_e4m3fn" in text
-    if ending == "csv":
-        rows = list(csv.DictReader(io.StringIO(text)))
-        assert [(row["dtype"], row["convert_to"], row["converted_bytes"]) for row in rows] == [
-            ("float64", "float32", "40"),
-            ("float8_e4m3fn", "bfloat16", "12"),
-        ]
+    for ending in ("json", "txt", "md", "html", "csv"):
+        output = tmp_path / f"report.{ending}"
+        done = run_cli("checkpoint", str(path), "--torch", "2.13.0", "-o", str(output), process=False)
+        assert done.code == 0, done.stderr
+        written = output.read_text(encoding="utf-8")
+        assert "float64" in written and "float8_e4m3fn" in written
+    made.safetensors(path, {"d": ("F64", [10])})
+    shown = run_cli("checkpoint", str(path), "--torch", "2.13.0", process=False).stdout
+    assert shown.startswith("10 parameters in 80 B: MPS does not compute with float64 on torch 2.13.0\n")
+    assert "Convert it before it is moved: tensor.to(torch.float32)." in shown
 
 
-def test_on_a_terminal(tmp_path: Path) -> None:
-    path = made.safetensors(tmp_path / "m.safetensors", {"d": ("F64", [10])})
-    done = run_cli("checkpoint", str(path), "--torch", "2.13.0", process=False)
-    assert done.stdout.startswith("10 parameters in 80 B: MPS does not compute with float64 on torch 2.13.0\n")
-    assert "Convert it before it is moved: tensor.to(torch.float32)." in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    for arguments, says in (
         (["no/such"], "no such repository in the cache"),
         (["./no/such"], "there is no file or folder"),
         (["."], "holds no weights"),
         ([".", "--torch", "9.9"], "unknown torch release"),
         ([".", "--format", "junit"], "reads coverage"),
-    ],
-)
-def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    done = run_cli("checkpoint", *arguments, process=False)
-    assert done.code == 2 and says in done.stderr
+    ):
+        done = run_cli("checkpoint", *arguments, process=False)
+        assert done.code == 2 and says in done.stderr, arguments

@@ -23,12 +23,6 @@ def report(path: Path, release: str = RELEASE) -> CheckpointReport:
     return read_checkpoint(str(path), path, release)
 
 
-def config(folder: Path, **values: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    return folder
-
-
 def test_shards(tmp_path: Path) -> None:
     found = report(made.sharded(tmp_path, WEIGHTS, 2, {"architectures": ["LlamaForCausalLM"]}))
     assert (found.parameters, found.bytes, found.converted_bytes) == (44, 88, 88)
@@ -46,14 +40,12 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     found = report(tmp_path)
     assert found.missing == ["model-00002-of-00003.safetensors"] and "not there" in found.advice[0]
     assert found.notes == ["by its index the tensors of all files have 88 bytes"]
-
-
-def test_shards_without_an_index(tmp_path: Path) -> None:
+    (folder := tmp_path / "without an index").mkdir()
     for number in (1, 3):
-        made.gguf(tmp_path / f"m-0000{number}-of-00003.gguf", [("n", [8], 0, 0)], size=32)
-    found = report(tmp_path)
+        made.gguf(folder / f"m-0000{number}-of-00003.gguf", [("n", [8], 0, 0)], size=32)
+    found = report(folder)
     assert found.missing == ["m-00002-of-00003.gguf"] and found.parameters == 16
-    assert "one of 3 files" in report(tmp_path / "m-00001-of-00003.gguf").notes[0]
+    assert "one of 3 files" in report(folder / "m-00001-of-00003.gguf").notes[0]
 
 
 def test_what_is_loaded_is_counted_and_the_rest_named(tmp_path: Path) -> None:
@@ -117,7 +109,7 @@ def test_quantized(
     parameters: int,
     converted: int | None,
 ) -> None:
-    config(tmp_path, quantization_config=settings)
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": settings}), encoding="utf-8")
     made.safetensors(tmp_path / "model.safetensors", tensors)
     found = report(tmp_path)
     quantization = found.parts[0].quantization
@@ -146,12 +138,8 @@ def test_every_method_of_transformers_is_in_the_table() -> None:
 def test_what_the_table_says_about_releases_is_in_the_kernel_tables() -> None:
     from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 
-    for operator, since in (
-        ("_scaled_mm_v2", "2.15.0"),
-        ("_weight_int4pack_mm", "2.4.0"),
-        ("_weight_int8pack_mm", "2.4.0"),
-    ):
-        assert MPS_FAMILY.native_since(f"aten::{operator}") == since
+    since = {"_scaled_mm_v2": "2.15.0", "_weight_int4pack_mm": "2.4.0", "_weight_int8pack_mm": "2.4.0"}
+    assert {operator: MPS_FAMILY.native_since(f"aten::{operator}") for operator in since} == since
 
 
 def test_gguf_has_its_types_for_dtypes(tmp_path: Path) -> None:
@@ -195,8 +183,12 @@ def test_an_adapter(tmp_path: Path) -> None:
 def test_a_repository_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    snapshot = made.cached(tmp_path / "hub", "org/model")
-    blob = made.safetensors(snapshot.parent.parent / "blobs" / "f00", WEIGHTS)
+    top = tmp_path / "hub" / "models--org--model"
+    snapshot = top / "snapshots" / "0123abcd"
+    for folder in (snapshot, top / "refs"):
+        folder.mkdir(parents=True)
+    (top / "refs" / "main").write_text("0123abcd", encoding="ascii")
+    blob = made.safetensors(top / "blobs" / "f00", WEIGHTS)
     (snapshot / "model.safetensors").symlink_to(blob)
     assert locate("org/model") == locate("hf:org/model") == snapshot
     assert report(locate("org/model")).parameters == 44

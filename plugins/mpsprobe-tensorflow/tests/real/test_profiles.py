@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -76,7 +77,7 @@ def test_what_a_step_computes_is_what_keras_computes(file: Path) -> None:
     x, y = tf.ones((2, 4)), tf.zeros((2, 1))
     for one in (model, same):
         one.compile("sgd", "mse", jit_compile=False)
-    steps = CpuDevice().open(Given((model, x)), RunOptions(phase="training"))
+    steps = CpuDevice().open(given((model, x)), RunOptions(phase="training"))
     steps._arguments[1] = y  # type: ignore[attr-defined]
     steps.step()
     assert steps.phases().keys() == {"forward", "backward", "optimizer"}
@@ -88,20 +89,9 @@ def test_what_a_step_computes_is_what_keras_computes(file: Path) -> None:
     steps.close()
 
 
-class Given:
+def given(made: Any) -> Any:
     """A workload of what a test made."""
-
-    name, framework = "given", "tensorflow"
-
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def build(self, options: RunOptions) -> Any:
-        del options
-        return self._made
-
-    def describe(self) -> dict[str, Any]:
-        return {}
+    return SimpleNamespace(name="given", framework="tensorflow", build=lambda options: made, describe=dict)
 
 
 def test_a_train_step_of_ones_own_has_one_phase(file: Path) -> None:
@@ -161,4 +151,4 @@ def test_results_are_fetched_once() -> None:
 
 def test_a_function_is_not_trained() -> None:
     with pytest.raises(UsageError, match="is a function: it says itself what it runs"):
-        CpuDevice().open(Given((tf.function(tf.sin), tf.ones(2))), RunOptions(phase="training"))
+        CpuDevice().open(given((tf.function(tf.sin), tf.ones(2))), RunOptions(phase="training"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -25,33 +26,18 @@ from mpsprobe_tensorflow.saved_model import SavedModelWorkload
 from mpsprobe_tensorflow.scanner import TensorflowScanner
 
 
-class Made:
-    """A workload of what a test made."""
-
-    framework = "tensorflow"
-
-    def __init__(self, made: Any) -> None:
-        self.name, self._made = "made", made
-
-    def build(self, options: RunOptions) -> Any:
-        return self._made
-
-    def describe(self) -> dict[str, Any]:
-        return {}
-
-
 def judged(workload: Any, *releases: str, **options: Any) -> Any:
     """The report on a workload, or on what a test made."""
-    one = workload if hasattr(workload, "build") and hasattr(workload, "describe") else Made(workload)
+    made = SimpleNamespace(name="made", framework="tensorflow", build=lambda options: workload, describe=dict)
+    one = workload if hasattr(workload, "build") and hasattr(workload, "describe") else made
     return TensorflowScanner().scan(one, RunOptions(**options), releases or ("1.2.0",), SilentProgress())
 
 
 def small() -> Any:
     """A classifier that is not compiled; pictures of any number."""
     layers = keras.layers
-    return keras.Sequential([
-        keras.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.Flatten(), layers.Dense(3, activation="softmax")
-    ])  # fmt: skip
+    inside = [layers.Conv2D(4, 3), layers.Flatten(), layers.Dense(3, activation="softmax")]
+    return keras.Sequential([keras.Input((8, 8, 3)), *inside])
 
 
 def verdicts(report: Any) -> dict[str, str]:
@@ -335,8 +321,8 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert erfinv.verdict == "fallback" and erfinv.shapes == ["3x2"] and erfinv.call_sites[0].startswith("keras/src/")
     failed = run_cli("coverage", "mine.py:make", "--fail-on", "fallback", "--release", "all", process=False)
     assert failed.code == 1
-    assert run_cli("coverage", "mine.py:make", "--fail-on", "fallback", "--allow", "Erfinv,Identity,Const",
-                   process=False).code == 0  # fmt: skip
+    allowed = ("--fail-on", "fallback", "--allow", "Erfinv,Identity,Const")
+    assert run_cli("coverage", "mine.py:make", *allowed, process=False).code == 0
     both = run_cli("coverage", "mine.py:make", "keras:vgg16", "bert-base", process=False)
     assert both.code == 2 and "several frameworks" in both.stderr
     other = run_cli("coverage", "mine.py:make", "--backend", "xpu", process=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -15,14 +15,11 @@ from mpsprobe_tensorflow.tables import table
 COUNTED = {"0.5.0": (285, None), "0.8.0": (477, None), "1.0.1": (505, None), "1.1.0": (521, None), "1.2.0": (537, 174)}
 
 
-@pytest.mark.parametrize(("release", "counted"), COUNTED.items())
-def test_counts_of_another_reading(release: str, counted: tuple[int, int | None]) -> None:
-    found = table.registrations(release)
-    assert len(found) == counted[0]
-    assert counted[1] in (None, len({one["operator"] for one in found}))
-
-
-def test_one_registration() -> None:
+def test_counts_of_another_reading_and_one_registration() -> None:
+    for release, (registrations, operators) in COUNTED.items():
+        found = table.registrations(release)
+        assert len(found) == registrations, release
+        assert operators in (None, len({one["operator"] for one in found})), release
     conv = {"operator": "Conv2D", "device": "GPU", "types": {"T": "float32"}, "host": []}
     assert conv in table.registrations("1.2.0")
     [fill] = [one for one in table.registrations("1.2.0") if one["operator"] == "Fill"]
@@ -72,46 +69,29 @@ def test_releases_that_are_not_there() -> None:
         table.decode(b'{"builds": [{}]}', "name")
 
 
+def _command(*arguments: str) -> Any:
+    return run_cli("kernels", *arguments, "--backend", "tensorflow-metal", process=False)
+
+
 def test_the_commands() -> None:
-    listed = run_cli(
-        "kernels", "list", "--backend", "tensorflow-metal", "--release", "1.2.0", "--format", "json", process=False
-    )
-    document = json.loads(listed.stdout)
+    document = json.loads(_command("list", "--release", "1.2.0", "--format", "json").stdout)
     assert document["registrations"] == table.registrations("1.2.0")
-    assert (document["release"], document["backend"], document["macos_minimum"]) == (
-        "1.2.0",
-        "tensorflow-metal",
-        "12.1",
-    )
-    shown = run_cli(
-        "kernels", "show", "conv2d", "--backend", "tensorflow-metal", "--release", "0.1,1.2.0", process=False
-    )
-    assert "Conv2D" in shown.stdout
-    changes = run_cli(
-        "kernels", "diff", "0.5.0", "latest", "--backend", "tensorflow-metal", "--format", "json", process=False
-    )
-    difference = json.loads(changes.stdout)
+    said = [document[key] for key in ("release", "backend", "macos_minimum")]
+    assert said == ["1.2.0", "tensorflow-metal", "12.1"]
+    assert "Conv2D" in _command("show", "conv2d", "--release", "0.1,1.2.0").stdout
+    difference = json.loads(_command("diff", "0.5.0", "latest", "--format", "json").stdout)
     assert (difference["from"], difference["to"]) == ("0.5.0", "1.2.0")
     assert "StatelessRandomNormal" in difference["gained"]
-    since = run_cli("kernels", "since", "Conv2D", "--backend", "tensorflow-metal", "--format", "json", process=False)
-    assert json.loads(since.stdout)[0]["native_since"] == "0.1.0"
+    assert json.loads(_command("since", "Conv2D", "--format", "json").stdout)[0]["native_since"] == "0.1.0"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_what_the_commands_refuse() -> None:
+    for arguments, said in (
         (("list", "--release", "1.2.1"), "There are: 0.1.0"),
         (("show", "Svd"), "would run on the CPU"),
         (("show", "Conv2d_"), "did you mean 'Conv2D'"),
         (("list", "--key", "MPS"), "--key means nothing there"),
         (("list", "--library", "torchvision"), "--library means nothing there"),
-    ],
-)
-def test_what_the_commands_refuse(arguments: tuple[str, ...], said: str) -> None:
-    result = run_cli("kernels", *arguments, "--backend", "tensorflow-metal", process=False)
-    assert result.code == 2
-    assert said in result.stderr
-
-
-def test_the_data_is_in_the_package() -> None:
-    assert (files("mpsprobe_tensorflow.tables") / "data" / "tensorflow-metal-1.2.0.json").is_file()
+    ):
+        result = _command(*arguments)
+        assert result.code == 2 and said in result.stderr, arguments
