@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from made_kernels import (
     BINARY,
     CALL_STUB,
@@ -31,146 +31,118 @@ from mpsprobe_tables.builder.metal import KernelNames
 from mpsprobe_tables.builder.stubs import read_stubs
 
 NAMES = ("renorm_float", "upsample_bicubic2d_float", "upsample_linear1d_half", "exp_dense_float_float")
-PASS_ON = 0xAA0203F3  # mov x19, x2
-TAKE_BACK = 0xAA1303E2  # mov x2, x19
+PASS_ON, TAKE_BACK = Words((0xAA0203F3,)), Words((0xAA1303E2,))  # mov x19, x2; mov x2, x19
+F = native("f")
+CALL_F = [Call(F)]
+META, DETAIL = "__ZN2at4meta3expEv", "__ZN3c106detail3expEv"
+EXP = {("unary", "exp")}
+EXP_KERNEL = native("exp_kernel_mps")
+SCALE = [*formatted("upsample_{}_{}"), Call(LOOKUP)]
+CONSTANTS = [Load("renorm_float", 9), Load("upsample_linear1d_half", 8)]
 
 
-def _reach(
-    folder: Path,
-    steps: Sequence[Step],
-    functions: dict[str, Sequence[Step]] | None = None,
-    stubs: dict[str, str | None] | None = None,
-) -> Reach:
-    """What an operator reaches that does ``steps``."""
+@dataclass(frozen=True)
+class Case:
+    """What an operator does, what the functions that it calls do, and what it reaches."""
+
+    steps: Sequence[Step]
+    reach: Reach
+    functions: dict[str, Sequence[Step]] = field(default_factory=dict)
+    stubs: dict[str, str | None] = field(default_factory=dict)
+
+
+CASES = {
+    "a kernel by element is known by its name": Case(unary("exp"), Reach(elementwise=EXP)),
+    "a stub is followed to its kernel for MPS": Case(
+        [Address(stub("exp_stub")[0], 0), Call(CALL_STUB)],
+        Reach(stubs={"exp_stub"}, elementwise=EXP),
+        {EXP_KERNEL: unary("exp")},
+        {"exp_stub": EXP_KERNEL},
+    ),
+    "a stub without a kernel": Case(
+        [Address(stub("put_stub")[0], 0), Call(CALL_STUB)],
+        Reach(stubs={"put_stub"}),
+        {EXP_KERNEL: unary("exp")},
+        {"put_stub": None, "exp_stub": EXP_KERNEL},
+    ),
+    "a stub that is not known": Case([Words((0xD2800000,)), Call(CALL_STUB)], Reach(stubs={None})),
+    "functions of native are followed and others not": Case(
+        [*CALL_F, Call(META), Call(DETAIL)],
+        Reach(elementwise=EXP),
+        {F: [Call(native("g"))], native("g"): unary("exp"), META: unary("shape"), DETAIL: unary("detail")},
+    ),
+    "functions that call each other come to an end": Case(
+        CALL_F, Reach(elementwise=EXP), {F: [Call(native("g"))], native("g"): [*CALL_F, *unary("exp")]}
+    ),
+    "a name is followed through an argument": Case(
+        [Text("exp", 2), *CALL_F], Reach(elementwise=EXP), {F: [Call(native("g"))], native("g"): [Call(UNARY)]}
+    ),
+    "a name survives a call in between": Case(
+        [Text("fmax", 2), *CALL_F],
+        Reach(elementwise={("binary", "fmax")}, graph=True),
+        {F: [PASS_ON, Call(GRAPH), TAKE_BACK, Call(BINARY)]},
+    ),
+    "two callers hand over two names": Case(
+        [Text("exp", 2), *CALL_F, Text("sin", 2, slot=1), *CALL_F],
+        Reach(elementwise={*EXP, ("unary", "sin")}),
+        {F: [Call(UNARY)]},
+    ),
+    "a name that nobody hands over": Case(CALL_F, Reach(elementwise={("unary", None)}), {F: [Call(UNARY)]}),
+    "the pattern of another name": Case(
+        CALL_F, Reach(patterns={"renorm_{}"}), {F: [*formatted("renorm_{}"), Call(LOOKUP)]}
+    ),
+    "a name with another text in front": Case(
+        CALL_F, Reach(patterns={"renorm_{}"}), {F: [Load("renorm_", 2), Call(INSERT), Call(LOOKUP)]}
+    ),
+    "a name in full is its own pattern": Case(
+        CALL_F, Reach(patterns={"renorm_float"}), {F: [Text("renorm_float", 2), Call(LOOKUP)]}
+    ),
+    "texts that fit no kernel": Case(
+        CALL_F,
+        Reach(patterns={None}),
+        {F: [*formatted("expected {} but got {}"), *formatted("other_{}"), Call(LOOKUP)]},
+    ),
+    "more kernels than patterns": Case(
+        CALL_F, Reach(patterns={None}), {F: [*formatted("renorm_{}"), Call(LOOKUP), Call(LOOKUP)]}
+    ),
+    "a name that is chosen among constants": Case(
+        CALL_F, Reach(patterns={"renorm_float", "upsample_linear1d_half"}), {F: [*CONSTANTS, Call(LOOKUP)]}
+    ),
+    "two names that are chosen among constants": Case(
+        CALL_F, Reach(patterns={None}), {F: [*CONSTANTS, Call(LOOKUP), Call(LOOKUP)]}
+    ),
+    "what a function is handed narrows its pattern": Case(
+        [Text("bicubic2d", 5), *CALL_F], Reach(patterns={"upsample_bicubic2d_{}"}), {F: SCALE}
+    ),
+    "a text that fits nothing narrows nothing": Case(
+        [Text("nearest", 5), *CALL_F], Reach(patterns={"upsample_{}_{}"}), {F: SCALE}
+    ),
+    "a block is followed and uses what is around it": Case(
+        CALL_F,
+        Reach(patterns={"renorm_{}"}),
+        {F: [*formatted("renorm_{}"), Address(block("f"))], block("f"): [Call(LOOKUP)]},
+    ),
+    "other operators, but not those of generated code": Case(
+        [Call(operator_call("copy_")), *CALL_F],
+        Reach(operators={"mul_out"}, elementwise={("unary", "silu")}),
+        {F: [Call(operator_call("mul_out")), *unary("silu")]},
+    ),
+    "a format without constant text": Case([Call(FORMAT)], Reach()),
+    "a chain that is too long is not complete": Case(
+        [Call(native("f0"))],
+        Reach(complete=False),
+        {native(f"f{index}"): [Call(native(f"f{index + 1}"))] for index in range(60)} | {native("f60"): unary("exp")},
+    ),
+}
+
+
+def _reach(folder: Path, case: Case) -> Reach:
     path = folder / "library.dylib"
-    path.write_bytes(kernel_library({"op": steps}, functions, stubs, NAMES).build())
+    path.write_bytes(kernel_library({"op": case.steps}, case.functions, case.stubs, NAMES).build())
     library = MachO(path)
     [address] = [address for symbol, address in library.functions_named("wrapper_MPS_op") if symbol == wrapper("op")]
     return CallGraph(library, read_stubs(library), KernelNames(NAMES).fits).reach(address)
 
 
-def test_a_kernel_by_element_is_known_by_its_name(tmp_path: Path) -> None:
-    reach = _reach(tmp_path, unary("exp"))
-    assert reach == Reach(elementwise={("unary", "exp")})
-
-
-def test_a_stub_is_followed_to_its_kernel_for_mps(tmp_path: Path) -> None:
-    steps = [Address(stub("exp_stub")[0], 0), Call(CALL_STUB)]
-    reach = _reach(tmp_path, steps, {native("exp_kernel_mps"): unary("exp")}, {"exp_stub": native("exp_kernel_mps")})
-    assert (reach.stubs, reach.elementwise) == ({"exp_stub"}, {("unary", "exp")})
-
-
-def test_a_stub_without_a_kernel_is_told(tmp_path: Path) -> None:
-    stubs = {"put_stub": None, "exp_stub": native("exp_kernel_mps")}
-    steps = [Address(stub("put_stub")[0], 0), Call(CALL_STUB)]
-    reach = _reach(tmp_path, steps, {native("exp_kernel_mps"): unary("exp")}, stubs)
-    assert reach == Reach(stubs={"put_stub"})
-
-
-def test_a_stub_that_is_not_known_is_told(tmp_path: Path) -> None:
-    assert _reach(tmp_path, [Words((0xD2800000,)), Call(CALL_STUB)]).stubs == {None}
-
-
-def test_functions_of_native_are_followed_and_others_not(tmp_path: Path) -> None:
-    steps = [Call(native("outer")), Call("__ZN2at4meta3expEv"), Call("__ZN3c106detail3expEv")]
-    functions = {
-        native("outer"): [Call(native("inner"))],
-        native("inner"): unary("exp"),
-        "__ZN2at4meta3expEv": unary("shape"),
-        "__ZN3c106detail3expEv": unary("detail"),
-    }
-    assert _reach(tmp_path, steps, functions).elementwise == {("unary", "exp")}
-
-
-def test_functions_that_call_each_other_come_to_an_end(tmp_path: Path) -> None:
-    functions = {native("a"): [Call(native("b"))], native("b"): [Call(native("a")), *unary("exp")]}
-    reach = _reach(tmp_path, [Call(native("a"))], functions)
-    assert (reach.elementwise, reach.complete) == ({("unary", "exp")}, True)
-
-
-def test_a_name_is_followed_through_an_argument(tmp_path: Path) -> None:
-    steps = [Text("exp", 2), Call(native("outer"))]
-    functions = {native("outer"): [Call(native("inner"))], native("inner"): [Call(UNARY)]}
-    assert _reach(tmp_path, steps, functions).elementwise == {("unary", "exp")}
-
-
-def test_a_name_survives_a_call_in_between(tmp_path: Path) -> None:
-    functions = {native("inner"): [Words((PASS_ON,)), Call(GRAPH), Words((TAKE_BACK,)), Call(BINARY)]}
-    reach = _reach(tmp_path, [Text("fmax", 2), Call(native("inner"))], functions)
-    assert (reach.elementwise, reach.graph) == ({("binary", "fmax")}, True)
-
-
-def test_two_callers_hand_over_two_names(tmp_path: Path) -> None:
-    steps = [Text("exp", 2), Call(native("inner")), Text("sin", 2, slot=1), Call(native("inner"))]
-    reach = _reach(tmp_path, steps, {native("inner"): [Call(UNARY)]})
-    assert reach.elementwise == {("unary", "exp"), ("unary", "sin")}
-
-
-def test_a_name_that_nobody_hands_over_is_not_known(tmp_path: Path) -> None:
-    assert _reach(tmp_path, [Call(native("inner"))], {native("inner"): [Call(UNARY)]}).elementwise == {("unary", None)}
-
-
-@pytest.mark.parametrize("steps", [formatted("renorm_{}"), [Load("renorm_", 2), Call(INSERT)]])
-def test_the_pattern_of_another_name_is_told(tmp_path: Path, steps: list[Step]) -> None:
-    reach = _reach(tmp_path, [Call(native("renorm"))], {native("renorm"): [*steps, Call(LOOKUP)]})
-    assert reach.patterns == {"renorm_{}"}
-
-
-def test_a_name_in_full_is_its_own_pattern(tmp_path: Path) -> None:
-    functions = {native("renorm"): [Text("renorm_float", 2), Call(LOOKUP)]}
-    assert _reach(tmp_path, [Call(native("renorm"))], functions).patterns == {"renorm_float"}
-
-
-def test_texts_that_fit_no_kernel_are_left_out(tmp_path: Path) -> None:
-    steps = [*formatted("expected {} but got {}"), *formatted("other_{}"), Call(LOOKUP)]
-    assert _reach(tmp_path, [Call(native("f"))], {native("f"): steps}).patterns == {None}
-
-
-def test_more_kernels_than_patterns_is_not_known(tmp_path: Path) -> None:
-    steps = [*formatted("renorm_{}"), Call(LOOKUP), Call(LOOKUP)]
-    assert _reach(tmp_path, [Call(native("f"))], {native("f"): steps}).patterns == {None}
-
-
-def test_a_name_that_is_chosen_among_constants_is_found_there(tmp_path: Path) -> None:
-    constants = [Load("renorm_float", 9), Load("upsample_linear1d_half", 8)]
-    reach = _reach(tmp_path, [Call(native("f"))], {native("f"): [*constants, Call(LOOKUP)]})
-    assert reach.patterns == {"renorm_float", "upsample_linear1d_half"}
-    reach = _reach(tmp_path, [Call(native("f"))], {native("f"): [*constants, Call(LOOKUP), Call(LOOKUP)]})
-    assert reach.patterns == {None}
-
-
-def test_what_a_function_is_handed_narrows_its_pattern(tmp_path: Path) -> None:
-    steps = [Text("bicubic2d", 5), Call(native("upsample"))]
-    functions = {native("upsample"): [*formatted("upsample_{}_{}"), Call(LOOKUP)]}
-    assert _reach(tmp_path, steps, functions).patterns == {"upsample_bicubic2d_{}"}
-
-
-def test_a_text_that_fits_nothing_narrows_nothing(tmp_path: Path) -> None:
-    steps = [Text("nearest", 5), Call(native("upsample"))]
-    functions = {native("upsample"): [*formatted("upsample_{}_{}"), Call(LOOKUP)]}
-    assert _reach(tmp_path, steps, functions).patterns == {"upsample_{}_{}"}
-
-
-def test_a_block_is_followed_and_uses_what_is_around_it(tmp_path: Path) -> None:
-    functions = {
-        native("renorm"): [*formatted("renorm_{}"), Address(block("renorm"))],
-        block("renorm"): [Call(LOOKUP)],
-    }
-    assert _reach(tmp_path, [Call(native("renorm"))], functions).patterns == {"renorm_{}"}
-
-
-def test_other_operators_are_told_but_not_those_of_generated_code(tmp_path: Path) -> None:
-    steps = [Call(operator_call("copy_")), Call(native("silu"))]
-    reach = _reach(tmp_path, steps, {native("silu"): [Call(operator_call("mul_out")), *unary("silu")]})
-    assert reach.operators == {"mul_out"}
-
-
-def test_a_format_without_constant_text_is_left_alone(tmp_path: Path) -> None:
-    assert _reach(tmp_path, [Call(FORMAT)]) == Reach()
-
-
-def test_a_chain_that_is_too_long_is_not_complete(tmp_path: Path) -> None:
-    functions = {native(f"f{index}"): [Call(native(f"f{index + 1}"))] for index in range(60)}
-    functions[native("f60")] = unary("exp")
-    reach = _reach(tmp_path, [Call(native("f0"))], functions)
-    assert not reach.complete
+def test_what_a_kernel_reaches(tmp_path: Path) -> None:
+    assert {name: _reach(tmp_path, one) for name, one in CASES.items()} == {n: one.reach for n, one in CASES.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from made_code import (
@@ -29,135 +30,117 @@ from mpsprobe_tables.builder.macho import MachO
 
 FIRST, SECOND, OUT = 2, 3, 4  # registers: the functor and the dispatch keys come before the arguments
 BEGINS = "__ZN2at6native3mps5firstERKNS_6TensorE"
+TO = "__ZN2at4_ops8to_dtype4callERKNS_6TensorE"
+CONTIGUOUS = "__ZN2at4_ops10contiguous4callERKNS_6TensorE"
+TYPE_NAME = "__ZN2at6native3mps23scalarToMetalTypeStringERKNS_10TensorBaseE"
+LOOK_UP = "__ZN2at6native3mps18MetalShaderLibrary23getPipelineStateForFuncERKNSt3__112basic_stringE"
 COMPLEX = frozenset({"complex32", "complex64"})  # complex128 is refused everywhere
+UNKNOWN = Words((0xF9400028,))  # ldr x8, [x1]
+PASS_ON = Words((0xAA0203E0,))  # mov x0, x2
+RESULT_ON_STACK = Words((0xAA0203E0, 0x910003E8))  # mov x0, x2; mov x8, sp
+FROM_STACK = Words((0x910003E2,))  # mov x2, sp
+COUNTING = [Words((0x52800009,)), Words((0x11000529,)), compare(3, 9), jump_if(11, -2)]  # mov w9, #0; add w9, w9, #1
+CALLS_STUB: list[Step] = [
+    *[Words((0xAA0203F3,)), Address(stub("op_stub")[0], 0), Call(CALL_STUB)],  # mov x19, x2
+    *[Words((0xAA0003E8, 0xAA1303E0, 0xD63F0100)), RETURN],  # mov x8, x0; mov x0, x19; blr x8
+]
 
 
-def _refused(
-    folder: Path,
-    steps: Sequence[Step],
-    schema: str = "op(Tensor self) -> Tensor",
-    functions: dict[str, Sequence[Step]] | None = None,
-    stubs: dict[str, str | None] | None = None,
-    kernels: Sequence[str] = (),
-) -> frozenset[Refusal]:
-    """What an operator that does ``steps`` refuses."""
-    library = kernel_library({"op": steps}, {BEGINS: TOO_MANY, **(functions or {})}, stubs, kernels)
-    library.functions[definitions("aten")] = [Load(schema)]
+@dataclass(frozen=True)
+class Case:
+    """What an operator does, and which of its arguments may not be complex: None for no refusal."""
+
+    steps: Sequence[Step]
+    argument: str | None = "self"
+    schema: str = "op(Tensor self) -> Tensor"
+    functions: dict[str, Sequence[Step]] = field(default_factory=dict)
+    stubs: dict[str, str | None] = field(default_factory=dict)
+    kernels: Sequence[str] = ()
+
+
+CASES = {
+    "a range of dtypes that raises": Case(refuses_complex(FIRST)),
+    "a way round the check": Case([UNKNOWN, jump_if_zero(2), jump(2), RETURN, *refuses_complex(FIRST)], None),
+    "an early return without elements": Case(
+        [load_count(FIRST), jump_if_zero(2), jump(2), RETURN, *refuses_complex(FIRST)]
+    ),
+    "each argument is followed by itself": Case(
+        refuses_complex(SECOND), "index", "op(Tensor self, Tensor index) -> Tensor"
+    ),
+    "an ArrayRef before an argument is a pointer and a length": Case(
+        refuses_complex(FIRST + 2), schema="op(int[] size, Tensor self) -> Tensor"
+    ),
+    "a branch to either check, on something that is not known: one of the tensors raises": Case(
+        [UNKNOWN, jump_if_zero(8), *refuses_complex(FIRST), *refuses_complex(SECOND)],
+        EVERY,
+        "op(Tensor self, Tensor other) -> Tensor",
+    ),
+    "results that have the dtype too": Case(
+        refuses_complex(OUT), SAME, "op(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    ),
+    "a function that is called with the tensor": Case(
+        [PASS_ON, Call(native("check")), RETURN], functions={native("check"): refuses_complex(0)}
+    ),
+    "the kernel of a stub": Case(
+        CALLS_STUB, functions={native("kernel"): refuses_complex(0)}, stubs={"op_stub": native("kernel")}
+    ),
+    "another dtype before the check, which is not followed": Case(
+        [RESULT_ON_STACK, Call(TO), FROM_STACK, *refuses_complex(FIRST)], None
+    ),
+    "a tensor of the same dtype is followed": Case(
+        [RESULT_ON_STACK, Call(CONTIGUOUS), FROM_STACK, *refuses_complex(FIRST)]
+    ),
+    "an operator that is registered only to raise": Case([Call(CHECK_FAIL)], None),
+}
+
+
+def _refused(folder: Path, case: Case) -> frozenset[Refusal]:
+    library = kernel_library({"op": case.steps}, {BEGINS: TOO_MANY, **case.functions}, case.stubs, case.kernels)
+    library.functions[definitions("aten")] = [Load(case.schema)]
     path = folder / "library.dylib"
     path.write_bytes(library.build())
     return read_facts(MachO(path), "2.13.0", "c0ffee").refusals.get("aten::op", frozenset())
 
 
-def _of(*refusals: Refusal) -> frozenset[Refusal]:
-    return frozenset(refusals)
-
-
-def test_a_range_of_dtypes_that_raises(tmp_path: Path) -> None:
-    assert _refused(tmp_path, refuses_complex(FIRST)) == _of(Refusal("self", COMPLEX, ""))
+def test_which_argument_may_not_be_complex(tmp_path: Path) -> None:
+    expected = {
+        name: frozenset() if case.argument is None else {Refusal(case.argument, COMPLEX, "")}
+        for name, case in CASES.items()
+    }
+    assert {name: _refused(tmp_path, case) for name, case in CASES.items()} == expected
 
 
 def test_the_message_is_kept(tmp_path: Path) -> None:
     steps = [*refuses_complex(FIRST)[:-1], Load("op(): not for complex yet", 3), Call(CHECK_FAIL)]
-    assert {refusal.message for refusal in _refused(tmp_path, steps)} == {"op(): not for complex yet"}
+    assert {refusal.message for refusal in _refused(tmp_path, Case(steps))} == {"op(): not for complex yet"}
 
 
-def test_a_way_round_the_check_refuses_nothing(tmp_path: Path) -> None:
-    """Something else than the dtype is asked first, and returns."""
-    steps = [Words((0xF9400028,)), jump_if_zero(2), jump(2), RETURN, *refuses_complex(FIRST)]  # ldr x8, [x1]
-    assert _refused(tmp_path, steps) == frozenset()
-
-
-def test_an_early_return_without_elements_does_not_count(tmp_path: Path) -> None:
-    steps = [load_count(FIRST), jump_if_zero(2), jump(2), RETURN, *refuses_complex(FIRST)]
-    assert _refused(tmp_path, steps) == _of(Refusal("self", COMPLEX, ""))
-
-
-def test_each_argument_is_followed_by_itself(tmp_path: Path) -> None:
-    found = _refused(tmp_path, refuses_complex(SECOND), "op(Tensor self, Tensor index) -> Tensor")
-    assert found == _of(Refusal("index", COMPLEX, ""))
-
-
-def test_numbers_before_an_argument_take_registers(tmp_path: Path) -> None:
-    schema = "op(int[] size, Tensor self) -> Tensor"  # an ArrayRef is a pointer and a length
-    assert _refused(tmp_path, refuses_complex(FIRST + 2), schema) == _of(Refusal("self", COMPLEX, ""))
-
-
-def test_what_only_all_tensors_together_show(tmp_path: Path) -> None:
-    """A branch to either check, on something that is not known: one of the two tensors raises in any case."""
-    first = refuses_complex(FIRST)
-    steps = [Words((0xF9400028,)), jump_if_zero(8), *first, *refuses_complex(SECOND)]
-    found = _refused(tmp_path, steps, "op(Tensor self, Tensor other) -> Tensor")
-    assert found == _of(Refusal(EVERY, COMPLEX, ""))
-
-
-def test_a_function_that_is_called_with_the_tensor(tmp_path: Path) -> None:
-    helper = native("check")
-    steps = [Words((0xAA0203E0,)), Call(helper), RETURN]  # mov x0, x2
-    found = _refused(tmp_path, steps, functions={helper: refuses_complex(0)})
-    assert found == _of(Refusal("self", COMPLEX, ""))
-
-
-def test_the_kernel_of_a_stub(tmp_path: Path) -> None:
-    kernel = native("op_mps_kernel")
-    steps = [Words((0xAA0203F3,)), Address(stub("op_stub")[0], 0), Call(CALL_STUB)]  # mov x19, x2
-    steps += [Words((0xAA0003E8, 0xAA1303E0, 0xD63F0100)), RETURN]  # mov x8, x0; mov x0, x19; blr x8
-    found = _refused(tmp_path, steps, functions={kernel: refuses_complex(0)}, stubs={"op_stub": kernel})
-    assert found == _of(Refusal("self", COMPLEX, ""))
-
-
-def test_a_loop_does_not_make_a_dtype_refused(tmp_path: Path) -> None:
-    """``for (i = 0; i < 3; ++i)`` before the return: the counter is not what it was in the first round."""
-    count = [Words((0x52800009,)), Words((0x11000529,)), compare(3, 9), jump_if(11, -2)]  # mov w9, #0; add w9, w9, #1
-    steps = [load_dtype(FIRST), compare(6), jump_if(EQ, 2), Call(CHECK_FAIL), *count, RETURN]
-    found = _refused(tmp_path, steps)
-    assert len(found) == 1
-    assert "float32" not in next(iter(found)).dtypes
-
-
-def test_code_that_jumps_back_out_of_line(tmp_path: Path) -> None:
-    """A way that lies behind the rest and comes back to it is not a loop."""
-    steps = [load_dtype(FIRST), compare(6), jump_if(LS, 3), Call(CHECK_FAIL), RETURN, jump(-1)]
-    found = _refused(tmp_path, steps)
-    assert "int64" not in next(iter(found)).dtypes
-    assert "bool" in next(iter(found)).dtypes
-
-
-def test_a_tensor_that_is_not_followed_any_more(tmp_path: Path) -> None:
-    """``self = self.to(float)`` before the check: the dtype that it has then is not known."""
-    to = "__ZN2at4_ops8to_dtype4callERKNS_6TensorE"
-    steps: list[Step] = [Words((0xAA0203E0, 0x910003E8)), Call(to), Words((0x910003E2,))]  # x0 = x2; x8 = sp; x2 = sp
-    assert _refused(tmp_path, [*steps, *refuses_complex(FIRST)]) == frozenset()
-
-
-def test_a_tensor_of_the_same_dtype_is_followed(tmp_path: Path) -> None:
-    contiguous = "__ZN2at4_ops10contiguous4callERKNS_6TensorE"
-    steps: list[Step] = [Words((0xAA0203E0, 0x910003E8)), Call(contiguous), Words((0x910003E2,))]
-    assert _refused(tmp_path, [*steps, *refuses_complex(FIRST)]) == _of(Refusal("self", COMPLEX, ""))
+def test_which_dtypes_are_refused(tmp_path: Path) -> None:
+    wrong = []
+    fails = Call(CHECK_FAIL)
+    for name, steps, refused, taken in (
+        # The counter of the loop before the return is not what it was in the first round.
+        ("a loop", [load_dtype(FIRST), compare(6), jump_if(EQ, 2), fails, *COUNTING, RETURN], {"bool"}, {"float32"}),
+        # A way that lies behind the rest and comes back to it is not a loop.
+        ("a jump back", [load_dtype(FIRST), compare(6), jump_if(LS, 3), fails, RETURN, jump(-1)], {"bool"}, {"int64"}),
+        (
+            "a switch with a jump in it",
+            [load_dtype(FIRST), subtract(5), compare(1), jump_if(LS, 2), fails, RETURN],
+            {"int64", "bool", "bfloat16"},
+            {"float16", "float32"},
+        ),
+    ):
+        (refusal,) = _refused(tmp_path, Case(steps))
+        if not refused <= refusal.dtypes or taken & refusal.dtypes:
+            wrong.append((name, refusal))
+    assert not wrong, wrong
 
 
 def test_a_metal_kernel_that_is_named_after_the_dtype(tmp_path: Path) -> None:
-    """``getPipelineStateForFunc("mm_" + scalarToMetalTypeString(self))``, of which there are two."""
-    name = "__ZN2at6native3mps23scalarToMetalTypeStringERKNS_10TensorBaseE"
-    look_up = "__ZN2at6native3mps18MetalShaderLibrary23getPipelineStateForFuncERKNSt3__112basic_stringE"
-    steps = [Words((0xAA0203E0,)), Call(name), Load("matmul_", 2), Call(look_up), RETURN]
-    found = _refused(tmp_path, steps, functions={name: [RETURN]}, kernels=("matmul_float", "matmul_half"))
-    (refusal,) = found
+    """``getPipelineStateForFunc("matmul_" + scalarToMetalTypeString(self))``, of which there are two."""
+    steps = [PASS_ON, Call(TYPE_NAME), Load("matmul_", 2), Call(LOOK_UP), RETURN]
+    kernels = ("matmul_float", "matmul_half")
+    (refusal,) = _refused(tmp_path, Case(steps, functions={TYPE_NAME: [RETURN]}, kernels=kernels))
     assert refusal.message == "no Metal kernel 'matmul_{}'"
     assert {"bool", "int32", "complex64"} <= refusal.dtypes
     assert refusal.dtypes.isdisjoint({"float32", "float16"})
-
-
-def test_results_that_have_the_dtype_too(tmp_path: Path) -> None:
-    schema = "op(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
-    assert _refused(tmp_path, refuses_complex(OUT), schema) == _of(Refusal(SAME, COMPLEX, ""))
-
-
-def test_an_operator_that_is_registered_only_to_raise(tmp_path: Path) -> None:
-    assert _refused(tmp_path, [Call(CHECK_FAIL)]) == frozenset()
-
-
-def test_a_switch_with_a_jump_in_it(tmp_path: Path) -> None:
-    steps = [load_dtype(FIRST), subtract(5), compare(1), jump_if(LS, 2), Call(CHECK_FAIL), RETURN]
-    (refusal,) = _refused(tmp_path, steps)
-    assert refusal.dtypes.isdisjoint({"float16", "float32"})
-    assert {"int64", "bool", "bfloat16"} <= refusal.dtypes
