@@ -67,7 +67,7 @@ B = 0x14000000
 def test_what_a_call_is_handed_first() -> None:
     cases = {
         "a number in two parts": ([_movz(0, 0x7865), _movk(0, 0x70, 1)], 0x707865),
-        "two branches": ([0xB4000073, _movz(0, 1), _jump(AT + 16, 3, B), _movz(0, 2)], frozenset({1, 2})),  # cbz x19
+        "two branches": ([0xB4000073, _movz(0, 1), _jump(AT + 16, 2, B), _movz(0, 2)], frozenset({1, 2})),  # cbz x19
         "a choice by condition": ([_movz(1, 5), _movz(2, 6), 0x9A820020], frozenset({5, 6})),  # csel x0, x1, x2, eq
         "what is not decoded": ([_movz(0, 5), 0x8B010000], None),  # add x0, x0, x1
         "memory that is not known": ([_movz(0, 5), 0xF9400020], None),  # ldr x0, [x1]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from made_code import CHECK_FAIL, RETURN, TOO_MANY, jump, jump_if, jump_if_zero, load_count
-from made_kernels import LOOKUP, binary, formatted, kernel_library, native, operator_call, unary
+from made_kernels import BINARY, LOOKUP, binary, formatted, kernel_library, native, operator_call, unary
 from made_library import Call, Step, Words, definitions
 from made_library import Load as Text
 
-from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, EVERY, GRAPH, KernelFacts, Refusal
+from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, EVERY, GRAPH, KernelFacts
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 
@@ -41,74 +40,59 @@ def _early_return(tensor: int) -> list[Step]:
     return [load_count(tensor), jump_if_zero(2), jump(2), RETURN]
 
 
-@pytest.mark.parametrize(
-    ("steps", "known"),
-    [
-        (OPERAND, {GRAPH, EMPTY}),
-        ([*_early_return(SELF), *OPERAND], {GRAPH}),
-        ([UNKNOWN, jump_if_zero(2), jump(2), RETURN, *OPERAND], set()),
-        ([RETURN], set()),
-        ([Call(CHECK_FAIL)], set()),
-        ([Call(NEW_MACOS), jump_if_zero(2, 0), jump(2), RETURN, *OPERAND], {GRAPH, EMPTY}),
-        ([*_early_return(SELF)[:2], jump(2), Call(CHECK_FAIL), *OPERAND], {GRAPH}),
-    ],
-    ids=["always", "returns early", "not always", "never", "raises", "on an old macOS", "raises when empty"],
-)
-def test_what_a_kernel_makes_of_its_tensor(tmp_path: Path, steps: list[Step], known: set[str]) -> None:
-    assert _facts(tmp_path, steps).graphs.get("aten::op", frozenset()) == known
+ASKS: list[Step] = [UNKNOWN, jump_if_zero(2), jump(2), RETURN]
+KERNELS: dict[str, tuple[list[Step], set[str]]] = {
+    "always": (OPERAND, {GRAPH, EMPTY}),
+    "returns early": ([*_early_return(SELF), *OPERAND], {GRAPH}),
+    "not always": ([*ASKS, *OPERAND], set()),
+    "never": ([RETURN], set()),
+    "raises": ([Call(CHECK_FAIL)], set()),
+    "on an old macOS": ([Call(NEW_MACOS), jump_if_zero(2, 0), jump(2), RETURN, *OPERAND], {GRAPH, EMPTY}),
+    "raises when empty": ([*_early_return(SELF)[:2], jump(2), Call(CHECK_FAIL), *OPERAND], {GRAPH}),
+}
 
 
-def test_an_early_return_that_asks_for_the_result(tmp_path: Path) -> None:
+def test_what_a_kernel_makes_of_its_tensors(tmp_path: Path) -> None:
+    known = {name: _facts(tmp_path, steps).graphs.get("aten::op", set()) for name, (steps, _) in KERNELS.items()}
+    assert known == {name: expected for name, (_, expected) in KERNELS.items()}
     facts = _facts(tmp_path, [*_early_return(OUT), *OPERAND], "op(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
     assert facts.graphs["aten::op"] == {GRAPH, EMPTY_INPUTS}
 
 
-@pytest.mark.parametrize(
-    ("number", "known"), [("Scalar alpha=1", True), ("Scalar value", False), ("float p=0.", False)]
-)
-def test_factors_are_not_zero(tmp_path: Path, number: str, known: bool) -> None:
+def test_factors_are_not_zero(tmp_path: Path) -> None:
     """``if (alpha == 0) { return; }`` before a graph: ``fcmp d0, #0.0``."""
     steps = [Words((0x1E602008,)), jump_if(1, 2), RETURN, *OPERAND]
-    graphs = _facts(tmp_path, steps, f"op(Tensor self, {number}) -> Tensor").graphs
-    assert (GRAPH in graphs.get("aten::op", ())) is known
+    numbers = {"Scalar alpha=1": True, "Scalar value": False, "float p=0.": False}
+    graphs = {number: _facts(tmp_path, steps, f"op(Tensor self, {number}) -> Tensor").graphs for number in numbers}
+    assert {number: GRAPH in found.get("aten::op", ()) for number, found in graphs.items()} == numbers
 
 
 NAMES = ("exp_dense_float_float", "add_dense_float_float", "add_dense_half_half", "scan_float", "scan_long")
 COPY: list[Step] = [Call(operator_call("copy_"))]
 CONVERT: list[Step] = [Call(operator_call("to_dtype"))]
-TWO = "op(Tensor self, Tensor other) -> Tensor"
+ONE, TWO = "op(Tensor self) -> Tensor", "op(Tensor self, Tensor other) -> Tensor"
+# Its name is not known: any but those of others. ``exp`` is asked for by its name, with one operand: ``add`` is meant.
+UNNAMED: list[Step] = [Words((0xD2800002,)), Call(BINARY)]
+UNSIGNED_TOO = COMPLEX | UNSIGNED | {"int64"}
 
 
-@pytest.mark.parametrize(
-    ("steps", "schema", "argument", "lacks", "has"),
-    [
-        ([*COPY, *binary("add")], TWO, EVERY, COMPLEX | UNSIGNED | {"int64"}, {"float32", "float16"}),
-        ([*COPY, *CONVERT, *binary("add")], TWO, EVERY, COMPLEX, {"int64", "uint32"}),
-        ([*COPY, *unary("exp")], "op(Tensor self) -> Tensor", "self", COMPLEX, {"int64", "float16"}),
-        ([*COPY, *formatted("scan_{}"), Call(LOOKUP)], TWO, "self", COMPLEX, {"int64", "bool"}),
-    ],
-    ids=["two operands", "that are converted", "one operand", "another kernel"],
-)
-def test_what_a_kernel_lacks_that_copies_too(
-    tmp_path: Path, steps: list[Step], schema: str, argument: str, lacks: set[str], has: set[str]
-) -> None:
-    (refusal,) = _facts(tmp_path, [*steps, RETURN], schema, NAMES).refusals["aten::calls"]
-    assert refusal.argument == argument
-    assert lacks <= refusal.dtypes
-    assert refusal.dtypes.isdisjoint(has)
-    assert refusal.message.startswith("no Metal kernel '")
+def test_what_a_kernel_lacks_that_copies_too(tmp_path: Path) -> None:
+    wrong = []
+    for name, steps, schema, argument, lacks, has in (
+        ("two operands", binary("add"), TWO, EVERY, UNSIGNED_TOO, {"float32", "float16"}),
+        ("that are converted", [*CONVERT, *binary("add")], TWO, EVERY, COMPLEX, {"int64", "uint32"}),
+        ("one operand", unary("exp"), ONE, "self", COMPLEX, {"int64", "float16"}),
+        ("another kernel", [*formatted("scan_{}"), Call(LOOKUP)], TWO, "self", COMPLEX, {"int64", "bool"}),
+        ("not known", UNNAMED, TWO, EVERY, {"uint32"}, {"float32", "float16"}),
+    ):
+        (refusal,) = _facts(tmp_path, [*COPY, *steps, RETURN], schema, NAMES).refusals["aten::calls"]
+        named = refusal.message.startswith("no Metal kernel '") if steps != UNNAMED else not refusal.message
+        if refusal.argument != argument or not lacks <= refusal.dtypes or has & refusal.dtypes or not named:
+            wrong.append((name, refusal))
+    assert not wrong, wrong
 
 
-def test_a_name_that_is_not_known_may_be_that_of_any_kernel_but_those_of_others(tmp_path: Path) -> None:
-    """``exp`` is asked for by its name, with one operand; so only ``add`` can be meant."""
-    unknown: list[Step] = [Words((0xD2800002,)), Call(binary("add")[1].symbol)]  # type: ignore[attr-defined]
-    (refusal,) = _facts(tmp_path, [*COPY, *unknown, RETURN], TWO, NAMES).refusals["aten::calls"]
-    assert refusal == Refusal(EVERY, refusal.dtypes, "")
-    assert refusal.dtypes.isdisjoint({"float32", "float16"})
-    assert "uint32" in refusal.dtypes
-
-
-@pytest.mark.parametrize("other", ["mul_out", "sum"])
-def test_nothing_is_said_where_another_operator_computes(tmp_path: Path, other: str) -> None:
-    steps = [Call(operator_call(other)), *binary("add"), RETURN]
-    assert "aten::calls" not in _facts(tmp_path, steps, TWO, NAMES).refusals
+def test_nothing_is_said_where_another_operator_computes(tmp_path: Path) -> None:
+    for other in ("mul_out", "sum"):
+        steps = [Call(operator_call(other)), *binary("add"), RETURN]
+        assert "aten::calls" not in _facts(tmp_path, steps, TWO, NAMES).refusals

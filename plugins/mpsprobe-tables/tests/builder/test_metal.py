@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from made_library import MadeLibrary
 
 from mpsprobe_tables.builder.macho import MachO
@@ -14,74 +13,45 @@ from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel
 def test_names_are_read_from_the_metal_libraries(tmp_path: Path) -> None:
     path = tmp_path / "library.dylib"
     names = ("exp_dense_float_int", "renorm_half", "x")
-    path.write_bytes(MadeLibrary({"_f": []}, strings=("NAME",), kernels=(*names, "no name")).build())
-    assert kernel_names(MachO(path)) == set(names)
+    for kernels, found in (((*names, "no name"), set(names)), ((), set())):
+        path.write_bytes(MadeLibrary({"_f": []}, strings=("NAME",), kernels=kernels).build())
+        assert kernel_names(MachO(path)) == found
 
 
-def test_a_library_without_metal_has_no_kernels(tmp_path: Path) -> None:
-    path = tmp_path / "library.dylib"
-    path.write_bytes(MadeLibrary({"_f": []}).build())
-    assert kernel_names(MachO(path)) == frozenset()
+READ = {
+    "exp_dense_float_int": ("exp", "int"),
+    "exp_strided_half_half": ("exp", "half"),
+    "exp_dense_scalar_float2_float2": ("exp", "float2"),
+    "abs_dense_castout_ilp_bfloat": ("abs", "bfloat"),
+    "add_alpha_dense_broadcast_rhs_bool_bool_bool": ("add_alpha", "bool"),
+    "eq_dense_bool_uchar": ("eq", "uchar"),
+    "mul_dense_scalar_lhs_cast_half_half": ("mul", "cast:half"),
+    "mul_strided_cast_long": ("mul", "cast:long"),
+    "mul_dense_ilp4_short_short": ("mul", "short"),
+    "mul_inner_contiguous_char_char": ("mul", "char"),
+    "elu_backward_dense_float_float_ELUBackwardParams_float": ("elu_backward", "float"),
+    "i0_dense_float_long": ("i0", "long"),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "operation", "read"),
-    [
-        ("exp_dense_float_int", "exp", "int"),
-        ("exp_strided_half_half", "exp", "half"),
-        ("exp_dense_scalar_float2_float2", "exp", "float2"),
-        ("abs_dense_castout_ilp_bfloat", "abs", "bfloat"),
-        ("add_alpha_dense_broadcast_rhs_bool_bool_bool", "add_alpha", "bool"),
-        ("eq_dense_bool_uchar", "eq", "uchar"),
-        ("mul_dense_scalar_lhs_cast_half_half", "mul", "cast:half"),
-        ("mul_strided_cast_long", "mul", "cast:long"),
-        ("mul_dense_ilp4_short_short", "mul", "short"),
-        ("mul_inner_contiguous_char_char", "mul", "char"),
-        ("elu_backward_dense_float_float_ELUBackwardParams_float", "elu_backward", "float"),
-        ("i0_dense_float_long", "i0", "long"),
-    ],
-)
-def test_the_type_that_an_elementwise_kernel_reads(name: str, operation: str, read: str) -> None:
-    assert elementwise_types([name]) == {operation: {read}}
+def test_the_types_that_elementwise_kernels_read() -> None:
+    for name, (operation, read) in READ.items():
+        assert elementwise_types([name]) == {operation: {read}}
+    others = ("renorm_half", "dense_float", "exp_dense", "gather_dense_8bit_int", "exp_dense_double")
+    assert elementwise_types(others) == {}
+    several = ("exp_dense_float_int", "exp_strided_float_int", "exp_dense_half_half", "sin_dense_half_half")
+    assert elementwise_types(several) == {"exp": {"int", "half"}, "sin": {"half"}}
 
 
-@pytest.mark.parametrize(
-    "name", ["renorm_half", "dense_float", "exp_dense", "gather_dense_8bit_int", "exp_dense_double"]
-)
-def test_other_names_are_no_elementwise_kernels(name: str) -> None:
-    assert elementwise_types([name]) == {}
-
-
-def test_the_types_of_an_operation_are_gathered() -> None:
-    found = elementwise_types(
-        ["exp_dense_float_int", "exp_strided_float_int", "exp_dense_half_half", "sin_dense_half_half"]
-    )
-    assert found == {"exp": {"int", "half"}, "sin": {"half"}}
-
-
-NAMES = KernelNames(
-    [
-        "upsample_bicubic2d_float",
-        "upsample_bicubic2d_half",
-        "upsample_bilinear2d_uchar",
-        "im2col_float_u32",
-        "copy_8bit",
-    ]
-)
+UPSAMPLE = ("upsample_bicubic2d_float", "upsample_bicubic2d_half", "upsample_bilinear2d_uchar")
+NAMES = KernelNames([*UPSAMPLE, "im2col_float_u32", "copy_8bit"])
 
 
 def test_a_pattern_fits_names() -> None:
-    assert NAMES.fits("upsample_{}_{}")
-    assert NAMES.fits("upsample_bicubic2d_float")
-    assert not NAMES.fits("upsample_nearest_{}")
-    assert not NAMES.fits("bicubic2d_{}")
-
-
-@pytest.mark.parametrize(
-    "pattern", ["", "{}", "up", "upsample_{} {}", "upsample_{0}_{1}", "upsample_.*", "ü_{}", "{}" * 200]
-)
-def test_what_cannot_be_a_name_is_no_pattern(pattern: str) -> None:
-    assert not NAMES.fits(pattern)
+    assert NAMES.fits("upsample_{}_{}") and NAMES.fits("upsample_bicubic2d_float")
+    others = ("upsample_nearest_{}", "bicubic2d_{}")
+    no_names = ("", "{}", "up", "upsample_{} {}", "upsample_{0}_{1}", "upsample_.*", "ü_{}", "{}" * 200)
+    assert not any(map(NAMES.fits, (*others, *no_names)))
 
 
 def test_the_types_of_a_pattern_stand_in_its_places() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from made_library import Keep, MadeLibrary
 
 from mpsprobe_tables.builder.macho import MachO
-from mpsprobe_tables.builder.stubs import Stubs, read_stubs
+from mpsprobe_tables.builder.stubs import read_stubs
 
 EXP = "__ZN2at6native8exp_stubE"
 SIN = "__ZN2at6native8sin_stubE"
@@ -17,70 +18,39 @@ KERNEL = "__ZN2at6nativeL14exp_kernel_mpsERNS_18TensorIteratorBaseE"
 CPU_KERNEL = "__ZN2at6native12_GLOBAL__N_110exp_kernelERNS_18TensorIteratorBaseE"
 
 
-def default_of(stub: str, old: bool = False) -> str:
-    """The variable with the CPU kernel of a stub, whose type names the stub."""
-    name = stub if old else f"{stub}_DECLARE_DISPATCH_type"
-    return f"__ZN2at6native12DispatchStubIPFvRNS_18TensorIteratorBaseEENS0_{len(name)}{name}EE7DEFAULTE"
+TYPE = "__ZN2at6native12DispatchStubIPFvRNS_18TensorIteratorBaseEENS0_{}E7DEFAULTE"
+# The variables with the CPU kernels, whose types name the stubs; the second one as older releases have it.
+NAMES = ("30exp_stub_DECLARE_DISPATCH_typeE", "8sin_stubE", "34where_kernel_DECLARE_DISPATCH_typeE")
+DEFAULTS = [TYPE.format(name) for name in NAMES]
+INITIALISERS: dict[str, tuple[dict[str, Sequence[Keep]], int | None, dict[str, str]]] = {
+    "one sets a kernel": ({"UnaryKernel.mm": [Keep(KERNEL, EXP, 24)]}, 24, {"exp_stub": KERNEL}),
+    "where the pointer lies is read and not assumed": (
+        {"UnaryKernel.mm": [Keep(KERNEL, EXP, 32), Keep(KERNEL, SIN, 32)]},
+        32,
+        {"exp_stub": KERNEL, "sin_stub": KERNEL},
+    ),
+    "the pointers of other devices are no kernels for MPS": (
+        {
+            "UnaryKernel.mm": [Keep(KERNEL, EXP, 24)],
+            "UnaryOps.cpp": [Keep(CPU_KERNEL, SIN, 8), Keep(CPU_KERNEL, WHERE, 24)],
+        },
+        24,
+        {"exp_stub": KERNEL, "where_kernel": CPU_KERNEL},
+    ),
+    "files disagree": ({"A.mm": [Keep(KERNEL, EXP, 24)], "B.mm": [Keep(KERNEL, SIN, 16)]}, None, {}),
+    "none sets one": ({}, None, {}),
+}
 
 
-DEFAULTS = (default_of("exp_stub"), default_of("sin_stub", old=True), default_of("where_kernel"))
-
-
-def _read(folder: Path, library: MadeLibrary) -> Stubs:
-    path = folder / "library.dylib"
-    path.write_bytes(library.build())
-    opened = MachO(path)
-    stubs = read_stubs(opened)
-    return Stubs(
-        stubs.names,
-        {name: opened.symbol_at(address) for name, address in stubs.kernels.items()},  # type: ignore[misc]
-        stubs.offset,
-    )
-
-
-def test_stubs_are_known_by_their_types(tmp_path: Path) -> None:
-    library = MadeLibrary({KERNEL: []}, objects=(EXP, OTHER, SIN, WHERE, *DEFAULTS))
-    assert sorted(_read(tmp_path, library).names.values()) == ["exp_stub", "sin_stub", "where_kernel"]
-
-
-def test_an_initialiser_sets_the_kernel(tmp_path: Path) -> None:
-    library = MadeLibrary(
-        {KERNEL: [], "__GLOBAL__sub_I_UnaryKernel.mm": [Keep(KERNEL, EXP, 24)]},
-        objects=(EXP, SIN, WHERE, *DEFAULTS),
-    )
-    stubs = _read(tmp_path, library)
-    assert stubs.offset == 24
-    assert stubs.kernels == {"exp_stub": KERNEL}
-
-
-def test_where_the_pointer_lies_is_read_and_not_assumed(tmp_path: Path) -> None:
-    functions = {KERNEL: [], "__GLOBAL__sub_I_UnaryKernel.mm": [Keep(KERNEL, EXP, 32), Keep(KERNEL, SIN, 32)]}
-    stubs = _read(tmp_path, MadeLibrary(functions, objects=(EXP, SIN, *DEFAULTS)))
-    assert stubs.offset == 32
-    assert sorted(stubs.kernels) == ["exp_stub", "sin_stub"]
-
-
-def test_the_pointers_of_other_devices_are_no_kernels_for_mps(tmp_path: Path) -> None:
-    functions = {
-        KERNEL: [],
-        CPU_KERNEL: [],
-        "__GLOBAL__sub_I_UnaryKernel.mm": [Keep(KERNEL, EXP, 24)],
-        "__GLOBAL__sub_I_UnaryOps.cpp": [Keep(CPU_KERNEL, SIN, 8), Keep(CPU_KERNEL, WHERE, 24)],
-    }
-    stubs = _read(tmp_path, MadeLibrary(functions, objects=(EXP, SIN, WHERE, *DEFAULTS)))
-    assert stubs.kernels == {"exp_stub": KERNEL, "where_kernel": CPU_KERNEL}
-
-
-def test_where_files_disagree_nothing_is_known(tmp_path: Path) -> None:
-    functions = {
-        KERNEL: [],
-        "__GLOBAL__sub_I_A.mm": [Keep(KERNEL, EXP, 24)],
-        "__GLOBAL__sub_I_B.mm": [Keep(KERNEL, SIN, 16)],
-    }
-    stubs = _read(tmp_path, MadeLibrary(functions, objects=(EXP, SIN, *DEFAULTS)))
-    assert (stubs.offset, stubs.kernels) == (None, {})
-
-
-def test_a_library_that_sets_none_says_nothing(tmp_path: Path) -> None:
-    stubs = _read(tmp_path, MadeLibrary({KERNEL: []}, objects=(EXP, *DEFAULTS)))
-    assert (stubs.offset, stubs.kernels) == (None, {})
+def test_stubs_are_known_by_their_types_and_kernels_by_what_initialisers_set(tmp_path: Path) -> None:
+    path = tmp_path / "library.dylib"
+    wrong = []
+    for name, (files, offset, kernels) in INITIALISERS.items():
+        functions = {KERNEL: [], CPU_KERNEL: [], **{f"__GLOBAL__sub_I_{file}": keep for file, keep in files.items()}}
+        path.write_bytes(MadeLibrary(functions, objects=(EXP, OTHER, SIN, WHERE, *DEFAULTS)).build())
+        library = MachO(path)
+        stubs = read_stubs(library)
+        assert sorted(stubs.names.values()) == ["exp_stub", "sin_stub", "where_kernel"]
+        found = {stub: library.symbol_at(address) for stub, address in stubs.kernels.items()}
+        wrong += [] if (stubs.offset, found) == (offset, kernels) else [(name, stubs.offset, found)]
+    assert not wrong, wrong
