@@ -25,19 +25,16 @@ def _read(
     folder: Path, functions: dict[str, Sequence[Step]], python: dict[str, Sequence[Step]] | None = None
 ) -> Compositions:
     libraries = []
-    for name, made in (("cpu", functions), ("python", python)):
-        path = folder / name
-        if made is not None:
-            path.write_bytes(MadeLibrary(made).build())
-        libraries.append(None if made is None else MachO(path))
-    assert libraries[0] is not None
-    return read_compositions(libraries[0], libraries[1], OPERATORS, "2.13.0", "aa")
+    for name, made in (("cpu", functions), ("python", python or {"_none": []})):
+        (folder / name).write_bytes(MadeLibrary(made).build())
+        libraries.append(MachO(folder / name))
+    return read_compositions(libraries[0], libraries[1] if python else None, OPERATORS, "2.13.0", "aa")
 
 
-def _registered(steps: Sequence[Step], key: str = "CompositeImplicitAutograd") -> dict[str, Sequence[Step]]:
+def _registered(steps: Sequence[Step]) -> dict[str, Sequence[Step]]:
     """``aten::loss``, whose kernel does ``steps``."""
     registered = [Address(wrapper("loss")), Load("loss", 1), Call(REGISTER)]
-    return {initialiser("aten", key): registered, wrapper("loss"): steps}
+    return {initialiser("aten", "CompositeImplicitAutograd"): registered, wrapper("loss"): steps}
 
 
 def test_calls_are_followed_up_to_the_dispatcher(tmp_path: Path) -> None:
@@ -56,12 +53,9 @@ def test_shape_functions_and_kernels_of_mps_are_not_followed(tmp_path: Path) -> 
     assert _read(tmp_path, functions).calls == {"loss": frozenset()}
 
 
-def test_a_derivative_has_the_name_of_its_node(tmp_path: Path) -> None:
+def test_a_derivative_has_the_name_of_its_node_and_indexing_is_read_from_the_bindings(tmp_path: Path) -> None:
     functions: dict[str, Sequence[Step]] = {NODE: [Call(DERIVATIVE)], LAMBDA: [Call(operator_call("neg"))]}
     functions[DERIVATIVE] = [Call(operator_call("mul_Tensor")), Call(LAMBDA)]
-    assert _read(tmp_path, functions).calls == {"LossBackward0": {"mul.Tensor", "neg"}}
-
-
-def test_indexing_is_read_from_the_bindings(tmp_path: Path) -> None:
     python = {SETITEM: [Call(INDEX)], INDEX: [Call(operator_call("add__Tensor"))]}
-    assert _read(tmp_path, _registered([]), python).calls["Tensor.__setitem__"] == {"add_.Tensor"}
+    expected = {"LossBackward0": {"mul.Tensor", "neg"}, "Tensor.__setitem__": {"add_.Tensor"}}
+    assert _read(tmp_path, functions, python).calls == expected
