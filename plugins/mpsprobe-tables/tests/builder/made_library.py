@@ -124,13 +124,13 @@ class MadeLibrary:
         indirect_at = linked_at + len(symbols)
         names_at = indirect_at + len(indirect)
         end = names_at + len(names)
-        commands = _segment(b"__TEXT", 0, linked_at, [
+        commands = segment(b"__TEXT", 0, linked_at, [
             (b"__text", TEXT_AT, stubs_at - TEXT_AT, 0x80000400, 0, 0),
             (b"__stubs", stubs_at, 12 * len(imported), 0x80000408, 0, 12),
             (b"__cstring", strings_at, len(pool), 0x2, 0, 0),
             (b"metal_basic", metal_at, len(metal), 0, 0, 0),
         ])  # fmt: skip
-        commands += _segment(b"__LINKEDIT", linked_at, end - linked_at, [])
+        commands += segment(b"__LINKEDIT", linked_at, end - linked_at, [])
         commands += struct.pack("<6I", 0x2, SYMTAB, linked_at, len(symbols) // 16, names_at, len(names))
         tables = (0, count, count, 0, count, len(imported), 0, 0, 0, 0, 0, 0, indirect_at, len(imported), 0, 0, 0, 0)
         commands += struct.pack("<20I", 0xB, DYSYMTAB, *tables)
@@ -201,9 +201,10 @@ def _page_or_place(opcode: int, offset: int, register: int) -> int:
     return opcode | (offset & 3) << 29 | (offset >> 2 & 0x7FFFF) << 5 | register
 
 
-def _segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, int, int, int, int, int]]) -> bytes:
+def segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, int, int, int, int, int]]) -> bytes:
+    """A load command; each section has name, place, extent, flags and two numbers that depend on its kind."""
     length = SEGMENT + SECTION * len(sections)
-    found = struct.pack("<II16sQQQQiiII", 0x19, length, name, at, size, at, size, 5, 5, len(sections), 0)
+    found = struct.pack("<II16sQQQQiiII", 0x19, length, name, at, size, at, size, 7, 7, len(sections), 0)
     for section, place, extent, flags, first, second in sections:
         found += struct.pack("<16s16sQQIIIIIIII", section, name, place, extent, place, 2, 0, 0, flags, first, second, 0)
     return found

@@ -38,7 +38,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         "torch-2..13-cp311-cp311-macosx_14_0_arm64.whl",
     ):
         path = path.rename(tmp_path / name)
-        with pytest.raises(TableError, match="is not (a|the) "):
+        with pytest.raises(TableError, match=r"is not (a|the) "):
             Wheel(path)
     for data in (b"", b"PK\x03\x04", b"<html>404</html>"):
         (tmp_path / WHEEL).write_bytes(data)

@@ -9,7 +9,9 @@ import pytest
 from made_plugin import KEEP, Call, IfTrue, MadePlugin, if_macos, if_responds, kernel
 
 from mpsprobe_tables.tensorflow.image import Image
+from mpsprobe_tables.tensorflow.machine import HEAP, Machine
 from mpsprobe_tables.tensorflow.registrations import Reading, Registration, read
+from mpsprobe_tables.tensorflow.system import System
 
 FLOAT, INT32, HALF, BFLOAT16 = 1, 3, 19, 14
 EACH = pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
@@ -49,14 +51,12 @@ def test_what_depends_on_macos(tmp_path: Path, architecture: str) -> None:
     ]
 
 
-def test_the_same_kernel_twice(tmp_path: Path) -> None:
+def test_the_same_kernel_twice_and_operators_of_its_own(tmp_path: Path) -> None:
     steps = [*kernel("InTopK", T=FLOAT), *if_macos(13 << 16, *kernel("InTopK", T=FLOAT))]
-    assert [asks for _, asks in _read(tmp_path, steps).registrations] == [(), ("macOS 13.0",)]
-
-
-def test_operators_of_its_own(tmp_path: Path) -> None:
     define = [Call("_TF_NewOpDefinitionBuilder", ("_Fused",), keep=True), Call("_TF_RegisterOpDefinition", (KEEP, 0))]
-    assert _read(tmp_path, define).defined == ("_Fused",)
+    reading = _read(tmp_path, [*steps, *define])
+    assert [asks for _, asks in reading.registrations] == [(), ("macOS 13.0",)]
+    assert reading.defined == ("_Fused",)
 
 
 @EACH
@@ -72,9 +72,6 @@ def test_names_that_are_put_together(tmp_path: Path, architecture: str) -> None:
     ]
     path = tmp_path / "plugin"
     path.write_bytes(MadePlugin(steps, architecture).build())
-    from mpsprobe_tables.tensorflow.machine import HEAP, Machine
-    from mpsprobe_tables.tensorflow.system import System
-
     machine = Machine(Image(path, architecture), lambda symbol: functions[symbol]())
     functions = System(machine, frozenset()).functions
     machine.run("_TF_InitKernel")
