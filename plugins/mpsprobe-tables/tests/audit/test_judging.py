@@ -1,12 +1,63 @@
-"""Outcomes of made-up runs, and what they are compared with."""
+"""Outcomes of made-up runs, what they are compared with, and the figures of them, counted by hand."""
 
 from __future__ import annotations
 
-import pytest
-from made_pairs import RELEASE, UNDEFINED, UNIMPLEMENTED, expectations, pair, seen
+from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from mpsprobe_tables.audit.device import Seen
+from mpsprobe_tables.audit.exceptions import ExceptionLine
 from mpsprobe_tables.audit.judging import EVERYTHING_PASSES, by_test, internal_errors, judge, outcome_of
-from mpsprobe_tables.audit.running import Pair, Raised
+from mpsprobe_tables.audit.running import Pair, Raised, Ran
+from mpsprobe_tables.audit.scoring import Score, Scores, left_to_numbers, scores, total
+from mpsprobe_tables.expectations import Expectations, load_expectations
+
+RELEASE = "2.13.0"
+UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"
+UNDEFINED = "UNDEFINED_XFAILLIST"
+
+
+def seen(
+    operator: str = "aten::abs.out", verdict: str = "native", phase: str = "forward", dtype: str = "float32"
+) -> Seen:
+    """One kind of call."""
+    reason = None if verdict == "native" else "no kernel"
+    return Seen(operator, verdict, reason, None, phase, (dtype,), (dtype,))
+
+
+def pair(entry: str, *calls: Seen, dtype: str = "float32", raised: tuple[Raised, ...] = (), **facts: Any) -> Pair:
+    """A pair that ran on the device of ``RELEASE``, with and without lists alike."""
+    runs = {(RELEASE, lists): Ran(calls, raised) for lists in ("none", "neighbours")}
+    return Pair(entry, dtype, samples=1, runs=runs, **facts)
+
+
+def expectations(
+    listed: dict[str, dict[str, Any]] | None = None, gradient: dict[str, dict[str, Any]] | None = None
+) -> Expectations:
+    """What ``RELEASE`` is made to expect: list → entry → dtypes (None for all); all of its entries are there."""
+    lists, gradient_lists = listed or {}, gradient or {}
+    kinds = {f"forward {name}": "skip" if "SKIP" in name else "fail" for name in lists}
+    kinds |= {f"gradient {name}": "skip" if "SKIP" in name else "fail" for name in gradient_lists}
+    return Expectations(
+        release=RELEASE,
+        wheel="made.whl",
+        sha256="0" * 64,
+        kinds=kinds,
+        lists=lists,
+        gradient_lists=gradient_lists,
+        error_input_lists={},
+        supported_complex=None,
+        unsupported_complex=None,
+        claimed={},
+        claimed_backward={},
+        decorators={},
+        entries=load_expectations(RELEASE).entries,
+        elsewhere=frozenset(),
+        unread=(),
+    )
+
 
 MISSING = seen("aten::linalg_eig", "missing")
 
@@ -118,3 +169,69 @@ def test_truth_values_against_what_is_not_whole_are_a_matter_of_numbers() -> Non
     ]
     found = {one.entry: one.expected for one in judge(pairs, expectations({UNIMPLEMENTED: {"tan": None}}), "none")}
     assert found == {"tan": "numbers", "exp": "pass", "sin": "pass"}
+
+
+NATIVE = seen()
+EXPECTED = expectations(
+    {UNIMPLEMENTED: {"abs": None, "exp": None, "sin": None}, UNDEFINED: {"tan": None, "tanh": None}}
+)
+
+
+def _scores(pairs: list[Pair], *lines: ExceptionLine) -> Scores:
+    return scores(judge(pairs, EXPECTED, "none"), EXPECTED, lines)
+
+
+PAIRS = [
+    pair("abs", MISSING, dtype="int32"),  # hit
+    pair("exp", NATIVE, dtype="int32", forward="sample 0: no"),  # hit by the reference
+    pair("sin", NATIVE, dtype="int32"),  # missed
+    pair("cos", MISSING, dtype="int32"),  # false
+    pair("sqrt", NATIVE, dtype="int32"),  # quiet
+    pair("tan", MISSING, dtype="int32"),  # wrong numbers, refused
+    pair("tanh", NATIVE, dtype="int32"),  # wrong numbers
+]
+
+
+def test_the_outcome_of_the_test() -> None:
+    found = _scores(PAIRS)
+    score = found.outcome["int32"]
+    assert score == Score(hits=2, missed=1, false=1, quiet=1, numbers=2, numbers_predicted=1)
+    assert (score.tests, round(score.recall, 3), round(score.precision, 3)) == (7, 0.667, 0.667)
+    # The verdict alone leaves out what no device passes.
+    assert found.device["int32"] == Score(hits=1, missed=1, false=1, quiet=1, numbers=2, numbers_predicted=1)
+    listed = found.lists[UNIMPLEMENTED]
+    assert (listed.tests, listed.refused, listed.raises, listed.runs, round(listed.recall, 3)) == (3, 1, 1, 1, 0.667)
+    assert sorted(one.entry for one in found.disagreements) == ["cos", "sin"]
+
+
+def test_a_share_of_nothing_is_whole() -> None:
+    assert (Score().recall, Score().precision, total([]).tests) == (1.0, 1.0, 0)
+    assert total([Score(hits=1, false=2), Score(hits=3, missed=1)]) == Score(hits=4, missed=1, false=2)
+
+
+def test_the_two_figures() -> None:
+    pairs = [pair("abs", MISSING), pair("abs", NATIVE, dtype="int32"), pair("exp", MISSING), pair("cos", MISSING)]
+    found = _scores([*pairs, pair("sin", NATIVE, forward="sample 0: no")])
+    assert found.unimplemented == {"abs": False, "exp": True}
+    assert found.refused_float32 == ["cos"]
+
+
+def test_an_exception_takes_a_test_out() -> None:
+    line = ExceptionLine(("sin", "cos"), ("int32",), "forward", (UNIMPLEMENTED,), "", "numbers", "a comment")
+    found = _scores(PAIRS, line)
+    assert found.outcome["int32"] == Score(hits=2, false=1, quiet=1, numbers=2, numbers_predicted=1)
+    assert [one.entry for one in found.excepted[line]] == ["sin"], "cos stands in no list, so it is not excused"
+    for other in ({"dtypes": ("bool",)}, {"test": "gradient"}, {"releases": f"<{RELEASE}"}):
+        assert not _scores(PAIRS, replace(line, **other)).excepted  # type: ignore[arg-type]
+
+
+def test_what_is_left_to_numbers_is_told_with_what_it_would_give() -> None:
+    left = {"forward": "sample 0: no", "upcast": True, "exact": False, "dtype": "bool"}
+    pairs = [pair("sin", MISSING, dtype="bool"), pair("exp", NATIVE, **left), pair("cos", NATIVE, **left)]
+    found = _scores([*pairs, pair("tan", NATIVE, dtype="bool")])
+    assert found.outcome["bool"] == Score(hits=1, numbers=3)
+    scores = left_to_numbers(found.judged)["bool"]
+    assert (scores.failing, scores.passing) == (1, 1)
+    assert scores.as_failures == Score(hits=2, false=1, numbers=1)
+    assert scores.as_passes == Score(hits=1, missed=1, quiet=1, numbers=1)
+    assert left_to_numbers(_scores(PAIRS).judged) == {}

@@ -83,9 +83,8 @@ def test_several_releases() -> None:
     assert [row[0] for row in rows[:3]] == ["| 2.8.0", "| 2.9.0", "| 2.9.1"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
+def test_bad_input() -> None:
+    for arguments, error, text in (
         (("--torch", "2.7.0"), UsageError, "torch 2.7.0 has no list of expectations"),
         (("--torch", "2.99"), UnknownName, "unknown torch release"),
         (("--dtype", "float23"), UnknownName, "did you mean 'float32'"),
@@ -97,17 +96,12 @@ def test_several_releases() -> None:
         (("--lists", "all"), UnknownName, "unknown mode 'all'"),
         (("--jobs", "0"), UsageError, "--jobs takes a whole number from 1"),
         (("-o", "no/such/folder/x"), OutputError, "its folder does not exist"),
-    ],
-)
-def test_bad_input(arguments: tuple[str, ...], error: type[MpsprobeError], text: str) -> None:
-    with pytest.raises(error) as raised:
-        _run(*arguments)
-    assert text in str(raised.value)
-
-
-def test_a_release_without_a_list_is_told_which_have_one() -> None:
+    ):
+        with pytest.raises(error) as raised:
+            _run(*arguments)
+        assert text in str(raised.value)
     with pytest.raises(UsageError, match=r"2\.8\.0.*2\.13\.0.*mpsprobe kernels audit --torch"):
-        _run("--torch", "2.7.1")
+        _run("--torch", "2.7.1")  # it is told which have one
 
 
 def _audit(monkeypatch: pytest.MonkeyPatch, *pairs: Pair) -> None:
