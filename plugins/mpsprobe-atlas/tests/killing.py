@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - a program for a terminal
 """A sweep, of which something is killed at a random moment; then the same sweep again, and its rows.
 
 By hand, twenty times each: ``python plugins/mpsprobe-atlas/tests/killing.py sweep|worker|cluster-worker|scheduler 20``.
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -62,53 +64,44 @@ def rows(path: Path) -> list[Any]:
     return found
 
 
-def children(process: subprocess.Popen[bytes], module: str) -> list[psutil.Process]:
-    """The processes below ``process`` that run ``module``."""
+def workers(sweep: subprocess.Popen[bytes]) -> Iterator[psutil.Process]:
+    """The processes of a sweep that work rows out."""
     with contextlib.suppress(psutil.Error):
-        return [one for one in psutil.Process(process.pid).children(recursive=True) if module in _line(one)]
-    return []
+        for one in psutil.Process(sweep.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if "sweep.worker" in " ".join(one.cmdline()):
+                    yield one
 
 
-def _line(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return " ".join(process.cmdline())
-    return ""
+def dask(what: str, folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A process of Dask: its scheduler or a worker."""
+    program = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard"]
+    with (folder / "dask.log").open("ab") as log:
+        return subprocess.Popen([*program, *arguments], cwd=folder, stdout=log, stderr=log)
+
+
+def worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A worker of one thread, without a nanny that would start it again."""
+    return dask("worker", folder, address, "--nthreads", "1", "--no-nanny", "--local-directory", str(folder))
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a scheduler, and the processes: itself and its workers."""
+def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler, and the processes: itself and its two workers."""
     file = folder / f"scheduler-{time.monotonic_ns()}.json"
-    options = ["--scheduler-file", str(file), "--no-dashboard"]
-    log = (folder / "dask.log").open("ab")
-    processes = [_started([*_dask("scheduler"), "--host", "127.0.0.1", "--port", "0", *options], folder, log)]
+    options = ("--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0")
+    processes = [dask("scheduler", folder, *options)]
     try:
         give_up = time.monotonic() + READY_S
         while not file.exists() and time.monotonic() < give_up:
             time.sleep(0.1)
         address = json.loads(file.read_text())["address"]
-        processes += [worker(address, folder) for _ in range(workers)]
+        processes += [worker(address, folder) for _ in range(2)]
         yield address, processes
     finally:
         for process in reversed(processes):
             process.kill()
             process.wait()
-        log.close()
-
-
-def worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
-    """A worker of one thread, without a nanny that would start it again."""
-    with (folder / "dask.log").open("ab") as log:
-        arguments = [*_dask("worker"), address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        return _started([*arguments, "--local-directory", str(folder)], folder, log)
-
-
-def _dask(what: str) -> list[str]:
-    return [sys.executable, "-m", f"distributed.cli.dask_{what}"]
-
-
-def _started(arguments: list[str], folder: Path, log: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(arguments, cwd=folder, stdout=log, stderr=log)
 
 
 def swept(folder: Path, name: str, scheduler: str | None = None) -> list[Any]:
@@ -139,9 +132,8 @@ def killed(folder: Path, name: str, what: str, after: int, pause: float) -> int:
         if what == "sweep":
             sweep.kill()
         elif what == "worker":
-            for one in children(sweep, "sweep.worker")[:1]:
-                with contextlib.suppress(psutil.Error):
-                    one.kill()
+            for one in islice(workers(sweep), 1):
+                one.kill()
         elif what == "cluster-worker":
             processes[1].kill()
             processes.append(worker(address or "", folder))
@@ -150,12 +142,6 @@ def killed(folder: Path, name: str, what: str, after: int, pause: float) -> int:
         found = there(folder / name)
         sweep.wait(600)
     return found
-
-
-def say(line: str) -> None:
-    """Write it at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def main(what: str, times: int, seed: int) -> int:
@@ -172,8 +158,8 @@ def main(what: str, times: int, seed: int) -> int:
             found = killed(folder, name, what, chance.randrange(len(right)), chance.uniform(0, LONGEST_PAUSE_S))
             same = swept(folder, name) == right
             wrong += not same
-            say(f"{what} {number}: killed with {found} of {len(right)} rows there; the same: {same}")
-    say(f"{what}: {times - wrong} of {times} the same (seed {seed})")
+            print(f"{what} {number}: killed with {found} of {len(right)} rows there; the same: {same}", flush=True)
+    print(f"{what}: {times - wrong} of {times} the same (seed {seed})")
     return int(wrong > 0)
 
 

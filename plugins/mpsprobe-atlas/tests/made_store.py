@@ -1,4 +1,4 @@
-"""Stores to try things with: a large one, made up of operators that releases really miss, and a small real one."""
+"""A large store to try things with, made up of operators that releases really miss."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Row, WritableStore
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
@@ -144,30 +142,4 @@ def made_store(path: Path, models: int = 600, releases: Sequence[str] = RELEASES
     with WritableStore(path, about) as store:
         for row in rows(models, releases):
             store.add(row)
-    return path
-
-
-def real_store(path: Path, names: Sequence[str], releases: Sequence[str]) -> Path:
-    """A store of what releases really do with workloads, each at small size, in both phases."""
-    from mpsprobe.plugins.registry import get_registry
-    from mpsprobe_coverage.scanner.releases import release_answers
-
-    with WritableStore(path, {"versions": VERSIONS, "tables": "ab", "releases": list(releases), "plan": {}}) as store:
-        for name in names:
-            for phase in PHASES:
-                options = RunOptions(phase=phase, size="small")
-                answers = release_answers(get_registry().workload(name), options, releases, SilentProgress())
-                reports = {release: one.report.model_dump(mode="json") for release, one in answers.items()}
-                fits = {
-                    release: {str(memory): answer for memory, answer in one.fits.items()}
-                    for release, one in answers.items()
-                }
-                first = next(iter(answers.values())).report.workload
-                packed = pack(reports, fits)
-                store.add(
-                    Row(
-                        name, "small", phase, "float32", "answered", made=MADE, architecture=first.architecture,
-                        parameters=first.parameters, answer=packed,
-                    )
-                )  # fmt: skip
     return path

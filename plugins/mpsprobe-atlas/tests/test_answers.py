@@ -13,10 +13,10 @@ from mpsprobe.errors import ReportError
 from mpsprobe_atlas.answers import OperatorAnswer, joined, pack, unpack
 
 leaves = some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.floats(allow_nan=False) | some.text()
-documents = some.recursive(leaves, lambda one: some.lists(one) | some.dictionaries(some.text(), one), max_leaves=20)
+documents = some.recursive(leaves, lambda one: some.lists(one) | some.dictionaries(some.text(), one), max_leaves=8)
 
 
-@given(some.dictionaries(some.text(), some.dictionaries(some.text(), documents), max_size=4))
+@given(some.dictionaries(some.text(), some.dictionaries(some.text(), documents, max_size=4), max_size=3))
 def test_what_is_packed_comes_back(reports: dict[str, dict[str, object]]) -> None:
     answers = unpack(pack(reports, {release: {"8": "fits"} for release in reports}))
     assert answers.releases == tuple(reports)

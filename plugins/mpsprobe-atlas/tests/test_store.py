@@ -6,16 +6,23 @@ import os
 import random
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mpsprobe.declarations import PHASES
 from mpsprobe.errors import OutputError, ReportError, UsageError
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe_atlas import answering
 from mpsprobe_atlas.answers import pack, unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore, ship
+from mpsprobe_coverage.kernels.releases import torch_releases
 
+SHIPPED = Path(answering.__file__).parent / "data" / "atlas.sqlite"
+LARGEST = 15_000_000  # bytes
 ABOUT = {"versions": {"torch": "2.13.0", "transformers": "5.23.0"}, "tables": "ab", "releases": ["2.13.0"], "plan": {}}
 ANSWERED = Row("bert", "real", "inference", "float32", "answered", seconds=1.5, architecture="Bert", answer=b"\0packed")
 FAILED = Row("gpt", "real", "training", "float32", "failed", error="it hangs", hint="wait", attempts=3)
@@ -67,21 +74,17 @@ def text(path: Path) -> None:
 
 
 def other(path: Path) -> None:
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE rows (id)")
-    database.close()
 
 
 def newer(path: Path) -> None:
-    made(path)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(made(path))) as database:
         database.execute("PRAGMA user_version = 2")
-    database.close()
 
 
 def half(path: Path) -> None:
-    made(path)
-    with WritableStore(path, ABOUT) as store:
+    with WritableStore(made(path), ABOUT) as store:
         for number in range(100):
             store.add(Row(f"w{number}", "real", "inference", "float32", "answered", answer=os.urandom(4000)))
     with path.open("r+b") as file:
@@ -152,3 +155,17 @@ def test_what_a_package_ships_is_one_small_file_that_nobody_need_write(tmp_path:
         assert heads == [unpack(row.answer or b"").findings() for row in store.heads()] and len(heads) == 21
     with pytest.raises(OutputError, match="there already"):
         ship(path, target)
+
+
+def test_the_shipped_one_knows_every_named_workload_on_every_release_or_says_why_not() -> None:
+    assert SHIPPED.stat().st_size <= LARGEST
+    with Store(SHIPPED, unchanging=True) as store:
+        assert tuple(store.about()["releases"]) == torch_releases()
+        types = {name for name in store.about()["plan"]["names"] if name.startswith("hf:")}
+        rows = store.rows()
+    known = {(row.workload, row.phase) for row in rows}
+    named = get_registry().workloads()
+    assert {(name, phase) for name, one in named.items() for phase in one.phases if phase in PHASES} <= known
+    assert types and {(name, phase) for name in types for phase in PHASES} <= known
+    failed = [row.error for row in rows if row.state == "failed"]
+    assert all(failed) and len(failed) < len(rows) / 10
