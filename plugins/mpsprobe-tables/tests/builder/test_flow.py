@@ -1,10 +1,10 @@
-"""Which dtypes a kernel refuses, in libraries that are made instruction by instruction."""
+"""Which dtypes a kernel refuses or lacks, and whether it always makes a graph, in libraries made by instructions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from made_code import (
     CHECK_FAIL,
@@ -21,20 +21,36 @@ from made_code import (
     refuses_complex,
     subtract,
 )
-from made_kernels import CALL_STUB, kernel_library, native, stub
+from made_kernels import (
+    BINARY,
+    CALL_STUB,
+    LOOKUP,
+    binary,
+    formatted,
+    kernel_library,
+    native,
+    operator_call,
+    stub,
+    unary,
+)
 from made_library import Address, Call, Load, Step, Words, definitions
 
-from mpsprobe_coverage.kernels.kernel_facts import EVERY, SAME, Refusal
+from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, EVERY, GRAPH, SAME, KernelFacts, Refusal
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 
 FIRST, SECOND, OUT = 2, 3, 4  # registers: the functor and the dispatch keys come before the arguments
 BEGINS = "__ZN2at6native3mps5firstERKNS_6TensorE"
-TO = "__ZN2at4_ops8to_dtype4callERKNS_6TensorE"
-CONTIGUOUS = "__ZN2at4_ops10contiguous4callERKNS_6TensorE"
+TO = Call("__ZN2at4_ops8to_dtype4callERKNS_6TensorE")
+CONTIGUOUS = Call("__ZN2at4_ops10contiguous4callERKNS_6TensorE")
 TYPE_NAME = "__ZN2at6native3mps23scalarToMetalTypeStringERKNS_10TensorBaseE"
 LOOK_UP = "__ZN2at6native3mps18MetalShaderLibrary23getPipelineStateForFuncERKNSt3__112basic_stringE"
+PLACEHOLDER = "__ZN2at6native3mps11PlaceholderC1EP14MPSGraphTensorRKNS_6TensorEP7NSArrayIP8NSNumberEb11MPSDataType"
+NEW_MACOS = "__ZN2at3mps20is_macos_13_or_newerENS0_12MacOSVersionE"
 COMPLEX = frozenset({"complex32", "complex64"})  # complex128 is refused everywhere
+ONE, TWO = "op(Tensor self) -> Tensor", "op(Tensor self, Tensor other) -> Tensor"
+WITH_OUT = "op(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+FAILS, CHECK, F = Call(CHECK_FAIL), native("check"), native("f")
 UNKNOWN = Words((0xF9400028,))  # ldr x8, [x1]
 PASS_ON = Words((0xAA0203E0,))  # mov x0, x2
 RESULT_ON_STACK = Words((0xAA0203E0, 0x910003E8))  # mov x0, x2; mov x8, sp
@@ -44,103 +60,137 @@ CALLS_STUB: list[Step] = [
     *[Words((0xAA0203F3,)), Address(stub("op_stub")[0], 0), Call(CALL_STUB)],  # mov x19, x2
     *[Words((0xAA0003E8, 0xAA1303E0, 0xD63F0100)), RETURN],  # mov x8, x0; mov x0, x19; blr x8
 ]
+NO_COMPLEX = refuses_complex(FIRST)
+OPERAND: list[Step] = [Call(PLACEHOLDER), RETURN]
+RETURNS_EARLY: list[Step] = [load_count(FIRST), jump_if_zero(2), jump(2), RETURN]
+UNLESS_UNKNOWN: list[Step] = [UNKNOWN, jump_if_zero(2), jump(2), RETURN]
 
 
-@dataclass(frozen=True)
-class Case:
-    """What an operator does, and which of its arguments may not be complex: None for no refusal."""
+def _facts(folder: Path, steps: Sequence[Step], schema: str = ONE, **more: Any) -> KernelFacts:
+    """What is known of an operator that does ``steps``, and of ``calls``, which calls a function that does."""
+    functions = {BEGINS: TOO_MANY, F: steps, **more.pop("functions", {})}
+    operators = {"op": steps, "calls": [Call(F), RETURN], "exp": unary("exp")}
+    library = kernel_library(operators, functions, more.pop("stubs", None), **more)
+    library.functions[definitions("aten")] = [Load(schema), Load(schema.replace("op(", "calls("))]
+    path = folder / "library.dylib"
+    path.write_bytes(library.build())
+    return read_facts(MachO(path), "2.13.0", "c0ffee")
 
-    steps: Sequence[Step]
-    argument: str | None = "self"
-    schema: str = "op(Tensor self) -> Tensor"
-    functions: dict[str, Sequence[Step]] = field(default_factory=dict)
-    stubs: dict[str, str | None] = field(default_factory=dict)
-    kernels: Sequence[str] = ()
+
+def _refused(folder: Path, steps: Sequence[Step], schema: str = ONE, **more: Any) -> frozenset[Refusal]:
+    return _facts(folder, steps, schema, **more).refusals.get("aten::op", frozenset())
 
 
-CASES = {
-    "a range of dtypes that raises": Case(refuses_complex(FIRST)),
-    "a way round the check": Case([UNKNOWN, jump_if_zero(2), jump(2), RETURN, *refuses_complex(FIRST)], None),
-    "an early return without elements": Case(
-        [load_count(FIRST), jump_if_zero(2), jump(2), RETURN, *refuses_complex(FIRST)]
+REFUSE_COMPLEX: dict[str, tuple[Any, ...]] = {
+    "a range of dtypes that raises": ("self", NO_COMPLEX),
+    "a way round the check": (None, [*UNLESS_UNKNOWN, *NO_COMPLEX]),
+    "an early return without elements": ("self", [*RETURNS_EARLY, *NO_COMPLEX]),
+    "each argument by itself": ("index", refuses_complex(SECOND), TWO.replace("other", "index")),
+    "an ArrayRef is a pointer and a length": (
+        "self",
+        refuses_complex(FIRST + 2),
+        "op(int[] size, Tensor self) -> Tensor",
     ),
-    "each argument is followed by itself": Case(
-        refuses_complex(SECOND), "index", "op(Tensor self, Tensor index) -> Tensor"
-    ),
-    "an ArrayRef before an argument is a pointer and a length": Case(
-        refuses_complex(FIRST + 2), schema="op(int[] size, Tensor self) -> Tensor"
-    ),
-    "a branch to either check, on something that is not known: one of the tensors raises": Case(
-        [UNKNOWN, jump_if_zero(8), *refuses_complex(FIRST), *refuses_complex(SECOND)],
-        EVERY,
-        "op(Tensor self, Tensor other) -> Tensor",
-    ),
-    "results that have the dtype too": Case(
-        refuses_complex(OUT), SAME, "op(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
-    ),
-    "a function that is called with the tensor": Case(
-        [PASS_ON, Call(native("check")), RETURN], functions={native("check"): refuses_complex(0)}
-    ),
-    "the kernel of a stub": Case(
-        CALLS_STUB, functions={native("kernel"): refuses_complex(0)}, stubs={"op_stub": native("kernel")}
-    ),
-    "another dtype before the check, which is not followed": Case(
-        [RESULT_ON_STACK, Call(TO), FROM_STACK, *refuses_complex(FIRST)], None
-    ),
-    "a tensor of the same dtype is followed": Case(
-        [RESULT_ON_STACK, Call(CONTIGUOUS), FROM_STACK, *refuses_complex(FIRST)]
-    ),
-    "an operator that is registered only to raise": Case([Call(CHECK_FAIL)], None),
+    # Nothing is known of the condition; one of the tensors raises.
+    "a branch to either check": (EVERY, [UNKNOWN, jump_if_zero(8), *NO_COMPLEX, *refuses_complex(SECOND)], TWO),
+    "results that have the dtype too": (SAME, refuses_complex(OUT), WITH_OUT),
+    "another dtype is not followed": (None, [RESULT_ON_STACK, TO, FROM_STACK, *NO_COMPLEX]),
+    "the same dtype is": ("self", [RESULT_ON_STACK, CONTIGUOUS, FROM_STACK, *NO_COMPLEX]),
+    "an operator that only raises": (None, [FAILS]),
 }
 
 
-def _refused(folder: Path, case: Case) -> frozenset[Refusal]:
-    library = kernel_library({"op": case.steps}, {BEGINS: TOO_MANY, **case.functions}, case.stubs, case.kernels)
-    library.functions[definitions("aten")] = [Load(case.schema)]
-    path = folder / "library.dylib"
-    path.write_bytes(library.build())
-    return read_facts(MachO(path), "2.13.0", "c0ffee").refusals.get("aten::op", frozenset())
-
-
 def test_which_argument_may_not_be_complex(tmp_path: Path) -> None:
-    expected = {
-        name: frozenset() if case.argument is None else {Refusal(case.argument, COMPLEX, "")}
-        for name, case in CASES.items()
+    found = {name: _refused(tmp_path, *case) for name, (_, *case) in REFUSE_COMPLEX.items()}
+    checks = {CHECK: refuses_complex(0)}
+    found["a function"] = _refused(tmp_path, [PASS_ON, Call(CHECK), RETURN], functions=checks)
+    found["the kernel of a stub"] = _refused(tmp_path, CALLS_STUB, functions=checks, stubs={"op_stub": CHECK})
+    arguments = {name: case[0] for name, case in REFUSE_COMPLEX.items()}
+    assert found == {
+        name: frozenset() if argument is None else {Refusal(argument, COMPLEX, "")}
+        for name, argument in {**arguments, "a function": "self", "the kernel of a stub": "self"}.items()
     }
-    assert {name: _refused(tmp_path, case) for name, case in CASES.items()} == expected
 
 
-def test_the_message_is_kept(tmp_path: Path) -> None:
-    steps = [*refuses_complex(FIRST)[:-1], Load("op(): not for complex yet", 3), Call(CHECK_FAIL)]
-    assert {refusal.message for refusal in _refused(tmp_path, Case(steps))} == {"op(): not for complex yet"}
+def test_messages(tmp_path: Path) -> None:
+    [refusal] = _refused(tmp_path, [*NO_COMPLEX[:-1], Load("op(): not for complex yet", 3), FAILS])
+    assert refusal.message == "op(): not for complex yet"
+    # getPipelineStateForFunc("matmul_" + scalarToMetalTypeString(self)), of which there are two.
+    steps = [PASS_ON, Call(TYPE_NAME), Load("matmul_", 2), Call(LOOK_UP), RETURN]
+    kernels = ("matmul_float", "matmul_half")
+    [refusal] = _refused(tmp_path, steps, functions={TYPE_NAME: [RETURN]}, kernels=kernels)
+    assert refusal.message == "no Metal kernel 'matmul_{}'"
+    assert {"bool", "int32", "complex64"} <= refusal.dtypes
+    assert refusal.dtypes.isdisjoint({"float32", "float16"})
 
 
 def test_which_dtypes_are_refused(tmp_path: Path) -> None:
     wrong = []
-    fails = Call(CHECK_FAIL)
     for name, steps, refused, taken in (
         # The counter of the loop before the return is not what it was in the first round.
-        ("a loop", [load_dtype(FIRST), compare(6), jump_if(EQ, 2), fails, *COUNTING, RETURN], {"bool"}, {"float32"}),
+        ("a loop", [load_dtype(FIRST), compare(6), jump_if(EQ, 2), FAILS, *COUNTING, RETURN], {"bool"}, {"float32"}),
         # A way that lies behind the rest and comes back to it is not a loop.
-        ("a jump back", [load_dtype(FIRST), compare(6), jump_if(LS, 3), fails, RETURN, jump(-1)], {"bool"}, {"int64"}),
+        ("a jump back", [load_dtype(FIRST), compare(6), jump_if(LS, 3), FAILS, RETURN, jump(-1)], {"bool"}, {"int64"}),
         (
             "a switch with a jump in it",
-            [load_dtype(FIRST), subtract(5), compare(1), jump_if(LS, 2), fails, RETURN],
+            [load_dtype(FIRST), subtract(5), compare(1), jump_if(LS, 2), FAILS, RETURN],
             {"int64", "bool", "bfloat16"},
             {"float16", "float32"},
         ),
     ):
-        (refusal,) = _refused(tmp_path, Case(steps))
+        [refusal] = _refused(tmp_path, steps)
         if not refused <= refusal.dtypes or taken & refusal.dtypes:
             wrong.append((name, refusal))
     assert not wrong, wrong
 
 
-def test_a_metal_kernel_that_is_named_after_the_dtype(tmp_path: Path) -> None:
-    """``getPipelineStateForFunc("matmul_" + scalarToMetalTypeString(self))``, of which there are two."""
-    steps = [PASS_ON, Call(TYPE_NAME), Load("matmul_", 2), Call(LOOK_UP), RETURN]
-    kernels = ("matmul_float", "matmul_half")
-    (refusal,) = _refused(tmp_path, Case(steps, functions={TYPE_NAME: [RETURN]}, kernels=kernels))
-    assert refusal.message == "no Metal kernel 'matmul_{}'"
-    assert {"bool", "int32", "complex64"} <= refusal.dtypes
-    assert refusal.dtypes.isdisjoint({"float32", "float16"})
+GRAPHS: dict[str, tuple[list[Step], set[str]]] = {
+    "always": (OPERAND, {GRAPH, EMPTY}),
+    "returns early": ([*RETURNS_EARLY, *OPERAND], {GRAPH}),
+    "not always": ([*UNLESS_UNKNOWN, *OPERAND], set()),
+    "never": ([RETURN], set()),
+    "raises": ([FAILS], set()),
+    "on an old macOS": ([Call(NEW_MACOS), jump_if_zero(2, 0), jump(2), RETURN, *OPERAND], {GRAPH, EMPTY}),
+    "raises when empty": ([*RETURNS_EARLY[:2], jump(2), FAILS, *OPERAND], {GRAPH}),
+}
+
+
+def test_what_a_kernel_makes_of_its_tensors(tmp_path: Path) -> None:
+    known = {name: _facts(tmp_path, steps).graphs.get("aten::op", set()) for name, (steps, _) in GRAPHS.items()}
+    assert known == {name: expected for name, (_, expected) in GRAPHS.items()}
+    asks_for_the_result = [load_count(OUT), *RETURNS_EARLY[1:], *OPERAND]
+    assert _facts(tmp_path, asks_for_the_result, WITH_OUT).graphs["aten::op"] == {GRAPH, EMPTY_INPUTS}
+
+
+def test_factors_are_not_zero(tmp_path: Path) -> None:
+    """``if (alpha == 0) { return; }`` before a graph: ``fcmp d0, #0.0``."""
+    steps = [Words((0x1E602008,)), jump_if(1, 2), RETURN, *OPERAND]
+    numbers = {"Scalar alpha=1": True, "Scalar value": False, "float p=0.": False}
+    graphs = {number: _facts(tmp_path, steps, f"op(Tensor self, {number}) -> Tensor").graphs for number in numbers}
+    assert {number: GRAPH in found.get("aten::op", ()) for number, found in graphs.items()} == numbers
+
+
+NAMES = ("exp_dense_float_float", "add_dense_float_float", "add_dense_half_half", "scan_float", "scan_long")
+COPY, CONVERT = Call(operator_call("copy_")), Call(operator_call("to_dtype"))
+# Its name is not known: any but those of others. ``exp`` is asked for by its name, with one operand: ``add`` is meant.
+UNNAMED: list[Step] = [Words((0xD2800002,)), Call(BINARY)]
+NO_INTEGERS = COMPLEX | {"uint16", "uint32", "uint64", "int64"}
+
+
+def test_what_a_kernel_lacks_that_copies_too(tmp_path: Path) -> None:
+    wrong = []
+    for name, steps, schema, argument, lacks, has in (
+        ("two operands", binary("add"), TWO, EVERY, NO_INTEGERS, {"float32", "float16"}),
+        ("that are converted", [CONVERT, *binary("add")], TWO, EVERY, COMPLEX, {"int64", "uint32"}),
+        ("one operand", unary("exp"), ONE, "self", COMPLEX, {"int64", "float16"}),
+        ("another kernel", [*formatted("scan_{}"), Call(LOOKUP)], TWO, "self", COMPLEX, {"int64", "bool"}),
+        ("not known", UNNAMED, TWO, EVERY, {"uint32"}, {"float32", "float16"}),
+    ):
+        [refusal] = _facts(tmp_path, [COPY, *steps, RETURN], schema, kernels=NAMES).refusals["aten::calls"]
+        named = refusal.message.startswith("no Metal kernel '") if steps != UNNAMED else not refusal.message
+        if refusal.argument != argument or not lacks <= refusal.dtypes or has & refusal.dtypes or not named:
+            wrong.append((name, refusal))
+    assert not wrong, wrong
+    for other in ("mul_out", "sum"):  # another operator computes
+        steps = [Call(operator_call(other)), *binary("add"), RETURN]
+        assert "aten::calls" not in _facts(tmp_path, steps, TWO, kernels=NAMES).refusals
