@@ -6,7 +6,7 @@ import json
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mpsprobe.errors import ReportError
@@ -16,6 +16,7 @@ leaves = some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.f
 documents = some.recursive(leaves, lambda one: some.lists(one) | some.dictionaries(some.text(), one), max_leaves=8)
 
 
+@settings(max_examples=50)
 @given(some.dictionaries(some.text(), some.dictionaries(some.text(), documents, max_size=4), max_size=3))
 def test_what_is_packed_comes_back(reports: dict[str, dict[str, object]]) -> None:
     answers = unpack(pack(reports, {release: {"8": "fits"} for release in reports}))

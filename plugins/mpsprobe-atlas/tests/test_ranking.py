@@ -11,7 +11,7 @@ import pytest
 from mpsprobe_atlas.ranking import gained, gather, ranked
 from mpsprobe_atlas.reading import Judged, Run
 from mpsprobe_atlas.store import Row
-from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing import CommandResult, run_cli
 
 RELEASES = ["2.0.0", "2.1.0", "2.2.0"]
 
@@ -58,8 +58,12 @@ def test_what_each_release_gained() -> None:
     assert (newest.operators, newest.architectures, newest.lost) == (["aten::ctc", "aten::qr"], ["hf:bert"], [])
 
 
+def rank(store: Path, *arguments: str) -> CommandResult:
+    return run_cli("atlas", "rank", "--store", str(store), *arguments, process=False)
+
+
 def test_of_a_real_sweep(real: Path) -> None:
-    result = run_cli("atlas", "rank", "--store", str(real), "--torch", "2.6", "--format", "json", process=False)
+    result = rank(real, "--torch", "2.6", "--format", "json")
     assert result.code == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["torch"] == "2.6.0" and report["architectures"] == 2
@@ -73,18 +77,15 @@ def test_of_a_real_sweep(real: Path) -> None:
 
 @pytest.mark.thorough
 def test_six_hundred_models_on_forty_releases(large: Path) -> None:
-    result = run_cli("atlas", "rank", "--store", str(large), process=False)
+    result = rank(large)
     assert result.code == 0 and result.stdout.startswith("On torch 2.23.0, ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["--torch", "2.99"], "unknown torch release '2.99'"),
-        (["--phase", "trainin"], "did you mean 'training'"),
-        (["--format", "junit"], "reads coverage"),
-    ],
-)
-def test_what_cannot_be_ranked(real: Path, arguments: list[str], problem: str) -> None:
-    result = run_cli("atlas", "rank", "--store", str(real), *arguments, process=False)
-    assert result.code == 2 and problem in result.stderr
+def test_what_cannot_be_ranked(real: Path) -> None:
+    for arguments, problem in (
+        (("--torch", "2.99"), "unknown torch release '2.99'"),
+        (("--phase", "trainin"), "did you mean 'training'"),
+        (("--format", "junit"), "reads coverage"),
+    ):
+        result = rank(real, *arguments)
+        assert result.code == 2 and problem in result.stderr

@@ -108,10 +108,9 @@ def test_a_file_that_is_no_sound_store_is_refused_and_left_alone(tmp_path: Path,
 def test_what_is_not_there_or_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="there is no atlas"):
         Store(tmp_path / "none.sqlite")
-    with pytest.raises(OutputError, match="folder does not exist"):
-        WritableStore(tmp_path / "none" / "atlas.sqlite", ABOUT)
-    with pytest.raises(OutputError, match="it is a folder"):
-        WritableStore(tmp_path, ABOUT)
+    for path, said in ((tmp_path / "none" / "atlas.sqlite", "folder does not exist"), (tmp_path, "it is a folder")):
+        with pytest.raises(OutputError, match=said):
+            WritableStore(path, ABOUT)
 
 
 def test_a_full_disk_loses_no_row(tmp_path: Path) -> None:
