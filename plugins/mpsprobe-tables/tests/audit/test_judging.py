@@ -34,28 +34,20 @@ def pair(entry: str, *calls: Seen, dtype: str = "float32", raised: tuple[Raised,
 
 
 def expectations(
-    listed: dict[str, dict[str, Any]] | None = None, gradient: dict[str, dict[str, Any]] | None = None
+    lists: dict[str, dict[str, Any]] | None = None, gradient: dict[str, dict[str, Any]] | None = None
 ) -> Expectations:
     """What ``RELEASE`` is made to expect: list → entry → dtypes (None for all); all of its entries are there."""
-    lists, gradient_lists = listed or {}, gradient or {}
-    kinds = {f"forward {name}": "skip" if "SKIP" in name else "fail" for name in lists}
-    kinds |= {f"gradient {name}": "skip" if "SKIP" in name else "fail" for name in gradient_lists}
-    return Expectations(
-        release=RELEASE,
-        wheel="made.whl",
-        sha256="0" * 64,
-        kinds=kinds,
-        lists=lists,
-        gradient_lists=gradient_lists,
-        error_input_lists={},
+    made = {"forward": lists or {}, "gradient": gradient or {}}
+    names = [(kind, name) for kind, listed in made.items() for name in listed]
+    return replace(
+        load_expectations(RELEASE),
+        kinds={f"{kind} {name}": "skip" if "SKIP" in name else "fail" for kind, name in names},
+        lists=made["forward"],
+        gradient_lists=made["gradient"],
         supported_complex=None,
         unsupported_complex=None,
         claimed={},
-        claimed_backward={},
         decorators={},
-        entries=load_expectations(RELEASE).entries,
-        elsewhere=frozenset(),
-        unread=(),
     )
 
 

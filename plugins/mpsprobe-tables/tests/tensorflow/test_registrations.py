@@ -82,7 +82,9 @@ def test_names_that_are_put_together(tmp_path: Path, architecture: str) -> None:
 
 def test_once_means_once(tmp_path: Path) -> None:
     """A constructor that is run by ``dispatch_once_f`` runs the first time only."""
-    again = [Call("_dlsym", (0, "_availability_version_check"), keep=True)]
-    once = Call("_dispatch_once_f", (b"\0" * 8, struct.pack("<II", 1, 15 << 16), KEEP))
-    steps = [*again, once, IfTrue(tuple(kernel("Conv2D", T=FLOAT)))]
+    steps = [
+        Call("_dlsym", (0, "_availability_version_check"), keep=True),
+        Call("_dispatch_once_f", (b"\0" * 8, struct.pack("<II", 1, 15 << 16), KEEP)),
+        IfTrue(tuple(kernel("Conv2D", T=FLOAT))),
+    ]
     assert [one.operator for one, _ in _read(tmp_path, steps).registrations] == ["Conv2D"]
