@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +10,9 @@ from click.testing import CliRunner, Result
 
 from mpsprobe.errors import OutputError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.calls.call import Call
-from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.judging.lists import FILE, Learned, decode, learned
 from mpsprobe_coverage.kernels.releases import data_folder
-from mpsprobe_coverage.kernels.table import MPS, KernelTable
+from mpsprobe_coverage.kernels.table import MPS
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.learn import _by_flags, learn, observe, shared_lists, status_of
 from mpsprobe_tables.commands import learn as command
@@ -23,17 +20,6 @@ from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import expectation_releases, load_expectations
 
 SOME = ("nn.functional.linear", "nn.functional.silu", "abs", "sort", "logspace", "tril", "mm")
-
-
-@dataclass(frozen=True)
-class Always:
-    """Refuses every call."""
-
-    dtypes: None = None
-    judge: str = "guard"
-
-    def __call__(self, call: Call) -> Judgement | None:
-        return refused("never")
 
 
 @pytest.fixture
@@ -88,14 +74,6 @@ def test_samples_with_other_flags_come_first() -> None:
 
 
 def test_what_the_mechanism_refuses_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing:
-        """A judge that refuses one operator."""
-
-        @staticmethod
-        def rules_of(operator: str, _table: KernelTable) -> tuple[Rule, ...]:
-            return (Always(),) if operator == "aten::linear" else ()
-
-    monkeypatch.setattr("mpsprobe_coverage.judging.chain._ABOUT_KERNELS", {MPS: (Refusing,)})
     monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {SOME[0]: entry_named(SOME[0])})
     [found] = observe("int16", (("2.13.0",),))[("2.13.0",)]
     assert (found.status, found.explained) == ("fails", True)

@@ -25,19 +25,15 @@ from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.macho import MachO
 
 # Instructions of functions that ask for the dtype of a tensor (Arm's manual, DDI 0487).
-DTYPE_AT = 0xA8  # of the dtype in the TensorImpl that these functions are made for
+COUNT_AT, DTYPE_AT = 0xA0, 0xA8  # of numel and the dtype in the TensorImpl that these functions are made for
 CHECK_FAIL = "__ZN3c106detail14torchCheckFailEPKcS2_jRKNSt3__112basic_stringIcEE"
 LS, EQ = 9, 0  # conditions
 
 
-def load_dtype(tensor: int, into: int = 8) -> Words:
-    """``into = tensor.scalar_type()``, where the register ``tensor`` holds a ``const Tensor&``."""
-    return Words((0xF9400000 | tensor << 5 | into, 0x79400000 | (DTYPE_AT // 2) << 10 | into << 5 | into))
-
-
-def load_count(tensor: int, into: int = 8) -> Words:
-    """``into = tensor.numel()``."""
-    return Words((0xF9400000 | tensor << 5 | into, 0xF9400000 | ((DTYPE_AT - 8) // 8) << 10 | into << 5 | into))
+def load(tensor: int, offset: int, into: int = 8) -> Words:
+    """``into`` = a field of the TensorImpl of the ``const Tensor&`` in the register ``tensor``: ``ldr``, ``ldrh``."""
+    size, opcode = (2, 0x79400000) if offset == DTYPE_AT else (8, 0xF9400000)
+    return Words((0xF9400000 | tensor << 5 | into, opcode | offset // size << 10 | into << 5 | into))
 
 
 def subtract(number: int, register: int = 8) -> Words:
@@ -50,9 +46,9 @@ def compare(number: int, register: int = 8) -> Words:
     return Words((0x71000000 | number << 10 | register << 5 | 31,))
 
 
-def jump_if(condition: int, by: int) -> Words:
-    """``b.condition``, ``by`` instructions on from this one."""
-    return Words((0x54000000 | (by & 0x7FFFF) << 5 | condition,))
+def jump(by: int, condition: int | None = None) -> Words:
+    """``b``, or ``b.condition``, ``by`` instructions on from this one."""
+    return Words((0x14000000 | by & 0x3FFFFFF if condition is None else 0x54000000 | (by & 0x7FFFF) << 5 | condition,))
 
 
 def jump_if_zero(by: int, register: int = 8) -> Words:
@@ -60,19 +56,14 @@ def jump_if_zero(by: int, register: int = 8) -> Words:
     return Words((0xB4000000 | (by & 0x7FFFF) << 5 | register,))
 
 
-def jump(by: int) -> Words:
-    """``b``."""
-    return Words((0x14000000 | by & 0x3FFFFFF,))
-
-
 RETURN = Words((0xD65F03C0,))
-TOO_MANY = [load_dtype(0), compare(0x2F), jump_if(2, 2), RETURN]
+TOO_MANY = [load(0, DTYPE_AT), compare(0x2F), jump(2, 2), RETURN]
 """How a function begins that asks for a dtype: is it one of 47 at all. By it the reader finds ``DTYPE_AT``."""
 
 
 def refuses_complex(tensor: int) -> list[Step]:
     """Raises where ``8 <= dtype <= 10``."""
-    return [load_dtype(tensor), subtract(8), compare(2), jump_if(LS, 2), RETURN, Call(CHECK_FAIL)]
+    return [load(tensor, DTYPE_AT), subtract(8), compare(2), jump(2, LS), RETURN, Call(CHECK_FAIL)]
 
 
 FIRST, SECOND, OUT = 2, 3, 4  # registers: the functor and the dispatch keys come before the arguments
@@ -91,14 +82,14 @@ UNKNOWN = Words((0xF9400028,))  # ldr x8, [x1]
 PASS_ON = Words((0xAA0203E0,))  # mov x0, x2
 RESULT_ON_STACK = Words((0xAA0203E0, 0x910003E8))  # mov x0, x2; mov x8, sp
 FROM_STACK = Words((0x910003E2,))  # mov x2, sp
-COUNTING = [Words((0x52800009,)), Words((0x11000529,)), compare(3, 9), jump_if(11, -2)]  # mov w9, #0; add w9, w9, #1
+COUNTING = [Words((0x52800009,)), Words((0x11000529,)), compare(3, 9), jump(-2, 11)]  # mov w9, #0; add w9, w9, #1
 CALLS_STUB: list[Step] = [
     *[Words((0xAA0203F3,)), Address(stub("op_stub")[0], 0), Call(CALL_STUB)],  # mov x19, x2
     *[Words((0xAA0003E8, 0xAA1303E0, 0xD63F0100)), RETURN],  # mov x8, x0; mov x0, x19; blr x8
 ]
 NO_COMPLEX = refuses_complex(FIRST)
 OPERAND: list[Step] = [Call(PLACEHOLDER), RETURN]
-RETURNS_EARLY: list[Step] = [load_count(FIRST), jump_if_zero(2), jump(2), RETURN]
+RETURNS_EARLY: list[Step] = [load(FIRST, COUNT_AT), jump_if_zero(2), jump(2), RETURN]
 UNLESS_UNKNOWN: list[Step] = [UNKNOWN, jump_if_zero(2), jump(2), RETURN]
 
 
@@ -164,12 +155,12 @@ def test_which_dtypes_are_refused(tmp_path: Path) -> None:
     wrong = []
     for name, steps, refused, taken in (
         # The counter of the loop before the return is not what it was in the first round.
-        ("a loop", [load_dtype(FIRST), compare(6), jump_if(EQ, 2), FAILS, *COUNTING, RETURN], {"bool"}, {"float32"}),
+        ("a loop", [load(FIRST, DTYPE_AT), compare(6), jump(2, EQ), FAILS, *COUNTING, RETURN], {"bool"}, {"float32"}),
         # A way that lies behind the rest and comes back to it is not a loop.
-        ("a jump back", [load_dtype(FIRST), compare(6), jump_if(LS, 3), FAILS, RETURN, jump(-1)], {"bool"}, {"int64"}),
+        ("a jump back", [load(FIRST, DTYPE_AT), compare(6), jump(3, LS), FAILS, RETURN, jump(-1)], {"bool"}, {"int64"}),
         (
             "a switch with a jump in it",
-            [load_dtype(FIRST), subtract(5), compare(1), jump_if(LS, 2), FAILS, RETURN],
+            [load(FIRST, DTYPE_AT), subtract(5), compare(1), jump(2, LS), FAILS, RETURN],
             {"int64", "bool", "bfloat16"},
             {"float16", "float32"},
         ),
@@ -194,13 +185,13 @@ GRAPHS: dict[str, tuple[list[Step], set[str]]] = {
 def test_what_a_kernel_makes_of_its_tensors(tmp_path: Path) -> None:
     known = {name: _facts(tmp_path, steps).graphs.get("aten::op", set()) for name, (steps, _) in GRAPHS.items()}
     assert known == {name: expected for name, (_, expected) in GRAPHS.items()}
-    asks_for_the_result = [load_count(OUT), *RETURNS_EARLY[1:], *OPERAND]
+    asks_for_the_result = [load(OUT, COUNT_AT), *RETURNS_EARLY[1:], *OPERAND]
     assert _facts(tmp_path, asks_for_the_result, WITH_OUT).graphs["aten::op"] == {GRAPH, EMPTY_INPUTS}
 
 
 def test_factors_are_not_zero(tmp_path: Path) -> None:
     """``if (alpha == 0) { return; }`` before a graph: ``fcmp d0, #0.0``."""
-    steps = [Words((0x1E602008,)), jump_if(1, 2), RETURN, *OPERAND]
+    steps = [Words((0x1E602008,)), jump(2, 1), RETURN, *OPERAND]
     numbers = {"Scalar alpha=1": True, "Scalar value": False, "float p=0.": False}
     graphs = {number: _facts(tmp_path, steps, f"op(Tensor self, {number}) -> Tensor").graphs for number in numbers}
     assert {number: GRAPH in found.get("aten::op", ()) for number, found in graphs.items()} == numbers
