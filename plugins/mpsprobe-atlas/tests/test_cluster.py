@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -23,17 +24,10 @@ from mpsprobe_atlas.store import Store
 from mpsprobe_atlas.sweep import cluster as ours
 from mpsprobe_devkit.testing import run_cli
 
-MODELS = """
-import torch
-
-class Model(torch.nn.Module):
-    def __init__(self, layers):
-        super().__init__()
-        self.layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(layers)))
-    def forward(self, x):
-        return self.layers(x).cumsum(0)
-
-""" + "".join(f"def model{number}():\n    return Model({number + 1}), torch.ones(2, 4)\n\n" for number in range(8))
+MODELS = "import torch\n" + "\n".join(
+    f"def model{number}():\n    return torch.nn.Sequential(*[torch.nn.Linear(4, 4)] * {number + 1}), torch.ones(2, 4)\n"
+    for number in range(8)
+)
 NAMES = [f"models.py:model{number}" for number in range(8)]
 PYTHON = [sys.executable, "-P", "-c", "import sys; from mpsprobe.cli.main import main; sys.exit(main())"]
 THROUGH_DASK = ("cluster-worker", "scheduler")
@@ -119,9 +113,8 @@ def kill(folder: Path, name: str, what: str, after: int, pause: float) -> None:
         address, processes = None, []
         if what in THROUGH_DASK:
             address, processes = exits.enter_context(cluster(folder))
-        sweep = subprocess.Popen(
-            command(name, address), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        sweep = subprocess.Popen(command(name, address), cwd=folder, **quiet)
         while there(folder / name) < after and sweep.poll() is None:
             time.sleep(0.01)
         time.sleep(pause)
@@ -164,7 +157,6 @@ class Client:
 
     def get_versions(self, packages: Any = ()) -> Any:
         """As Dask's."""
-        del packages
         return {"scheduler": {"packages": self.scheduler}, "workers": {"tcp://w:1": {"packages": self.worker}}}
 
     def nthreads(self) -> dict[str, int]:
@@ -173,7 +165,6 @@ class Client:
 
     def run(self, function: Any, workers: Any = ()) -> dict[str, Any]:
         """The digest of its tables."""
-        del function
         return dict.fromkeys(workers, self.digest)
 
     def close(self, timeout: float) -> None:
@@ -181,31 +172,26 @@ class Client:
         self.closed = timeout > 0
 
 
-@pytest.mark.parametrize(
-    ("what", "error"),
-    [
+def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {name: ours._version(name) for name in ours.COMPARED}
+    cases: tuple[tuple[dict[str, Any], str | None], ...] = (
         ({}, None),
         ({"scheduler": {"dask": "2020.1"}}, "the Dask scheduler tcp://s:1 has dask 2020.1"),
-        ({"worker": {"torch": "2.0.0"}}, r"the Dask worker tcp://w:1 has torch 2.0.0 \(here: "),
+        ({"worker": {"torch": "2.0.0"}}, "the Dask worker tcp://w:1 has torch 2.0.0 (here: "),
         ({"worker": {"mpsprobe-atlas": None}}, "mpsprobe-atlas not at all"),
         ({"digest": "other"}, "other kernel tables"),
-    ],
-)
-def test_versions_are_compared_before_anything_is_sent(
-    monkeypatch: pytest.MonkeyPatch, what: dict[str, Any], error: str | None
-) -> None:
-    here = {name: ours._version(name) for name in ours.COMPARED}
-    digest = what.get("digest", ours.tables())
-    client = Client({**here, **what.get("scheduler", {})}, {**here, **what.get("worker", {})}, digest)
-    monkeypatch.setattr(ours, "_connected", lambda address: client)
-    if error is None:
-        with ours.Cluster("tcp://s:1", ["2.13.0"], 60, None):
-            pass
-    else:
-        with pytest.raises(UsageError, match=error) as refused:
-            ours.Cluster("tcp://s:1", ["2.13.0"], 60, None)
-        assert refused.value.hint
-    assert client.closed
+    )
+    for what, error in cases:
+        digest = what.get("digest", ours.tables())
+        client = Client({**here, **what.get("scheduler", {})}, {**here, **what.get("worker", {})}, digest)
+        monkeypatch.setattr(ours, "_connected", lambda address, client=client: client)
+        if error is None:
+            ours.Cluster("tcp://s:1", ["2.13.0"], 60, None).__exit__(None, None, None)
+        else:
+            with pytest.raises(UsageError, match=re.escape(error)) as refused:
+                ours.Cluster("tcp://s:1", ["2.13.0"], 60, None)
+            assert refused.value.hint
+        assert client.closed
 
 
 @pytest.mark.thorough

@@ -137,10 +137,8 @@ def test_what_a_package_ships_is_one_small_file_that_nobody_need_write(tmp_path:
         store.add(replace(ANSWERED, answer=pack({}, {})))
         for count in range(20):
             operators = [{"operator": "aten::mm", "verdict": "native", "modules": words[count:]}]
-            reports = {
-                release: {"operators": operators, "memory": {"curve": [count]}} for release in ("2.0.0", "2.1.0")
-            }
-            packed = pack(reports, {"2.0.0": {"8": "fits"}})
+            report = {"operators": operators, "memory": {"curve": [count]}}
+            packed = pack({"2.0.0": report, "2.1.0": report}, {"2.0.0": {"8": "fits"}})
             store.add(Row(f"w{count}", "real", "training", "float32", "answered", answer=packed))
     ship(path, target)
     assert [one.name for one in target.parent.iterdir()] == ["atlas.sqlite"]
@@ -213,15 +211,12 @@ def test_an_answer_of_the_first_format_is_read() -> None:
         answers.report("2.1.0")
 
 
-@pytest.mark.parametrize("data", [b"", b"x", *(joined(zlib.compress(head), b"") for head in (b"[]", b"{}", b"{"))])
-def test_what_is_damaged_is_an_error(data: bytes) -> None:
-    with pytest.raises(ReportError, match="damaged"):
-        unpack(data)
+def test_what_is_damaged_is_an_error() -> None:
+    for data in (b"", b"x", *(joined(zlib.compress(head), b"") for head in (b"[]", b"{}", b"{"))):
+        with pytest.raises(ReportError, match="damaged"):
+            unpack(data)
     with pytest.raises(ReportError, match="newer"):
         unpack(joined(zlib.compress(b'{"format": 99}'), b""))
-
-
-def test_a_damaged_body_is_an_error_when_a_report_is_asked_for() -> None:
     data = pack({"2.0.0": {"operators": []}}, {})
     for damaged in (data[:-4], data[:-8] + b"damaged!", joined(unpack(data).head, b"[" * unpack(data).length)):
         answers = unpack(damaged)
