@@ -6,6 +6,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 TEXT_AT = 0x1000
 RETURN = 0xD65F03C0
@@ -16,8 +17,7 @@ FRAME = 0xD1080000 | 31 << 5 | 31  # sub sp, sp, #512
 FALLBACK = "__ZN3c1011BoxedKernel19make_boxed_functionIXadL_ZN2atL12mps_fallbackERKNS_14OperatorHandleEEEEvv"
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """Puts the address of a string into a register: ``adrp`` and ``add``, or, when ``near``, one ``adr``."""
 
     text: str
@@ -25,23 +25,20 @@ class Load:
     near: bool = False
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Puts the address of a function into a register."""
 
     symbol: str
     register: int = 10
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """Calls a function of this library, or an imported one through a stub."""
 
     symbol: str
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """Builds a short ``std::string`` on the stack, 32 bytes for each ``slot``, and puts its address into a register."""
 
     text: str
@@ -49,8 +46,7 @@ class Text:
     slot: int = 0
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(NamedTuple):
     """Stores the address of a function into a global object, ``offset`` bytes from where that begins."""
 
     symbol: str
@@ -58,8 +54,7 @@ class Keep:
     offset: int
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """Instructions as they are."""
 
     words: tuple[int, ...]

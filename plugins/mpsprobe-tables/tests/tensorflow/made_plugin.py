@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from made_library import segment
 
@@ -16,8 +17,7 @@ KEEP = object()  # the first argument of a call: what was kept
 CPU = {"arm64": 0x0100000C, "x86_64": 0x01000007}
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """Calls an imported function, or what was kept if it has no name. ``keep``: what it returns."""
 
     symbol: str
@@ -25,28 +25,17 @@ class Call:
     keep: bool = False
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """An ``NSString`` of the library."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class IfTrue:
-    """Does something where the last call did not return 0."""
-
-    steps: tuple[object, ...]
+Step = Call | bytes | list[Any]
+"""Besides calls: instructions as they are, and what is done where the last call did not return 0."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """Instructions as they are."""
-
-    content: bytes
-
-
-def kernel(operator: str, host: Sequence[str] = (), device: str = "GPU", **types: int) -> list[object]:
+def kernel(operator: str, host: Sequence[str] = (), device: str = "GPU", **types: int) -> list[Step]:
     """The calls that register one."""
     return [
         Call("_TF_NewKernelBuilder", (operator, device, 0, 0, 0), keep=True),
@@ -56,21 +45,21 @@ def kernel(operator: str, host: Sequence[str] = (), device: str = "GPU", **types
     ]
 
 
-def if_macos(version: int, *steps: object) -> list[object]:
+def if_macos(version: int, *steps: Step) -> list[Step]:
     """What ``@available`` becomes; ``version`` is 0xMMMMmmpp."""
     return [
         Call("_dlsym", (0, "_availability_version_check"), keep=True),
         Call("", (1, struct.pack("<II", 1, version))),
-        IfTrue(steps),
+        [*steps],
     ]
 
 
-def if_responds(name: str, selector: str, *steps: object) -> list[object]:
+def if_responds(name: str, selector: str, *steps: Step) -> list[Step]:
     """What ``[NSClassFromString(name) instancesRespondToSelector:selector]`` becomes."""
     return [
         Call("_NSClassFromString", (Constant(name),), keep=True),
         Call("_objc_msgSend", (KEEP, "instancesRespondToSelector:", selector)),
-        IfTrue(steps),
+        [*steps],
     ]
 
 
@@ -84,7 +73,7 @@ class MadePlugin:
         export: the name of the function.
     """
 
-    steps: Sequence[object]
+    steps: Sequence[Step]
     architecture: str = "arm64"
     chained: bool = False
     export: str = "_TF_InitKernel"
@@ -169,15 +158,15 @@ def make_wheel(folder: Path, library: bytes, architecture: str = "arm64", python
     return path
 
 
-def _calls(steps: Sequence[object]) -> Iterator[Call]:
+def _calls(steps: Sequence[Step]) -> Iterator[Call]:
     for step in steps:
         if isinstance(step, Call):
             yield step
-        elif isinstance(step, IfTrue):
-            yield from _calls(step.steps)
+        elif isinstance(step, list):
+            yield from _calls(step)
 
 
-def _arm64(steps: Sequence[object], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
+def _arm64(steps: Sequence[Step], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
     words: list[int] = []
     for step in steps:
         if isinstance(step, Call):
@@ -188,12 +177,12 @@ def _arm64(steps: Sequence[object], place: Callable[[object], int], pointer: Cal
             else:
                 words.append(0xD63F0260)  # blr x19
             words += [0xAA0003F3] if step.keep else []  # mov x19, x0
-        elif isinstance(step, IfTrue):
-            inside = _arm64(step.steps, place, pointer)
+        elif isinstance(step, list):
+            inside = _arm64(step, place, pointer)
             words.append(0xB4000000 | (len(inside) // 4 + 1) << 5)  # cbz x0
             words += struct.unpack(f"<{len(inside) // 4}I", inside)
-        elif isinstance(step, Code):
-            words += struct.unpack(f"<{len(step.content) // 4}I", step.content)
+        else:
+            words += struct.unpack(f"<{len(step) // 4}I", step)
     return struct.pack(f"<{len(words)}I", *words)
 
 
@@ -203,7 +192,7 @@ def _arm64_number(register: int, value: int) -> list[int]:
     return [(0xF2800000 if i else 0xD2800000) | i << 21 | part << 5 | register for i, part in enumerate(parts)]
 
 
-def _x86(steps: Sequence[object], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
+def _x86(steps: Sequence[Step], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
     into = (b"\x48\xbf", b"\x48\xbe", b"\x48\xba", b"\x48\xb9", b"\x49\xb8", b"\x49\xb9")  # rdi, rsi, rdx, rcx, r8, r9
     kept = (b"\x48\x89\xdf", b"\x48\x89\xde")  # mov rdi, rbx; mov rsi, rbx
     code = b""
@@ -213,11 +202,11 @@ def _x86(steps: Sequence[object], place: Callable[[object], int], pointer: Calla
                 code += kept[index] if argument is KEEP else into[index] + struct.pack("<Q", place(argument))
             code += b"\x48\xb8" + struct.pack("<Q", pointer(step.symbol)) + b"\xff\x10" if step.symbol else b"\xff\xd3"
             code += b"\x48\x89\xc3" if step.keep else b""
-        elif isinstance(step, IfTrue):
-            inside = _x86(step.steps, place, pointer)
+        elif isinstance(step, list):
+            inside = _x86(step, place, pointer)
             code += b"\x48\x85\xc0\x0f\x84" + struct.pack("<i", len(inside)) + inside  # test rax, rax; jz
-        elif isinstance(step, Code):
-            code += step.content
+        else:
+            code += step
     return code
 
 

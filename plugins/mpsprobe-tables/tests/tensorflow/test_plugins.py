@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from made_plugin import KEEP, Call, Code, IfTrue, MadePlugin, if_macos, if_responds, kernel, make_wheel
+from made_plugin import KEEP, Call, MadePlugin, Step, if_macos, if_responds, kernel, make_wheel
 
 from mpsprobe.errors import MissingPackage, MpsprobeError, TableError, UsageError
 from mpsprobe_tables.commands.build import build
@@ -31,7 +31,7 @@ def _reading(folder: Path, library: bytes, architecture: str = "arm64") -> Readi
     return read(Image(path, architecture))
 
 
-def _read(folder: Path, steps: list[object], architecture: str = "arm64", chained: bool = False) -> Reading:
+def _read(folder: Path, steps: list[Step], architecture: str = "arm64", chained: bool = False) -> Reading:
     return _reading(folder, MadePlugin(steps, architecture, chained).build(), architecture)
 
 
@@ -97,7 +97,7 @@ def test_once_means_once(tmp_path: Path) -> None:
     steps = [
         Call("_dlsym", (0, "_availability_version_check"), keep=True),
         Call("_dispatch_once_f", (b"\0" * 8, struct.pack("<II", 1, 15 << 16), KEEP)),
-        IfTrue(tuple(kernel("Conv2D", T=FLOAT))),
+        kernel("Conv2D", T=FLOAT),
     ]
     assert [one.operator for one, _ in _read(tmp_path, steps).registrations] == ["Conv2D"]
 
@@ -109,10 +109,10 @@ def test_what_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(machine, "MOST_INSTRUCTIONS", 100_000)
     for architecture, code in (("arm64", struct.pack("<I", 0x14000000)), ("x86_64", b"\xeb\xfe")):
         with pytest.raises(TableError, match="does not end"):
-            _read(tmp_path, [Code(code)], architecture)
+            _read(tmp_path, [code], architecture)
     monkeypatch.setattr(machine, "MOST_CALLS", 100)
     back = struct.pack("<I", 0x17FFFFF6)  # to ten instructions before: the call of something
-    for steps in ([Call("_TF_GetCode")] * 200, [Call("_malloc", (8,)), Code(back)]):
+    for steps in ([Call("_TF_GetCode")] * 200, [Call("_malloc", (8,)), back]):
         with pytest.raises(TableError, match="does not end"):
             _read(tmp_path, steps)
 
@@ -132,10 +132,10 @@ NOWHERE = 0x1234_5678_0000
         ([Call("_TF_RegisterKernelBuilder", ("name", 0x1000, 0))], "did not make"),
         (kernel("Conv2D", T=99), "dtypes of a kernel of Conv2D are not known"),
         ([Call("_objc_msgSend", (0x1000, "alloc"))], "calls _objc_msgSend, which is not known here"),
-        ([Code(struct.pack("<I", 0))], "cannot be read"),
+        ([struct.pack("<I", 0)], "cannot be read"),
     ],
 )
-def test_what_is_not_known_is_an_error(tmp_path: Path, steps: list[object], message: str) -> None:
+def test_what_is_not_known_is_an_error(tmp_path: Path, steps: list[Step], message: str) -> None:
     with pytest.raises(TableError, match=message):
         _read(tmp_path, steps)
 
