@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -146,30 +147,16 @@ def test_whatever_is_killed_the_rows_are_the_same(tmp_path: Path) -> None:
             assert swept(tmp_path, name) == right, name
 
 
-class Client:
-    """A client of a cluster with one worker, of given versions."""
-
-    status = "running"
-
-    def __init__(self, scheduler: dict[str, str | None], worker: dict[str, str | None], digest: str) -> None:
-        self.scheduler, self.worker, self.digest = scheduler, worker, digest
-        self.closed = False
-
-    def get_versions(self, packages: Any = ()) -> Any:
-        """As Dask's."""
-        return {"scheduler": {"packages": self.scheduler}, "workers": {"tcp://w:1": {"packages": self.worker}}}
-
-    def nthreads(self) -> dict[str, int]:
-        """Of one worker."""
-        return {"tcp://w:1": 2}
-
-    def run(self, function: Any, workers: Any = ()) -> dict[str, Any]:
-        """The digest of its tables."""
-        return dict.fromkeys(workers, self.digest)
-
-    def close(self, timeout: float) -> None:
-        """Say so."""
-        self.closed = timeout > 0
+def client(scheduler: dict[str, str | None], worker: dict[str, str | None], digest: str, closed: list[float]) -> Any:
+    """A client, as Dask's, of a cluster with one worker, of given versions and with that digest of its tables."""
+    versions = {"scheduler": {"packages": scheduler}, "workers": {"tcp://w:1": {"packages": worker}}}
+    return SimpleNamespace(
+        status="running",
+        get_versions=lambda packages=(): versions,
+        nthreads=lambda: {"tcp://w:1": 2},
+        run=lambda function, workers=(): dict.fromkeys(workers, digest),
+        close=lambda timeout: closed.append(timeout),
+    )
 
 
 def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,15 +170,16 @@ def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.Monke
     )
     for what, error in cases:
         digest = what.get("digest", ours.tables())
-        client = Client({**here, **what.get("scheduler", {})}, {**here, **what.get("worker", {})}, digest)
-        monkeypatch.setattr(ours, "_connected", lambda address, client=client: client)
+        closed: list[float] = []
+        made = client({**here, **what.get("scheduler", {})}, {**here, **what.get("worker", {})}, digest, closed)
+        monkeypatch.setattr(ours, "_connected", lambda address, made=made: made)
         if error is None:
             ours.Cluster("tcp://s:1", ["2.13.0"], 60, None).__exit__(None, None, None)
         else:
             with pytest.raises(UsageError, match=re.escape(error)) as refused:
                 ours.Cluster("tcp://s:1", ["2.13.0"], 60, None)
             assert refused.value.hint
-        assert client.closed
+        assert closed
 
 
 @pytest.mark.thorough

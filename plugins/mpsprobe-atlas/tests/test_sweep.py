@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -106,33 +108,28 @@ def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
     assert (folder / "died").read_text() == "xxx"
 
 
-class Three(AbstractContextManager["Three"]):
-    """A source of three rows, of which Ctrl-C or the end of the process takes the third."""
-
-    def __init__(self, asked: list[Key]) -> None:
-        self.asked = asked
-
-    def __exit__(self, *_error: object) -> None:
-        """Nothing runs."""
-
-    def rows(self, keys: Any) -> Any:
-        """Two of them."""
-        self.asked += keys
-        for one in keys[:2]:
-            yield Row(*one, state="answered", made="now")
-        raise KeyboardInterrupt
-
-
 def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     plan = Plan(("bert-base", "gpt2", "resnet50"), ("inference",), ("float32",), "small", ("2.13.0",))
     keys, asked = plan.keys(get_registry()), []
+
+    def rows(wanted: list[Key]) -> Iterator[Row]:
+        """Two of them; Ctrl-C or the end of the process takes what is behind."""
+        asked.extend(wanted)
+        for one in wanted[:2]:
+            yield Row(*one, state="answered", made="now")
+        raise KeyboardInterrupt
+
+    def sweep_into(**settings: bool) -> sweeping.Outcome:
+        source: Any = nullcontext(SimpleNamespace(rows=rows))
+        return sweeping.sweep_into(path, plan.about(), keys, lambda: source, SilentProgress(), **settings)
+
     path = tmp_path / "atlas.sqlite"
     with WritableStore(path, plan.about()) as store:
         store.add(Row(*keys[1], state="failed"))
-    outcome = sweeping.sweep_into(path, plan.about(), keys, lambda: Three(asked), SilentProgress())
+    outcome = sweep_into()
     assert asked == [keys[0], keys[2]] and outcome.known == 1 and outcome.answered == 2 and not outcome.complete
     asked.clear()
-    sweeping.sweep_into(path, plan.about(), keys, lambda: Three(asked), SilentProgress(), again=True)
+    sweep_into(again=True)
     assert asked == [keys[1]]
 
 
