@@ -47,7 +47,7 @@ def _case(*steps: Step, f: Steps = (), g: Steps = (), more: Any = None, **reach:
     return steps, {F.symbol: f, G.symbol: g, **(more or {})}, Reach(**reach)
 
 
-# What is said of kernels and stubs that are set is in test_facts.py.
+# Kernels and stubs that are set are cases of test_facts.py.
 CASES = {
     "a stub that is not known": _case(Words((0xD2800000,)), Call(CALL_STUB), stubs={None}),
     "functions of native are followed": _case(F, f=[G], g=EXP, elementwise={("unary", "exp")}),

@@ -97,7 +97,7 @@ def test_bad_input() -> None:
             _run(*arguments)
         assert text in str(raised.value)
     with pytest.raises(UsageError, match=r"2\.8\.0.*2\.13\.0.*mpsprobe kernels audit --torch"):
-        _run("--torch", "2.7.1")  # it is told which have one
+        _run("--torch", "2.7.1")  # it names those that have one
 
 
 def _audit(monkeypatch: pytest.MonkeyPatch, *pairs: Pair) -> None:
