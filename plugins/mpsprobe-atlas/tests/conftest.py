@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from made_store import made_store, real_store
+from made_store import PHASES, VERSIONS, made_store
 
 from mpsprobe_atlas.reading import Judged, judged
-from mpsprobe_atlas.store import Store
+from mpsprobe_atlas.store import Key, Store, WritableStore
+from mpsprobe_atlas.sweep.working import worked_out
 from tests.once import built_once
 
 REAL_RELEASES = ("2.0.1", "2.6.0", "2.15.0")
@@ -32,8 +34,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What three releases really do with two small models, in both phases."""
-    path = tmp_path_factory.mktemp("real") / "atlas.sqlite"
-    return real_store(path, ["hf:bert", "hf:wav2vec2/Wav2Vec2ForCTC"], REAL_RELEASES)
+
+    def make(folder: Path) -> None:
+        about = {"versions": VERSIONS, "tables": "ab", "releases": REAL_RELEASES, "plan": {}}
+        with WritableStore(folder / "atlas.sqlite", about) as store:
+            for name, phase in product(("hf:bert", "hf:wav2vec2/Wav2Vec2ForCTC"), PHASES):
+                store.add(worked_out(Key(name, "small", phase, "float32"), REAL_RELEASES))
+
+    return built_once(tmp_path_factory.getbasetemp(), "real", make) / "atlas.sqlite"
 
 
 @pytest.fixture(scope="session")

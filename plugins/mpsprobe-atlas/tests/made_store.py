@@ -1,4 +1,4 @@
-"""Stores to try things with: a large one, made up of operators that releases really miss, and a small real one."""
+"""A large store to try things with, made up of operators that releases really miss."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import RunOptions
+from packaging.version import Version
+
 from mpsprobe_atlas.answers import pack
-from mpsprobe_atlas.store import Row, WritableStore
+from mpsprobe_atlas.store import Key, Row, WritableStore
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
 
-GIB = 2**30
 RELEASES = (*MPS_FAMILY.releases, *(f"2.{minor}.0" for minor in range(16, 24)))
 """As many as there will be in a few years; those to come are like the newest."""
 PHASES = ("inference", "training")
+VERDICTS = ("native", "missing", "fallback", "unsupported", "unknown", "composite")
 MADE = "2026-11-22T20:00:00+00:00"
 VERSIONS = {"mpsprobe": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0"}
 ENVIRONMENT = {
-    "mpsprobe": "0.1.0", "python": "3.11.7", "platform": "linux-x86_64", "torch": "2.13.0", "torch_build": None,
-    "transformers": "5.23.0", "torchvision": None, "tensorflow": None, "keras": None,
-}  # fmt: skip
+    **dict.fromkeys(("torch_build", "torchvision", "tensorflow", "keras")),
+    **VERSIONS,
+    "python": "3.11.7",
+    "platform": "linux-x86_64",
+}
 ADVISORIES = (
     ("conv-strided-weight", "A convolution reads a weight that is not contiguous as if it were", [], "2.5.0", "2.14.0"),
     ("bmm-long-reduction", "Batched products over more than 32766 elements add memory on M1 and M2", ["m1", "m2"],
@@ -48,14 +50,14 @@ def missed() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def finding(operator: str, verdict: str, calls: int, phase: str, chance: random.Random) -> dict[str, Any]:
+def finding(operator: str, verdict: str, phase: str, chance: random.Random) -> dict[str, Any]:
     """One as reports have it, with calls of it."""
     size, batch = chance.choice((64, 128, 512, 768, 1024)), chance.choice((1, 2, 8))
     packet, _, overload = operator.removeprefix("aten::").partition(".")
     tensor = f"tensor(({batch}, {size}, {size}), ({size * size}, {size}, 1), torch.float32)"
     return {
-        "operator": operator, "verdict": verdict, "calls": calls,
-        "phases": {"forward": calls} if phase == "inference" else {"forward": calls, "backward": calls},
+        "operator": operator, "verdict": verdict, "calls": 12,
+        "phases": {"forward": 12} if phase == "inference" else {"forward": 12, "backward": 12},
         "dtypes": ["float32"], "shapes": [f"{batch}x{size}x{size}"],
         "modules": [f"layers.{chance.randrange(12)}"],
         "call_sites": [f"transformers/models/made/modeling_made.py:{chance.randrange(40, 900)}"],
@@ -86,88 +88,56 @@ def report(
     }  # fmt: skip
 
 
-def rows(models: int, releases: Sequence[str], seed: int = 21) -> Iterator[Row]:
-    """As many models with both phases; some cannot be judged, some stop."""
-    chance = random.Random(seed)
+def advised(known: Sequence[tuple[str, str, list[str], str, str | None]], release: str) -> list[dict[str, Any]]:
+    """Those of ``known`` that are about ``release``."""
+    version = Version(release)
+    return [
+        {"id": name, "title": title, "chips": chips, "calls": 3, "workaround": "Upgrade.", "operators": ["aten::mm"]}
+        for name, title, chips, since, fixed in known
+        if Version(since) <= version and (fixed is None or version < Version(fixed))
+    ]
+
+
+def rows() -> Iterator[Row]:
+    """600 models with both phases; some cannot be judged, some stop."""
+    chance = random.Random(21)
     operators = [*missed()]
     served = [one for one in operators if missed()[one][-1] == "native"]
     common = [*chance.sample(served, 50), *chance.sample(operators, 6)]
-    natives = [finding("aten::mm", "native", 9, "inference", chance)]
+    native = finding("aten::mm", "native", "inference", chance)
     names: dict[str, None] = {}
-    while len(names) < models:
+    while len(names) < 600:
         names["hf:" + "".join(chance.sample(SYLLABLES, chance.randrange(2, 4)))] = None
     for number, name in enumerate(names):
         head = f"{name}/{name[3:].title()}ForCausalLM" if number % 9 == 8 else name
         called = [*chance.sample(common, chance.randrange(4)), *chance.sample(operators, chance.random() < 0.2)]
+        fits = {str(gb * 2**30): "fits" if gb * 5 > number / 10 else "raises" for gb in (8, 16, 24, 64)}
         for phase in PHASES:
+            key = Key(head, "real", phase, "float32")
             if number % 97 == 96:
-                yield Row(head, "real", phase, "float32", "failed", "its process ended with exit code 137", made=MADE)
+                yield Row(*key, state="failed", error="its process ended with exit code 137", made=MADE)
                 continue
             mine = called if phase == "inference" else [*called, *chance.sample(common, chance.randrange(2))]
-            found = {one: [finding(one, verdict, 12, phase, chance) for verdict in ("native", "missing", "fallback",
-                     "unsupported", "unknown", "composite")] for one in dict.fromkeys(mine)}  # fmt: skip
+            found = {one: {verdict: finding(one, verdict, phase, chance) for verdict in VERDICTS} for one in mine}
             known = [one for one in ADVISORIES if chance.random() < 0.2]
+            reports = {}
+            for index, release in enumerate(RELEASES):
+                met = [one.get(missed()[operator][index], one["native"]) for operator, one in found.items()]
+                reports[release] = report(head, phase, release, [native, *met], number + 1, advised(known, release))
             yield Row(
-                head, "real", phase, "float32", "answered", seconds=3.0, made=MADE, parameters=10**6 * (number + 1),
+                *key,
+                state="answered",
+                seconds=3.0,
+                made=MADE,
                 architecture=f"{name[3:].title()}Model",
-                answer=pack(
-                    {
-                        release: report(
-                            head, phase, release, [*natives, *(_of(found[one], one, index) for one in found)],
-                            number + 1, _advised(known, release),
-                        )
-                        for index, release in enumerate(RELEASES) if release in releases
-                    },
-                    {release: {str(n * GIB): "fits" if n * 5 > number / 10 else "raises" for n in (8, 16, 24, 64)}
-                     for release in releases},
-                ),
-            )  # fmt: skip
+                parameters=10**6 * (number + 1),
+                answer=pack(reports, dict.fromkeys(RELEASES, fits)),
+            )
 
 
-def _of(findings: list[dict[str, Any]], operator: str, index: int) -> dict[str, Any]:
-    verdict = missed()[operator][index]
-    return next((one for one in findings if one["verdict"] == verdict), findings[0])
-
-
-def _advised(known: Sequence[tuple[str, str, list[str], str, str | None]], release: str) -> list[dict[str, Any]]:
-    version = [int(part) for part in release.split(".")]
-    return [
-        {"id": name, "title": title, "chips": chips, "calls": 3, "workaround": "Upgrade.", "operators": ["aten::mm"]}
-        for name, title, chips, since, fixed in known
-        if [*map(int, since.split("."))] <= version and (fixed is None or version < [*map(int, fixed.split("."))])
-    ]
-
-
-def made_store(path: Path, models: int = 600, releases: Sequence[str] = RELEASES) -> Path:
+def made_store(path: Path) -> Path:
     """A store of made-up models."""
-    about = {"versions": VERSIONS, "tables": "ab", "releases": list(releases), "plan": {}}
-    with WritableStore(path, about) as store:
-        for row in rows(models, releases):
+    with WritableStore(path, {"versions": VERSIONS, "tables": "ab", "releases": list(RELEASES), "plan": {}}) as store:
+        for row in rows():
             store.add(row)
-    return path
-
-
-def real_store(path: Path, names: Sequence[str], releases: Sequence[str]) -> Path:
-    """A store of what releases really do with workloads, each at small size, in both phases."""
-    from mpsprobe.plugins.registry import get_registry
-    from mpsprobe_coverage.scanner.releases import release_answers
-
-    with WritableStore(path, {"versions": VERSIONS, "tables": "ab", "releases": list(releases), "plan": {}}) as store:
-        for name in names:
-            for phase in PHASES:
-                options = RunOptions(phase=phase, size="small")
-                answers = release_answers(get_registry().workload(name), options, releases, SilentProgress())
-                reports = {release: one.report.model_dump(mode="json") for release, one in answers.items()}
-                fits = {
-                    release: {str(memory): answer for memory, answer in one.fits.items()}
-                    for release, one in answers.items()
-                }
-                first = next(iter(answers.values())).report.workload
-                packed = pack(reports, fits)
-                store.add(
-                    Row(
-                        name, "small", phase, "float32", "answered", made=MADE, architecture=first.architecture,
-                        parameters=first.parameters, answer=packed,
-                    )
-                )  # fmt: skip
     return path

@@ -1,11 +1,14 @@
-"""What the atlas answers to ``mpsprobe coverage``: what a run says, and nothing where it cannot know that."""
+"""What the atlas answers to ``coverage`` and ``upgrade``: what a run says, and nothing where it cannot know that."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,16 +16,14 @@ from typing import Any
 import pytest
 
 from mpsprobe.declarations import SweptWorkload
-from mpsprobe.plugins.registry import get_registry
-from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas import answering
 from mpsprobe_atlas.answering import known_answer
 from mpsprobe_atlas.answers import pack, unpack
-from mpsprobe_atlas.store import Row, Store, WritableStore
+from mpsprobe_atlas.store import Key, Row, Store, WritableStore
 from mpsprobe_atlas.sweep.plan import versions
+from mpsprobe_atlas.sweep.working import worked_out
 from mpsprobe_atlas.tables import tables
-from mpsprobe_coverage.scanner.releases import release_answers
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment
 from tests.fuzz.changing import document_changed
@@ -42,15 +43,11 @@ QUESTION: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def atlas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with one workload, as a sweep makes it."""
-    options = RunOptions(size="small")
-    found = release_answers(get_registry().workload(NAME), options, RELEASES, SilentProgress())
-    reports = {release: one.report.model_dump(mode="json") for release, one in found.items()}
-    fits = {release: {str(size): answer for size, answer in one.fits.items()} for release, one in found.items()}
+    row = replace(worked_out(Key(NAME, "small", "inference", "float32"), RELEASES), made="2026-11-22T19:30:00+00:00")
     path = tmp_path_factory.mktemp("atlas") / "atlas.sqlite"
-    with WritableStore(path, {"versions": versions(), "tables": tables(), "releases": list(RELEASES)}) as store:
-        made = "2026-11-22T19:30:00+00:00"
-        store.add(Row(NAME, "small", "inference", "float32", "answered", made=made, answer=pack(reports, fits)))
-        store.add(Row(NAME, "small", "training", "float32", "failed", error="it took too long", made=made))
+    with WritableStore(path, {"versions": versions(), "tables": tables(), "releases": RELEASES}) as store:
+        store.add(row)
+        store.add(Row(NAME, "small", "training", "float32", "failed", error="it took too long", made=row.made))
     return path
 
 
@@ -68,25 +65,22 @@ def test_a_list_of_workloads_says_what_the_atlas_answers() -> None:
     assert answering.swept_workloads() == [SweptWorkload(NAME, ("inference",))]
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
+def test_it_says_what_a_run_says(atlas: Path) -> None:
+    for flags in (
         ("--torch", "2.6.0"),
         ("--torch", "1.12.0,2.6.0,2.13.0"),
         ("--torch", "1.12.0", "--chip", "m2-16gb"),
         ("--torch", "2.13.0", "--memory", "64GB", "--explain"),
         ("--torch", "2.6.0,2.13.0", "--chip", "m1-8gb"),
-    ],
-    ids=" ".join,
-)
-def test_it_says_what_a_run_says(flags: tuple[str, ...], atlas: Path) -> None:
-    variables = {answering.VARIABLE: str(atlas)}
-    command = ("coverage", NAME, "--size", "small", *flags, "--format", "json")
-    run, known = (run_cli(*command, which, process=False, variables=variables) for which in ("--no-atlas", "--atlas"))
-    expected, found = run.json(), known.json()
-    assert found.pop("recalled")["source"].startswith("mpsprobe-atlas ")
-    assert expected.pop("recalled") is None
-    assert found == expected
+    ):
+        command = ("coverage", NAME, "--size", "small", *flags, "--format", "json")
+        expected, found = (
+            run_cli(*command, which, process=False, variables={answering.VARIABLE: str(atlas)}).json()
+            for which in ("--no-atlas", "--atlas")
+        )
+        assert found.pop("recalled")["source"].startswith("mpsprobe-atlas ")
+        assert expected.pop("recalled") is None
+        assert found == expected
 
 
 def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +118,8 @@ def test_it_answers_where_no_plugin_could_build_it(atlas: Path, monkeypatch: pyt
         assert f"unknown workload '{NAME}'" in found.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
+def test_what_it_does_not_hold_it_says() -> None:
+    for options, reason in (
         ({"batch_size": 4}, "the atlas holds no answer with --batch-size"),
         ({"autocast": "float16"}, "the atlas holds no answer with --autocast"),
         ({"macos": "14"}, "the atlas holds no answer with --macos"),
@@ -136,12 +129,10 @@ def test_it_answers_where_no_plugin_could_build_it(atlas: Path, monkeypatch: pyt
         ({"torch_release": "2.5.0"}, "the atlas does not hold torch 2.5.0"),
         ({"torch_release": "9.9"}, "the atlas cannot answer: "),
         ({"memory": 3 * 2**30}, "the atlas does not know whether it fits on that Mac"),
-    ],
-)
-def test_what_it_does_not_hold_it_says(options: dict[str, Any], reason: str) -> None:
-    found = known_answer(asked(**options), "any")
-    assert found is not None and found.report is None
-    assert found.reason.startswith(reason)
+    ):
+        found = known_answer(asked(**options), "any")
+        assert found is not None and found.report is None
+        assert found.reason.startswith(reason)
 
 
 def test_it_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -154,17 +145,17 @@ def test_it_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert found is not None and found.reason.startswith("the atlas cannot answer: ")
 
 
-@pytest.mark.parametrize("asked", [("2.6.0",), ("1.12.0",), ("1.12.0,2.6.0,2.13.0",), ("2.6.0", "--all")], ids=" ".join)
-def test_what_is_drawn_at_once_is_what_the_report_is_drawn_as(
-    asked: tuple[str, ...], atlas: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ("coverage", NAME, "--size", "small", "--atlas", "--torch", *asked)
-    for width, flags in ((100, ("--format", "json")), (40, ()), (81, ()), (200, ())):
-        variables = {answering.VARIABLE: str(atlas), "COLUMNS": str(width)}
-        drawn = run_cli(*command, *flags, process=False, variables=variables)
+def test_what_is_drawn_at_once_is_what_the_report_is_drawn_as(atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for asked, (width, *flags) in product(
+        (("2.6.0",), ("1.12.0",), ("1.12.0,2.6.0,2.13.0",), ("2.6.0", "--all")),
+        (("100", "--format", "json"), ("40",), ("81",), ("200",)),
+    ):
+        command = ("coverage", NAME, "--size", "small", "--atlas", "--torch", *asked, *flags)
+        variables = {answering.VARIABLE: str(atlas), "COLUMNS": width}
+        drawn = run_cli(*command, process=False, variables=variables)
         with monkeypatch.context() as patch:
             patch.setattr("mpsprobe.views.view", lambda document: None)
-            slowly = run_cli(*command, *flags, process=False, variables=variables)
+            slowly = run_cli(*command, process=False, variables=variables)
         assert (drawn.stdout, drawn.code) == (slowly.stdout, slowly.code) and drawn.stdout
 
 
@@ -173,7 +164,7 @@ def test_a_changed_store_is_an_answer_or_an_error_in_words(tmp_path: Path, atlas
         about, row = store.about(), store.row(NAME, "small", "inference", "float32")
     assert row is not None and row.answer is not None
     report, random, codes = unpack(row.answer).report("2.6.0"), Random(7), set()
-    for number in range(60):
+    for number in range(30):
         try:
             changed = pack({"2.6.0": document_changed(report, random)}, {})
         except (UnicodeEncodeError, AttributeError, KeyError, TypeError):
@@ -189,55 +180,71 @@ def test_a_changed_store_is_an_answer_or_an_error_in_words(tmp_path: Path, atlas
     assert codes == {0, 2}
 
 
-WITHOUT_TORCH = """
-import sys
+EACH = """
+from mpsprobe.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        code = main(arguments)
+    except SystemExit as ended:
+        code = ended.code
+    print(f"ended with {code}", flush=True)
+"""
+WITHOUT_TORCH = f"""
+import json, sys
 from mpsprobe.plugins import discovery
 real = discovery.installed
-discovery.installed = lambda names: real(set(names) - {"torch", "transformers"})
+discovery.installed = lambda names: real(set(names) - {{"torch", "transformers"}})
 sys.modules["torch"] = sys.modules["transformers"] = None
-from mpsprobe.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["--torch", "2.6.0"], 0, "From mpsprobe-atlas "),
-        (["--torch", "2.6.0", "--format", "markdown"], 0, "From mpsprobe-atlas "),
-        (["--torch", "1.12.0", "--fail-on", "missing"], 0, "From mpsprobe-atlas "),
-        (["--torch", "2.6.0", "--batch-size", "4"], 2, "with --batch-size; to work it out takes torch"),
-        ([], 2, "name one with --torch 2.13.0"),
-    ],
-)
-def test_without_torch(arguments: list[str], code: int, said: str, tmp_path: Path, atlas: Path) -> None:
-    environment = command_environment({answering.VARIABLE: str(atlas)})
-    finished = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, "coverage", NAME, "--size", "small", *arguments],
-        capture_output=True, text=True, check=False, encoding="utf-8", cwd=tmp_path, env=environment,
-    )  # fmt: skip
-    assert finished.returncode == code, finished.stderr
-    assert said in finished.stdout + finished.stderr
-    assert (code == 0) == ("mpsprobe[all]" not in finished.stderr)
-
-
-IMPORTED = """
+{EACH}"""
+IMPORTED = f"""
 import json, sys
-from mpsprobe.cli.main import main
-code = main(sys.argv[1:])
-sys.stdout.flush()
-print(json.dumps([code, sorted(name for name in sys.modules if "." not in name)]), file=sys.stderr)
+{EACH}
+print(json.dumps([name for name in sys.modules if "." not in name]))
 """
 HEAVY = {"torch", "pydantic", "pydantic_core", "transformers", "numpy", "rich", "packaging", "email", "pathlib"}
 
 
-@pytest.mark.parametrize("more", [(), ("--all",), ("--format", "json"), ("--torch", "1.12.0")], ids=" ".join)
-def test_the_first_answer_imports_nothing_heavy(more: tuple[str, ...], tmp_path: Path, atlas: Path) -> None:
+def outputs(program: str, commands: Iterable[Sequence[str]], atlas: Path) -> list[str]:
+    """What each command wrote in one new process, with its exit code at the end; last what the program wrote."""
+    asked = [["coverage", NAME, "--size", "small", *arguments] for arguments in commands]
     finished = subprocess.run(
-        [sys.executable, "-c", IMPORTED, "coverage", NAME, "--size", "small", "--atlas", "--torch", "2.6.0", *more],
-        capture_output=True, text=True, check=True, encoding="utf-8", cwd=tmp_path,
+        [sys.executable, "-u", "-c", program, json.dumps(asked)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True, encoding="utf-8", cwd=atlas.parent,
         env=command_environment({answering.VARIABLE: str(atlas)}),
     )  # fmt: skip
-    code, modules = json.loads(finished.stderr.splitlines()[-1])
-    assert code == 0 and "mpsprobe-atlas " in finished.stdout
-    assert not HEAVY.intersection(modules)
+    return re.split(r"(?<=ended with \d)\n", finished.stdout)
+
+
+def test_without_torch(atlas: Path) -> None:
+    answered = [["2.6.0"], ["2.6.0", "--format", "markdown"], ["1.12.0", "--fail-on", "missing"]]
+    commands = [*(["--torch", *arguments] for arguments in answered), ["--torch", "2.6.0", "--batch-size", "4"], []]
+    *found, batch, unnamed, _ = outputs(WITHOUT_TORCH, commands, atlas)
+    for text in found:
+        assert "From mpsprobe-atlas " in text and "mpsprobe[all]" not in text and text.endswith("ended with 0")
+    for text, said in (
+        (batch, "with --batch-size; to work it out takes torch"),
+        (unnamed, "name one with --torch 2.13.0"),
+    ):
+        assert said in text and "mpsprobe[all]" in text and text.endswith("ended with 2")
+
+
+def test_the_first_answers_import_nothing_heavy(atlas: Path) -> None:
+    further = ((), ("--all",), ("--format", "json"), ("--torch", "1.12.0"))
+    *found, modules = outputs(IMPORTED, (("--atlas", "--torch", "2.6.0", *more) for more in further), atlas)
+    assert len(found) == 4
+    assert all("mpsprobe-atlas " in text and text.endswith("ended with 0") for text in found)
+    assert not HEAVY.intersection(json.loads(modules))
+
+
+def test_an_upgrade(real: Path) -> None:
+    missing = {"aten::_ctc_loss": "missing", "aten::_ctc_loss_backward": "missing"}
+    asked = ("--phase", "training", "--size", "small", "--atlas", "--no-cache", "--format", "json")
+    variables = {answering.VARIABLE: str(real)}
+    for releases in (("2.6.0", "2.15.0"), ("2.15.0", "2.6.0")):
+        command = ("upgrade", *releases, "hf:wav2vec2/Wav2Vec2ForCTC", *asked)
+        [one] = run_cli(*command, variables=variables, process=False).json()["workloads"]
+        found = {one[side]["target"]["torch"]: one[side]["findings"] for side in ("old", "new")}
+        assert found == {"2.6.0": missing, "2.15.0": {}} and [*found] == [*releases]
+    result = run_cli("upgrade", *releases, "hf:gpt2", *asked, variables=variables, process=False)
+    assert result.code == 2
+    assert "the atlas holds no answer about hf:gpt2" in json.loads(result.stdout)["workloads"][0]["error"]

@@ -1,4 +1,4 @@
-"""The ranking counts architectures, and what each release gained."""
+"""The ranking counts architectures, and what each release gained; the texts of an operator's page."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from made_store import VERSIONS
 
+from mpsprobe_atlas.operators import operators, samples_of, tracker_text
 from mpsprobe_atlas.ranking import gained, gather, ranked
 from mpsprobe_atlas.reading import Judged, Run
+from mpsprobe_atlas.samples import Example, sample_file
 from mpsprobe_atlas.store import Row
-from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing import CommandResult, run_cli
+from tests.forking import run_script
 
 RELEASES = ["2.0.0", "2.1.0", "2.2.0"]
 
@@ -58,8 +62,12 @@ def test_what_each_release_gained() -> None:
     assert (newest.operators, newest.architectures, newest.lost) == (["aten::ctc", "aten::qr"], ["hf:bert"], [])
 
 
+def rank(store: Path, *arguments: str) -> CommandResult:
+    return run_cli("atlas", "rank", "--store", str(store), *arguments, process=False)
+
+
 def test_of_a_real_sweep(real: Path) -> None:
-    result = run_cli("atlas", "rank", "--store", str(real), "--torch", "2.6", "--format", "json", process=False)
+    result = rank(real, "--torch", "2.6", "--format", "json")
     assert result.code == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["torch"] == "2.6.0" and report["architectures"] == 2
@@ -73,18 +81,83 @@ def test_of_a_real_sweep(real: Path) -> None:
 
 @pytest.mark.thorough
 def test_six_hundred_models_on_forty_releases(large: Path) -> None:
-    result = run_cli("atlas", "rank", "--store", str(large), process=False)
+    result = rank(large)
     assert result.code == 0 and result.stdout.startswith("On torch 2.23.0, ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["--torch", "2.99"], "unknown torch release '2.99'"),
-        (["--phase", "trainin"], "did you mean 'training'"),
-        (["--format", "junit"], "reads coverage"),
-    ],
+def test_what_cannot_be_ranked(real: Path) -> None:
+    for arguments, problem in (
+        (("--torch", "2.99"), "unknown torch release '2.99'"),
+        (("--phase", "trainin"), "did you mean 'training'"),
+        (("--format", "junit"), "reads coverage"),
+    ):
+        result = rank(real, *arguments)
+        assert result.code == 2 and problem in result.stderr
+
+
+QR = "tensor((4, 3), (1, 4), torch.float32), 'reduced'"
+EMPTY, HALF = "tensor((0,), (1,), torch.float32)", "tensor((2, 3), (3, 1), torch.bfloat16)"
+CALLS = (
+    f"torch.ops.aten.linalg_qr.out({QR}, Q={EMPTY}, R={EMPTY})",
+    "torch.ops.aten.linalg_cholesky_ex.default(tensor((2, 4, 4), (16, 4, 1), torch.float32), check_errors=True)",
+    f"torch.ops.aten.cat.default([{HALF}, tensor((0, 3), (3, 1), torch.bfloat16)], -2)",
+    "torch.ops.aten.embedding.default(tensor((5, 3), (3, 1), torch.float32), tensor((2, 2), (2, 1), torch.int64), -1)",
+    "torch.ops.aten.add_.Tensor(tensor((2,), (1,), torch.complex64), tensor((2,), (0,), torch.complex64), alpha=2)",
+    "torch.ops.aten._to_copy.default(tensor((2,), (1,), torch.float32), dtype=torch.float16, device=device)",
+    "torch.ops.aten.mm.default(tensor((3, 3), (3, 1), torch.float32, layout=torch.sparse_coo), "
+    "tensor((3, 2), (1, 3), torch.float32))",
+    "torch.ops.aten.clamp.default(tensor((2,), (1,), torch.float32), float('-inf'), 1.0)",
 )
-def test_what_cannot_be_ranked(real: Path, arguments: list[str], problem: str) -> None:
-    result = run_cli("atlas", "rank", "--store", str(real), *arguments, process=False)
-    assert result.code == 2 and problem in result.stderr
+
+
+def ran(text: str, folder: Path) -> str:
+    path = folder / "samples.py"
+    path.write_text(text, encoding="utf-8")
+    done = run_script(path, "cpu")
+    assert done.code == 0, done.stderr
+    return str(done.stdout)
+
+
+def test_samples_of_a_real_sweep_run(real_rows: list[Judged], tmp_path: Path) -> None:
+    found = operators(real_rows)
+    assert {"aten::_ctc_loss", "aten::_weight_norm_interface"} <= found.keys()
+    for operator in found.values():
+        text = samples_of(operator, VERSIONS)
+        assert f'"""{operator.name}: calls that models make' in text and "hf:wav2vec2" in text
+        assert ran(text, tmp_path) == f"{len(operator.examples)} calls\n"
+
+
+def test_every_kind_of_argument_can_be_made_again(tmp_path: Path) -> None:
+    text = sample_file("aten::many", [Example(call, ["hf:bert"]) for call in CALLS], "0.1.0", "torch 2.13.0")
+    assert ran(text, tmp_path) == f"{len(CALLS)} calls\n"
+
+
+def test_a_call_that_mpsprobe_did_not_write_is_no_sample() -> None:
+    for call in (
+        "__import__('os').system('true')",
+        "torch.ops.aten.abs.default(__import__('os'))",
+        "torch.ops.aten.abs.default(tensor((1,), (1,), torch.float32), *[1])",
+        "torch.hub.load.x.y(tensor((1,), (1,), torch.float32))",
+        "torch.ops.aten.abs.default(open('x'))",
+        "torch.ops.aten.abs.default(lambda: 1)",
+        "not python",
+        "(" * 5000,
+    ):
+        assert sample_file("aten::abs", [Example(call, ["x"])], "0.1.0", "torch") == "", call
+
+
+def test_names_of_a_store_end_no_comment_and_no_string() -> None:
+    hostile = 'x"""\nimport os\n'
+    text = sample_file(hostile, [Example(CALLS[1], [hostile])], hostile, hostile)
+    compile(text, "samples.py", "exec")
+    assert "\nimport os" not in text
+
+
+def test_the_words_for_the_tracker(real_rows: list[Judged]) -> None:
+    found, met = operators(real_rows), gather(real_rows, ["2.0.1", "2.6.0"])
+    text = tracker_text(found["aten::_ctc_loss"], met, VERSIONS)
+    assert "Not implemented on MPS in torch 2.6.0: 1 of 2 architectures cannot run without it." in text
+    assert "| 2.0.1 to 2.6.0 | missing |" in text and "`hf:wav2vec2/Wav2Vec2ForCTC`" in text
+    assert "torch.ops.aten._ctc_loss" in text and "mpsprobe 0.1.0, torch 2.13.0, transformers 5.23.0" in text
+    newer = tracker_text(found["aten::_ctc_loss"], gather(real_rows, ["2.0.1", "2.6.0", "2.15.0"]), VERSIONS)
+    assert "Runs on MPS in torch 2.15.0; the last release that did not run it is 2.6.0." in newer

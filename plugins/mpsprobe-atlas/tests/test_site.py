@@ -13,7 +13,7 @@ from mpsprobe_atlas.reading import Judged, judged
 from mpsprobe_atlas.site.data import LETTERS, SiteData
 from mpsprobe_atlas.site.writing import files
 from mpsprobe_atlas.store import Store
-from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing import CommandResult, run_cli
 
 MOST_BYTES = 12_000_000
 
@@ -75,23 +75,21 @@ def test_six_hundred_models_take_less_than_twelve_megabytes(large: Path) -> None
     assert sizes["data/index.js"] < MOST_BYTES / 20  # what is read before anything is shown
 
 
-def test_a_folder_with_other_files_is_left_alone(real: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.txt"
-    mine.write_text("mine", encoding="utf-8")
-    result = run_cli("atlas", "site", str(real), "-o", str(tmp_path), process=False)
-    assert result.code == 2 and "it has other files" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+def test_the_command(real: Path, tmp_path: Path) -> None:
+    def site(store: Path, folder: Path) -> CommandResult:
+        return run_cli("atlas", "site", str(store), "-o", str(folder), process=False)
 
-
-def test_a_site_is_written_again(real: Path, tmp_path: Path) -> None:
     folder = tmp_path / "site"
-    for _ in range(2):
-        result = run_cli("atlas", "site", str(real), "-o", str(folder), process=False)
+    for _ in range(2):  # a site is written again
+        result = site(real, folder)
         assert result.code == 0 and str(folder / "index.html") in result.stdout
         (folder / "data" / "models-9.js").write_text("old", encoding="utf-8")
     assert (folder / "data" / "index.js").is_file()
-
-
-def test_without_data_it_says_what_to_do(tmp_path: Path) -> None:
-    result = run_cli("atlas", "site", str(tmp_path / "none.sqlite"), "-o", str(tmp_path / "site"), process=False)
+    mine = tmp_path / "mine" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine", encoding="utf-8")
+    result = site(real, mine.parent)
+    assert result.code == 2 and "it has other files" in result.stderr
+    assert list(mine.parent.iterdir()) == [mine]
+    result = site(tmp_path / "none.sqlite", tmp_path / "new")
     assert result.code == 2 and "there is no atlas" in result.stderr and "mpsprobe atlas sweep" in result.stderr

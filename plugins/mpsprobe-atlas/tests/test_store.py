@@ -1,21 +1,32 @@
-"""The store: what it keeps, for whom, and what it refuses."""
+"""The store: what it keeps, for whom, and what it refuses; and the packed answers in it."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
+import zlib
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
+from mpsprobe.declarations import PHASES
 from mpsprobe.errors import OutputError, ReportError, UsageError
-from mpsprobe_atlas.answers import pack, unpack
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe_atlas import answering
+from mpsprobe_atlas.answers import OperatorAnswer, joined, pack, unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore, ship
+from mpsprobe_coverage.kernels.releases import torch_releases
 
+SHIPPED = Path(answering.__file__).parent / "data" / "atlas.sqlite"
+LARGEST = 15_000_000  # bytes
 ABOUT = {"versions": {"torch": "2.13.0", "transformers": "5.23.0"}, "tables": "ab", "releases": ["2.13.0"], "plan": {}}
 ANSWERED = Row("bert", "real", "inference", "float32", "answered", seconds=1.5, architecture="Bert", answer=b"\0packed")
 FAILED = Row("gpt", "real", "training", "float32", "failed", error="it hangs", hint="wait", attempts=3)
@@ -67,21 +78,17 @@ def text(path: Path) -> None:
 
 
 def other(path: Path) -> None:
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE rows (id)")
-    database.close()
 
 
 def newer(path: Path) -> None:
-    made(path)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(made(path))) as database:
         database.execute("PRAGMA user_version = 2")
-    database.close()
 
 
 def half(path: Path) -> None:
-    made(path)
-    with WritableStore(path, ABOUT) as store:
+    with WritableStore(made(path), ABOUT) as store:
         for number in range(100):
             store.add(Row(f"w{number}", "real", "inference", "float32", "answered", answer=os.urandom(4000)))
     with path.open("r+b") as file:
@@ -105,10 +112,9 @@ def test_a_file_that_is_no_sound_store_is_refused_and_left_alone(tmp_path: Path,
 def test_what_is_not_there_or_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="there is no atlas"):
         Store(tmp_path / "none.sqlite")
-    with pytest.raises(OutputError, match="folder does not exist"):
-        WritableStore(tmp_path / "none" / "atlas.sqlite", ABOUT)
-    with pytest.raises(OutputError, match="it is a folder"):
-        WritableStore(tmp_path, ABOUT)
+    for path, said in ((tmp_path / "none" / "atlas.sqlite", "folder does not exist"), (tmp_path, "it is a folder")):
+        with pytest.raises(OutputError, match=said):
+            WritableStore(path, ABOUT)
 
 
 def test_a_full_disk_loses_no_row(tmp_path: Path) -> None:
@@ -131,10 +137,8 @@ def test_what_a_package_ships_is_one_small_file_that_nobody_need_write(tmp_path:
         store.add(replace(ANSWERED, answer=pack({}, {})))
         for count in range(20):
             operators = [{"operator": "aten::mm", "verdict": "native", "modules": words[count:]}]
-            reports = {
-                release: {"operators": operators, "memory": {"curve": [count]}} for release in ("2.0.0", "2.1.0")
-            }
-            packed = pack(reports, {"2.0.0": {"8": "fits"}})
+            report = {"operators": operators, "memory": {"curve": [count]}}
+            packed = pack({"2.0.0": report, "2.1.0": report}, {"2.0.0": {"8": "fits"}})
             store.add(Row(f"w{count}", "real", "training", "float32", "answered", answer=packed))
     ship(path, target)
     assert [one.name for one in target.parent.iterdir()] == ["atlas.sqlite"]
@@ -152,3 +156,70 @@ def test_what_a_package_ships_is_one_small_file_that_nobody_need_write(tmp_path:
         assert heads == [unpack(row.answer or b"").findings() for row in store.heads()] and len(heads) == 21
     with pytest.raises(OutputError, match="there already"):
         ship(path, target)
+
+
+def test_the_shipped_one_knows_every_named_workload_on_every_release_or_says_why_not() -> None:
+    assert SHIPPED.stat().st_size <= LARGEST
+    with Store(SHIPPED, unchanging=True) as store:
+        assert tuple(store.about()["releases"]) == torch_releases()
+        types = {name for name in store.about()["plan"]["names"] if name.startswith("hf:")}
+        rows = store.rows()
+    known = {(row.workload, row.phase) for row in rows}
+    named = get_registry().workloads()
+    assert {(name, phase) for name, one in named.items() for phase in one.phases if phase in PHASES} <= known
+    assert types and {(name, phase) for name in types for phase in PHASES} <= known
+    failed = [row.error for row in rows if row.state == "failed"]
+    assert all(failed) and len(failed) < len(rows) / 10
+
+
+leaves = some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.floats(allow_nan=False) | some.text()
+documents = some.recursive(leaves, lambda one: some.lists(one) | some.dictionaries(some.text(), one), max_leaves=8)
+
+
+@settings(max_examples=50)
+@given(some.dictionaries(some.text(), some.dictionaries(some.text(), documents, max_size=4), max_size=3))
+def test_what_is_packed_comes_back(reports: dict[str, dict[str, object]]) -> None:
+    answers = unpack(pack(reports, {release: {"8": "fits"} for release in reports}))
+    assert answers.releases == tuple(reports)
+    for release, report in reports.items():
+        found = answers.report(release)
+        assert found == report and repr(found) == repr(report)  # 1, 1.0 and True are equal
+        assert answers.fits[release] == {8: "fits"}
+
+
+def test_a_release_with_the_same_findings_takes_hardly_more() -> None:
+    def report(release: str, verdict: str) -> dict[str, object]:
+        operators = [{"operator": f"aten::{n}", "verdict": "native", "shapes": [f"{n}x{n}"]} for n in range(200)]
+        worst = {"operator": "aten::mm", "verdict": verdict, "shapes": []}
+        return {"target": {"torch": release}, "operators": [worst, *operators]}
+
+    one = {"2.0.0": report("2.0.0", "missing")}
+    many = {f"2.{n}.0": report(f"2.{n}.0", "missing" if n < 3 else "native") for n in range(10)}
+    assert len(pack(many, {})) < 1.5 * len(pack(one, {}))
+    found = unpack(pack(many, {})).findings()
+    assert found[0] == OperatorAnswer("aten::mm", "missing", ("2.0.0", "2.1.0", "2.2.0"))
+    assert OperatorAnswer("aten::mm", "native", tuple(f"2.{n}.0" for n in range(3, 10))) in found
+
+
+def test_an_answer_of_the_first_format_is_read() -> None:
+    reports = {release: {"target": {"torch": release}, "operators": [1, 2]} for release in ("2.0.0", "2.10.0")}
+    texts = [json.dumps(one).encode() for one in reports.values()]
+    head = {"format": 1, "releases": [*reports], "lengths": [*map(len, texts)], "operators": [], "fits": {}}
+    answers = unpack(joined(zlib.compress(json.dumps(head).encode()), b"".join(texts)))
+    assert {release: answers.report(release) for release in reports} == reports
+    with pytest.raises(KeyError):
+        answers.report("2.1.0")
+
+
+def test_what_is_damaged_is_an_error() -> None:
+    for data in (b"", b"x", *(joined(zlib.compress(head), b"") for head in (b"[]", b"{}", b"{"))):
+        with pytest.raises(ReportError, match="damaged"):
+            unpack(data)
+    with pytest.raises(ReportError, match="newer"):
+        unpack(joined(zlib.compress(b'{"format": 99}'), b""))
+    data = pack({"2.0.0": {"operators": []}}, {})
+    for damaged in (data[:-4], data[:-8] + b"damaged!", joined(unpack(data).head, b"[" * unpack(data).length)):
+        answers = unpack(damaged)
+        assert answers.releases == ("2.0.0",)
+        with pytest.raises(ReportError, match="damaged"):
+            answers.report("2.0.0")

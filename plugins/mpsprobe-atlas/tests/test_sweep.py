@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ from mpsprobe_atlas.sweep.plan import Plan, versions
 from mpsprobe_atlas.sweep.working import as_text, from_text
 from mpsprobe_atlas.tables import tables
 from mpsprobe_coverage.scanner.scan import CoverageScanner
-from mpsprobe_devkit.testing import run_cli
+from mpsprobe_devkit.testing import CommandResult, run_cli
 
 MODELS = """
 import os, time
@@ -72,12 +75,12 @@ def key(name: str, phase: str = "inference") -> Key:
 @pytest.mark.slow
 def test_a_sweep_keeps_each_report_and_goes_on(folder: Path) -> None:
     (folder / "names.txt").write_text("models.py:sound\nmodels.py:raises\n")
-    asked = ["atlas", "sweep", "--workloads", "names.txt", "--phase", "inference", "--torch", ",".join(RELEASES)]
-    first = run_cli(*asked, "--jobs", "1", cwd=folder, process=False)
+    asked = ["--workloads", "names.txt", "--phase", "inference", "--torch", ",".join(RELEASES)]
+    first = sweep(folder, *asked, "--jobs", "1")
     assert first.code == 0, first.stderr
     assert "atlas.sqlite: 1 of 2 rows have an answer" in first.stderr
     assert "'models.py:raises' raised LookupError: no weights here" in first.stderr
-    again = run_cli(*asked, cwd=folder, process=False)
+    again = sweep(folder, *asked)
     assert "2 of them were there before" in again.stderr
     with Store(folder / "atlas.sqlite") as store:
         assert store.about()["releases"] == RELEASES
@@ -105,36 +108,28 @@ def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
     assert (folder / "died").read_text() == "xxx"
 
 
-class Three:
-    """A source of three rows, of which Ctrl-C or the end of the process takes the third."""
-
-    def __init__(self, asked: list[Key]) -> None:
-        self.asked = asked
-
-    def __enter__(self) -> Three:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Nothing runs."""
-
-    def rows(self, keys: Any) -> Any:
-        """Two of them."""
-        self.asked += keys
-        for one in keys[:2]:
-            yield Row(*one, state="answered", made="now")
-        raise KeyboardInterrupt
-
-
 def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     plan = Plan(("bert-base", "gpt2", "resnet50"), ("inference",), ("float32",), "small", ("2.13.0",))
     keys, asked = plan.keys(get_registry()), []
+
+    def rows(wanted: list[Key]) -> Iterator[Row]:
+        """Two of them; Ctrl-C or the end of the process takes what is behind."""
+        asked.extend(wanted)
+        for one in wanted[:2]:
+            yield Row(*one, state="answered", made="now")
+        raise KeyboardInterrupt
+
+    def sweep_into(**settings: bool) -> sweeping.Outcome:
+        source: Any = nullcontext(SimpleNamespace(rows=rows))
+        return sweeping.sweep_into(path, plan.about(), keys, lambda: source, SilentProgress(), **settings)
+
     path = tmp_path / "atlas.sqlite"
     with WritableStore(path, plan.about()) as store:
         store.add(Row(*keys[1], state="failed"))
-    outcome = sweeping.sweep_into(path, plan.about(), keys, lambda: Three(asked), SilentProgress())
+    outcome = sweep_into()
     assert asked == [keys[0], keys[2]] and outcome.known == 1 and outcome.answered == 2 and not outcome.complete
     asked.clear()
-    sweeping.sweep_into(path, plan.about(), keys, lambda: Three(asked), SilentProgress(), again=True)
+    sweep_into(again=True)
     assert asked == [keys[1]]
 
 
@@ -147,11 +142,17 @@ def test_what_a_plan_is_made_of() -> None:
     assert len(tables()) == 64 and {"torch", "transformers", "mpsprobe", "mpsprobe-atlas"} <= versions().keys()
     row = Row(*key("sound"), state="answered", answer=bytes(range(256)))
     assert from_text(as_text(row)) == row
+    with pytest.raises(UsageError, match="nothing is to be done"):
+        Plan((), ("inference",), ("float32",), "small", ()).keys(registry)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
+def sweep(folder: Path, *arguments: str) -> CommandResult:
+    return run_cli("atlas", "sweep", *arguments, cwd=folder, process=False)
+
+
+def test_bad_input(folder: Path) -> None:
+    (folder / "digits.py").write_text("import keras\n\ndef make():\n    pass\n", encoding="utf-8")
+    for arguments, error in (
         ([], "what should be swept?"),
         (["no-such-*"], "no workload fits 'no-such-*'"),
         (["bert-bas"], "unknown workload 'bert-bas'; did you mean 'bert-base'"),
@@ -160,25 +161,16 @@ def test_what_a_plan_is_made_of() -> None:
         (["bert-base", "-o", "none/atlas.sqlite"], "its folder does not exist"),
         (["bert-base", "-o", "."], "it is a folder"),
         (["bert-base", "-o", "models.py"], "models.py is no atlas of mpsprobe"),
-    ],
-)
-def test_bad_input(folder: Path, arguments: list[str], error: str) -> None:
-    result = run_cli("atlas", "sweep", *arguments, cwd=folder, process=False)
-    assert result.code == 2 and error in result.stderr and "Traceback" not in result.stderr
-    assert [one.name for one in folder.iterdir() if one.suffix == ".sqlite"] == []
+        (["bert-base", "keras:mobilenet_v2"], "'keras:mobilenet_v2' is a workload of tensorflow"),
+        (["bert-base", "digits.py:make"], "'digits.py:make' is a workload of tensorflow"),
+    ):
+        result = sweep(folder, *arguments)
+        assert result.code == 2 and error in result.stderr and "Traceback" not in result.stderr
+        assert [one.name for one in folder.iterdir() if one.suffix == ".sqlite"] == []
 
 
 def test_ctrl_c_says_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = sweeping.Outcome(1, 2, (), 3.0, complete=False)
     monkeypatch.setattr("mpsprobe_atlas.commands.sweep.sweep_into", lambda *_, **__: outcome)
-    result = run_cli("atlas", "sweep", "bert-base", cwd=folder, process=False)
+    result = sweep(folder, "bert-base")
     assert result.code == 130 and "2 of 2 rows have an answer" in result.stderr
-
-
-def test_nothing_to_do_and_other_frameworks_are_refused(folder: Path) -> None:
-    (folder / "digits.py").write_text("import keras\n\ndef make():\n    pass\n", encoding="utf-8")
-    for name in ("keras:mobilenet_v2", "digits.py:make"):
-        result = run_cli("atlas", "sweep", "bert-base", name, cwd=folder, process=False)
-        assert result.code == 2 and f"'{name}' is a workload of tensorflow" in result.stderr
-    with pytest.raises(UsageError, match="nothing is to be done"):
-        Plan((), ("inference",), ("float32",), "small", ()).keys(get_registry())

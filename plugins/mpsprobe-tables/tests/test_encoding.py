@@ -1,9 +1,11 @@
-"""The data files of mpsprobe-coverage: what is written comes back, and damage is reported."""
+"""The data files: the shipped ones are what encoding gives, what is written comes back, and damage is reported."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,143 +17,140 @@ from mpsprobe.errors import TableError
 from mpsprobe_coverage.judging import lists
 from mpsprobe_coverage.judging.lists import Learned
 from mpsprobe_coverage.kernels import kernel_facts, releases
+from mpsprobe_coverage.kernels.compositions import composition_releases, load_compositions
 from mpsprobe_coverage.kernels.format import MAGIC, apply, data_file, decode, to_table
 from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, decode_facts, facts_releases, load_facts
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.kernels.releases import data_folder
-from mpsprobe_coverage.kernels.table import (
-    COMPOSITE_LABELS,
-    DEFINED,
-    MPS_ERROR,
-    MPS_FALLBACK,
-    MPS_PYTHON,
-    KernelTable,
+from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.kernels.releases import data_folder, library_releases
+from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_tables import expectations, messages, module_marks
+from mpsprobe_tables.encoding import encode_compositions, encode_facts, encode_lists, encode_table
+from mpsprobe_tables.expectations import DATA, expectation_releases, load_expectations
+
+EMPTY = KernelTable(MPS_FAMILY, "2.12.1", {})
+TABLE = KernelTable(
+    MPS_FAMILY,
+    "2.13.0",
+    {"aten::abs": frozenset({"defined", "MPS"}), "torchvision::nms": frozenset({"SparseMPS"})},
+    wheel="a.whl",
+    sha256="aa",
+    commit="c0ffee",
+    macos_minimum="14.0",
+    requires_torch="==2.13.0",
+    markers=frozenset({"one", "two"}),
+    only_in_binary={"MPS": ("aten::abs",), "SparseMPS": ("torchvision::nms", "aten::abs")},
+    only_declared={"MPS": ("aten::new",)},
 )
-from mpsprobe_tables.encoding import encode_facts, encode_lists, encode_table
-
-NAMES = st.builds("{}::{}".format, st.sampled_from(["aten", "torchvision"]), st.text("abz_.", min_size=1, max_size=4))
-ALL_LABELS = [DEFINED, MPS_FALLBACK, MPS_ERROR, MPS_PYTHON, *COMPOSITE_LABELS, "MPS", "SparseMPS"]
-LABELS = st.frozensets(st.sampled_from(ALL_LABELS), min_size=1, max_size=4)
-KEYED = st.dictionaries(st.sampled_from(["MPS", "SparseMPS"]), st.lists(NAMES, min_size=1).map(tuple), max_size=2)
-TABLES = st.builds(
-    KernelTable,
-    family=st.just(MPS_FAMILY),
-    release=st.sampled_from(["2.13.0", "2.14.1"]),
-    library=st.just("torch"),
-    wheel=st.text(max_size=10),
-    sha256=st.text(max_size=10),
-    commit=st.none() | st.text(max_size=10),
-    macos_minimum=st.none() | st.just("14.0"),
-    requires_torch=st.text(max_size=10),
-    labels=st.dictionaries(NAMES, LABELS, max_size=8),
-    markers=st.frozensets(st.text(max_size=5), max_size=3),
-    only_in_binary=KEYED,
-    only_declared=KEYED,
+LATER = KernelTable(
+    MPS_FAMILY, "2.14.1", {**TABLE.labels, "aten::abs": frozenset({"defined"}), "aten::new": frozenset({"MPS"})}
 )
-
-
-def _read_back(data: bytes, base: KernelTable | None) -> KernelTable:
-    file = decode(data, "a.table")
-    labels = {} if base is None else {o: " ".join(sorted(found)) for o, found in base.labels.items()}
-    apply(file.changes, labels)
-    return to_table(MPS_FAMILY, file.header, labels)
-
-
-@given(TABLES, st.none() | TABLES)
-def test_a_table_comes_back_from_its_difference(table: KernelTable, base: KernelTable | None) -> None:
-    data = encode_table(table, base)
-    assert _read_back(data, base) == table
-    assert encode_table(table, base) == data
-
-
-@given(TABLES)
-def test_nothing_but_provenance_is_written_where_nothing_changed(table: KernelTable) -> None:
-    assert decode(encode_table(table, table), "a.table").changes == {}
-
-
-@given(TABLES, st.integers(0, 10**6), st.integers(1, 255))
-def test_a_damaged_byte_is_told(table: KernelTable, position: int, change: int) -> None:
-    data = bytearray(encode_table(table, None))
-    data[position % len(data)] ^= change
-    with pytest.raises(TableError, match=r"a\.table is damaged") as caught:
-        decode(bytes(data), "a.table")
-    assert "Reinstall" in str(caught.value.hint)
-
-
-@given(TABLES, st.integers(0, 10**6))
-def test_a_truncated_file_is_told(table: KernelTable, length: int) -> None:
-    data = encode_table(table, None)
-    with pytest.raises(TableError):
-        decode(data[: length % len(data)], "a.table")
+EXPECTED = partial(expectations.decode, base=None)
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"operators": 1}', b'{"operators": {"MPS": {"aten": 1}}}', b"\xff"]
+    ("name", "known", "load", "encode", "folder"),
+    [
+        *(
+            (
+                f"{name}-{{}}.table",
+                library_releases(name),
+                partial(load_table, library=name),
+                encode_table,
+                data_folder(),
+            )
+            for name in ("torch", "torchvision")
+        ),
+        ("torch-{}.kernels", facts_releases(), load_facts, encode_facts, data_folder()),
+        ("torch-{}.compositions", composition_releases(), load_compositions, encode_compositions, data_folder()),
+        ("torch-{}.messages", messages.message_releases(), messages.load_messages, messages.encode, DATA),
+        ("torch-{}.expectations", expectation_releases(), load_expectations, expectations.encode, DATA),
+        ("torch-{}.modules", module_marks.module_releases(), module_marks.load_marks, module_marks.encode, DATA),
+    ],
 )
-def test_a_file_with_the_right_checksum_and_other_content_is_told(body: bytes) -> None:
-    with pytest.raises(TableError):
-        decode(f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body, "a.table")
+def test_every_shipped_file_is_what_encoding_its_content_gives(
+    name: str, known: Sequence[str], load: Callable[..., Any], encode: Callable[..., bytes], folder: Path
+) -> None:
+    wrong, base = [], None
+    for release in known:
+        found = load(release)
+        wrong += [] if encode(found, base) == (folder / name.format(release)).read_bytes() else [release]
+        base = found
+    assert len(known) > 10 and not wrong
 
 
-def test_a_header_that_lacks_something_is_told() -> None:
+@pytest.mark.parametrize("module", [expectations, module_marks], ids=["expectations", "marks of modules"])
+def test_a_file_that_does_not_fit_is_told(module: Any) -> None:
+    load = load_expectations if module is expectations else module_marks.load_marks
+    older, newer = load("2.12.1"), load("2.13.0")
+    assert module.decode(module.encode(newer, None), "x", None) == newer
+    with pytest.raises(TableError, match="x does not fit"):
+        module.decode(module.encode(newer, older), "x", None)
+
+
+def test_a_table_comes_back_from_its_difference() -> None:
+    for table in (EMPTY, TABLE, LATER):
+        for base in (None, EMPTY, TABLE, LATER):
+            file = decode(encode_table(table, base), "a.table")
+            labels = {} if base is None else {name: " ".join(sorted(known)) for name, known in base.labels.items()}
+            apply(file.changes, labels)
+            assert to_table(MPS_FAMILY, {**file.header, "later": []}, labels) == table, "a later reader may add keys"
+            assert base != table or file.changes == {}
     with pytest.raises(TableError):
         to_table(MPS_FAMILY, {"release": "2.13.0"}, {})
 
 
-def test_a_later_reader_may_add_keys() -> None:
-    table = KernelTable(MPS_FAMILY, "2.13.0", {"aten::abs": frozenset({"MPS"})})
-    file = decode(encode_table(table, None), "a.table")
-    assert to_table(MPS_FAMILY, {**file.header, "stubs": []}, {"aten::abs": "MPS"}) == table
+@given(st.integers(0, 10**6), st.integers(1, 255))
+def test_a_damaged_file_is_told(position: int, change: int) -> None:
+    for whole, read in (
+        (encode_table(TABLE, EMPTY), decode),
+        (encode_facts(NEW, OLD), decode_facts),
+        ((DATA / "torch-2.8.0.expectations").read_bytes(), EXPECTED),
+    ):
+        at = position % len(whole)
+        for data in (whole[:at] + bytes([whole[at] ^ change]) + whole[at + 1 :], whole[:at]):
+            with pytest.raises(TableError, match="x is damaged") as caught:
+                read(data, "x")
+            assert "Reinstall" in str(caught.value.hint)
 
 
-OLD = KernelFacts(
-    "2.12.0",
-    "aa",
-    {"exp": frozenset({"float", "half"}), "sin": frozenset({"float"})},
-    {"aten::exp": frozenset({"unary:exp"}), "aten::put_": frozenset({"stub:put_stub"})},
+@pytest.mark.parametrize(
+    ("magic", "read", "further"),
+    [
+        (MAGIC, decode, [b'{"operators": 1}', b'{"operators": {"MPS": {"aten": 1}}}']),
+        (expectations.MAGIC, EXPECTED, [b'{"base": null, "sections": 1}', b'{"base": "2.8.0"}']),
+    ],
+    ids=["a table", "expectations"],
 )
-NEW = KernelFacts(
+def test_a_file_with_the_right_checksum_and_other_content_is_told(
+    magic: str, read: Callable[..., Any], further: Sequence[bytes]
+) -> None:
+    for body in (b"", b"[]", b"{}", b"\xff", *further):
+        with pytest.raises(TableError, match="the data file x"):
+            read(f"{magic} {hashlib.sha256(body).hexdigest()}\n".encode() + body, "x")
+
+
+def _facts(release: str, kernels: dict[str, str], operators: dict[str, str]) -> KernelFacts:
+    split = ({name: frozenset(known.split()) for name, known in part.items()} for part in (kernels, operators))
+    return KernelFacts(release, "aa", *split)
+
+
+OLD = _facts("2.12.0", {"exp": "float half", "sin": "float"}, {"aten::exp": "unary:exp", "aten::put_": "stub:put_stub"})
+NEW = _facts(
     "2.13.0",
-    "bb",
-    {"exp": frozenset({"float", "half", "cast:half"}), "fmax": frozenset({"float"})},
-    {"aten::exp": frozenset({"unary:exp"}), "aten::fmax": frozenset({"binary:fmax", "binary:maximum"})},
+    {"exp": "float half cast:half", "fmax": "float"},
+    {"aten::exp": "unary:exp", "aten::fmax": "binary:fmax binary:maximum"},
 )
-NEW_KERNELS = {"exp": "cast:half float half", "fmax": "float", "sin": ""}
 
 
 def test_a_file_of_facts_holds_what_changed() -> None:
-    file = decode_facts(encode_facts(NEW, OLD), "x")
-    assert (file.release, file.base, file.header["sha256"]) == ("2.13.0", "2.12.0", "bb")
-    assert file.kernels == NEW_KERNELS
-    assert file.changes == {"aten::fmax": "binary:fmax binary:maximum", "aten::put_": ""}
-
-
-def test_the_first_file_of_facts_has_no_base_and_holds_everything() -> None:
-    file = decode_facts(encode_facts(OLD, None), "x")
-    assert file.base is None
-    assert file.changes == {"aten::exp": "unary:exp", "aten::put_": "stub:put_stub"}
-    assert decode_facts(encode_facts(OLD, OLD), "x").changes == {}
-
-
-@given(st.data())
-def test_a_damaged_file_of_facts_is_an_error(data: st.DataObject) -> None:
-    content = encode_facts(NEW, OLD)
-    at = data.draw(st.integers(0, len(content) - 1))
-    changed = content[:at] + bytes([content[at] ^ data.draw(st.integers(1, 255))]) + content[at + 1 :]
-    for broken in (changed, content[:at]):
-        with pytest.raises(TableError, match="torch-x is damaged"):
-            decode_facts(broken, "torch-x")
-
-
-def _signed(document: Any) -> bytes:
-    body = json.dumps(document).encode()
-    return f"{kernel_facts.MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
-
-
-def test_later_facts_do_not_disturb() -> None:
     document = json.loads(encode_facts(NEW, OLD).partition(b"\n")[2])
-    file = decode_facts(_signed({**document, "later": {"a": 1}}), "x")
-    assert (file.changes, file.kernels) == ({"aten::fmax": "binary:fmax binary:maximum", "aten::put_": ""}, NEW_KERNELS)
+    body = json.dumps({**document, "later": {"a": 1}}).encode()
+    later = f"{kernel_facts.MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+    for data in (encode_facts(NEW, OLD), later):
+        file = decode_facts(data, "x")
+        assert (file.release, file.base, file.header["sha256"]) == ("2.13.0", "2.12.0", "aa")
+        assert file.kernels == {"exp": "cast:half float half", "fmax": "float", "sin": ""}
+        assert file.changes == {"aten::fmax": "binary:fmax binary:maximum", "aten::put_": ""}
 
 
 def test_facts_that_do_not_fit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,21 +171,11 @@ def _forget() -> None:
         cached.cache_clear()  # type: ignore[attr-defined]
 
 
-def test_the_shipped_facts_are_what_encoding_them_gives() -> None:
-    base = None
-    for release in facts_releases():
-        facts = load_facts(release)
-        assert encode_facts(facts, base) == (data_folder() / f"torch-{release}.kernels").read_bytes()
-        base = facts
-
-
 def test_the_lists_come_back_and_say_what_changed() -> None:
     known = (
         Learned(("2.12.0",), {"aten::relu": {"int8": "relu"}}, {}, {"aten::relu": frozenset({"bool", "int16"})}),
         Learned(("2.13.0",), {}, {}, {"aten::relu": frozenset({"bool"})}),
     )
-    data = encode_lists(known, {"torch": "2.13.0"})
-    assert lists.decode(data) == known
-    assert encode_lists(known, {"torch": "2.13.0"}) == data
+    assert lists.decode(encode_lists(known, {"torch": "2.13.0"})) == known
     again = encode_lists((known[0], known[0]), {})
     assert b'"refused": {},\n   "unclaimed": {},\n   "accepted": {}' in again

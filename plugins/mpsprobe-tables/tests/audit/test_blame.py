@@ -9,89 +9,69 @@ def _seen(entry: str, status: Status, *calls: Called, dtype: str = "int8", expla
     return Observed(entry, frozenset({entry}), dtype, status, frozenset(calls), explained)
 
 
+def _fails(entry: str, *calls: Called) -> Observed:
+    return _seen(entry, "fails", *calls)
+
+
 ADD, SUM, SILU = ("aten::add.Tensor", "int8"), ("aten::sum", "int8>int64"), ("aten::silu", "int8")
+SORT, SOLVE, FLOAT_SILU = ("aten::sort", "int8"), ("aten::_solve", "int8"), ("aten::silu", "float32")
+POOL, MAXIMUM = ("aten::max_pool2d_with_indices", "int8>int64"), ("aten::maximum", "int8")
+PUT, ADDED_UP = ("aten::_index_put_impl_", "int8"), ("aten::_index_put_impl_", "int8 with accumulate")
+SORTS = [("aten::sort.stable", "int8"), ("aten::sort.stable", "int8 with descending")]
+SWISH, PUT_PASSES = _seen("swish", "passes", SILU), _seen("put", "passes", PUT)
+BOTH = dict.fromkeys((PUT, ADDED_UP), "index_put")
+FAILS: dict[str, tuple[list[Observed], dict[Called, str]]] = {
+    "the operator of its own name": ([_fails("silu", ADD, SUM, SILU)], {SILU: "silu"}),
+    "what passes elsewhere is taken": ([_fails("silu", ADD, SILU), SWISH], {ADD: "silu"}),
+    "nobody where nothing is left": ([_fails("sort", SORT), _seen("msort", "passes", SORT)], {}),
+    "of several the nearest name": ([_fails("max_pool2d", POOL, ADD)], {POOL: "max_pool2d"}),
+    "a part of a name is not near": ([_fails("max", POOL, MAXIMUM)], {MAXIMUM: "max"}),
+    "what explains most": ([_fails("a", SOLVE, ADD), _fails("b", SOLVE, SUM), _fails("c", SOLVE)], {SOLVE: "a"}),
+    "nobody by a guess": ([_fails("silu", ADD, SUM)], {}),
+    "what an own entry refuses explains others": ([_fails("silu", SILU), _fails("net", SILU, ADD)], {SILU: "silu"}),
+    "not calls without the dtype of the entry": ([_fails("silu", FLOAT_SILU)], {}),
+    "nobody for what the mechanism or the CPU explains": ([_seen("silu", "fails", SILU, explained=True)], {}),
+    "other dtypes may be taken": (
+        [_fails("silu", SILU), _seen("silu", "passes", FLOAT_SILU, dtype="float32")],
+        {SILU: "silu"},
+    ),
+    "the flag that explains more entries": (
+        [_fails("index_put", PUT, ADDED_UP), _fails("masked_put_accumulate", ADDED_UP)],
+        {ADDED_UP: "index_put"},
+    ),
+    "a flag is not taken with its operator": (
+        [_fails("index_put", PUT, ADDED_UP), PUT_PASSES],
+        {ADDED_UP: "index_put"},
+    ),
+    "each flag where no entry tells them apart": ([_fails("index_put", PUT, ADDED_UP)], BOTH),
+    "each flag of a variant": ([_fails("sort", *SORTS)], dict.fromkeys(SORTS, "sort")),
+}
+UNCLAIMED: dict[str, tuple[list[Observed], dict[Called, str]]] = {
+    "the operator of its own name": ([_seen("silu", "unclaimed", SILU, ADD)], {SILU: "silu"}),
+    "the only one, whatever its name": ([_seen("net", "unclaimed", SUM)], {SUM: "net"}),
+    "one of two": ([_seen("net", "unclaimed", SUM, ADD)], {}),
+    "what passes elsewhere": ([_seen("silu", "unclaimed", SILU), SWISH], {}),
+    "one with several flags": ([_seen("net", "unclaimed", PUT, ADDED_UP)], dict.fromkeys((PUT, ADDED_UP), "net")),
+    "one with a flag, and another": ([_seen("net", "unclaimed", PUT, SUM)], {}),
+}
 
 
-def test_the_operator_of_its_own_name_is_to_blame() -> None:
-    found = blame([_seen("silu", "fails", ADD, SUM, SILU)])
-    assert found.refused == {SILU: "silu"}
-
-
-def test_what_a_passing_entry_calls_is_taken() -> None:
-    found = blame([_seen("silu", "fails", ADD, SILU), _seen("swish", "passes", SILU)])
-    assert found.accepted == {SILU}
-    assert found.refused == {ADD: "silu"}
-
-
-def test_nobody_is_to_blame_where_nothing_is_left() -> None:
-    found = blame([_seen("sort", "fails", ("aten::sort", "int8")), _seen("msort", "passes", ("aten::sort", "int8"))])
-    assert found.refused == {}
-
-
-def test_of_several_the_nearest_name_is_to_blame() -> None:
-    pool = ("aten::max_pool2d_with_indices", "int8>int64")
-    assert blame([_seen("max_pool2d", "fails", pool, ADD)]).refused == {pool: "max_pool2d"}
-    assert blame([_seen("max", "fails", pool, ("aten::maximum", "int8"))]).refused == {("aten::maximum", "int8"): "max"}
-
-
-def test_the_operator_that_explains_most_is_to_blame() -> None:
-    solve = ("aten::_solve", "int8")
-    found = blame([_seen("a", "fails", solve, ADD), _seen("b", "fails", solve, SUM), _seen("c", "fails", solve)])
-    assert found.refused == {solve: "a"}
-
-
-def test_nobody_is_to_blame_by_a_guess() -> None:
-    assert blame([_seen("silu", "fails", ADD, SUM)]).refused == {}
-
-
-def test_an_operator_that_an_own_entry_refuses_explains_others() -> None:
-    found = blame([_seen("silu", "fails", SILU), _seen("net", "fails", SILU, ADD)])
-    assert found.refused == {SILU: "silu"}
-
-
-def test_calls_without_the_dtype_of_the_entry_are_not_to_blame() -> None:
-    assert blame([_seen("silu", "fails", ("aten::silu", "float32"))]).refused == {}
-
-
-def test_what_the_mechanism_or_the_cpu_explains_blames_nobody() -> None:
-    assert blame([_seen("silu", "fails", SILU, explained=True)]).refused == {}
-
-
-def test_the_same_operator_may_take_other_dtypes() -> None:
-    other = ("aten::silu", "float32")
-    found = blame([_seen("silu", "fails", SILU), _seen("silu", "passes", other, dtype="float32")])
-    assert (found.refused, found.accepted) == ({SILU: "silu"}, {other})
+def test_who_is_to_blame() -> None:
+    found = {name: blame(seen).refused for name, (seen, _) in FAILS.items()}
+    assert found == {name: refused for name, (_, refused) in FAILS.items()}
 
 
 def test_what_is_not_claimed_blames_own_operators_alone() -> None:
-    found = blame([_seen("silu", "unclaimed", SILU, ADD), _seen("net", "unclaimed", SUM)])
-    assert found.unclaimed == {SILU: "silu", SUM: "net"}  # where there is one alone, its name does not matter
-    assert found.refused == {}
-    assert blame([_seen("net", "unclaimed", SUM, ADD)]).unclaimed == {}
-    assert blame([_seen("silu", "unclaimed", SILU), _seen("swish", "passes", SILU)]).unclaimed == {}
+    found = {name: blame(seen) for name, (seen, _) in UNCLAIMED.items()}
+    assert {name: one.unclaimed for name, one in found.items()} == {name: one for name, (_, one) in UNCLAIMED.items()}
+    assert not any(one.refused for one in found.values())
 
 
-PUT, ADDED_UP = ("aten::_index_put_impl_", "int8"), ("aten::_index_put_impl_", "int8 with accumulate")
-
-
-def test_the_flag_is_to_blame_that_explains_more_entries() -> None:
-    found = blame([_seen("index_put", "fails", PUT, ADDED_UP), _seen("masked_put_accumulate", "fails", ADDED_UP)])
-    assert found.refused == {ADDED_UP: "index_put"}
-
-
-def test_a_flag_is_not_taken_because_the_operator_is() -> None:
-    found = blame([_seen("index_put", "fails", PUT, ADDED_UP), _seen("put", "passes", PUT)])
-    assert found.refused == {ADDED_UP: "index_put"}
-    assert found.accepted == {PUT}
-
-
-def test_each_flag_is_to_blame_where_no_entry_tells_them_apart() -> None:
-    refused = dict.fromkeys((PUT, ADDED_UP), "index_put")
-    assert blame([_seen("index_put", "fails", PUT, ADDED_UP)]).refused == refused
-    own = [("aten::sort.stable", "int8"), ("aten::sort.stable", "int8 with descending")]
-    assert blame([_seen("sort", "fails", *own)]).refused == dict.fromkeys(own, "sort")
-
-
-def test_an_operator_with_several_flags_is_alone() -> None:
-    assert blame([_seen("net", "unclaimed", PUT, ADDED_UP)]).unclaimed == dict.fromkeys((PUT, ADDED_UP), "net")
-    assert blame([_seen("net", "unclaimed", PUT, SUM)]).unclaimed == {}
+def test_what_passing_entries_call_is_taken() -> None:
+    taken = {name: blame(seen).accepted for name, (seen, _) in FAILS.items()}
+    assert {name: one for name, one in taken.items() if one} == {
+        "what passes elsewhere is taken": {SILU},
+        "nobody where nothing is left": {SORT},
+        "other dtypes may be taken": {FLOAT_SILU},
+        "a flag is not taken with its operator": {PUT},
+    }

@@ -1,4 +1,4 @@
-"""The audit of PyTorch's modules, on a few of them."""
+"""The audit of PyTorch's modules, on a few of them, and of samples that no test of PyTorch has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from mpsprobe.progress import SilentProgress
 from mpsprobe_tables.audit import modules
 from mpsprobe_tables.audit.modules import ModuleAudit, audit_modules
+from mpsprobe_tables.audit.untested import audit_untested
 from mpsprobe_tables.module_marks import Mark, load_marks
 
 
@@ -67,3 +68,17 @@ def test_what_the_device_alone_raises_is_its_mistake(monkeypatch: pytest.MonkeyP
     [audited] = audit_modules(["2.2.0"], ["nn.ReLU"], 1, SilentProgress())
     assert audited.internal == ()
     assert {one.outcome for one in audited.tests} == {"raised"}
+
+
+def test_each_entry_counts_once_for_each_kind_that_it_has() -> None:
+    entries = ["exp", "linalg.eig", "nn.functional.conv2d"]
+    [one] = audit_untested(["2.13.0"], entries, 1, SilentProgress())
+    assert dict(one.counts["rank 6"]) == {"native": 1, "missing": 1}  # a convolution of images has no such rank
+    assert "int64" in one.counts and one.counts["int64"]["missing"] == 1  # the CPU has exp of whole numbers, not eig
+    assert one.counts["float8_e5m2"].total() == 3
+
+
+def test_refusals_of_untested_samples_are_told_by_their_sources() -> None:
+    [one] = audit_untested(["2.13.0"], ["erf", "nonzero"], 1, SilentProgress())
+    assert one.counts["complex64"]["metal"] == 1
+    assert one.counts["float8_e5m2"]["native"] == 0

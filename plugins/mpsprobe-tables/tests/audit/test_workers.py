@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from mpsprobe.progress import SilentProgress
+from mpsprobe_devkit.testing.fakes import FakeProgress
 from mpsprobe_tables.audit import workers
 from mpsprobe_tables.audit.judging import outcome_of
 from mpsprobe_tables.audit.running import Pair
-from mpsprobe_tables.audit.workers import Task, default_jobs, entries_to_run, run_tasks, tasks_for
+from mpsprobe_tables.audit.workers import Task, entries_to_run, run_tasks, tasks_for
+from tests.forking import CAN_FORK
 
 RELEASE = "2.13.0"
-
-
-class _Steps(SilentProgress):
-    def __init__(self) -> None:
-        self.total: int | None = None
-        self.steps: list[str | None] = []
-
-    def start(self, total: int | None, what: str) -> None:
-        self.total = total
-
-    def advance(self, what: str | None = None) -> None:
-        self.steps.append(what)
 
 
 def test_each_entry_of_a_dtype_is_in_one_piece() -> None:
@@ -41,23 +32,23 @@ def test_only_some_entries() -> None:
     [task] = tasks_for(("float32",), (RELEASE,), ("none", "neighbours"), ("abs", "exp"))
     assert task == Task("float32", ("abs", "exp"), (RELEASE,), ("none", "neighbours"))
     assert not tasks_for(("bool",), (RELEASE,), ("none",), ("linalg.eig",))
-
-
-def test_dtypes_that_mps_does_not_claim_are_run_too() -> None:
-    assert "svd_lowrank" in entries_to_run("complex64", (RELEASE,))
+    assert "svd_lowrank" in entries_to_run("complex64", (RELEASE,)), "MPS does not claim it, and it is run too"
 
 
 @pytest.mark.thorough
 def test_in_this_process_and_in_others() -> None:
     tasks = [Task("float32", (key,), (RELEASE,), ("none",)) for key in ("abs", "linalg.eig")]
-    steps = _Steps()
+    steps = FakeProgress()
     here, there = run_tasks(tasks, 1, steps), run_tasks(tasks, 2, SilentProgress())
     assert here == there
     assert [outcome_of(pair, RELEASE, False, "none")[0] for pair in here] == ["runs", "refused"]
-    assert (steps.total, steps.steps) == (2, ["OpInfo entries, float32"] * 2)
+    assert steps.steps == [("start", 2, "OpInfo entries"), *[("advance", "OpInfo entries, float32")] * 2]
 
 
 def test_an_entry_that_ends_its_process_is_found(monkeypatch: pytest.MonkeyPatch, plugin_folder: Path) -> None:
+    context = get_context("forkserver" if CAN_FORK else "spawn")  # which imports torch once, and not for each process
+    context.set_forkserver_preload(["mpsprobe_tables.audit.workers"])
+    monkeypatch.setattr(workers, "get_context", lambda _: context)
     (plugin_folder / "crashing_work.py").write_text(
         "import os\n"
         "from mpsprobe_tables.audit.running import Pair\n"
@@ -80,7 +71,3 @@ def test_an_entry_that_ends_its_process_is_found(monkeypatch: pytest.MonkeyPatch
         "forward of sample -1: it ends the process",
     )
     assert found["two"] == Pair("two", "float32")
-
-
-def test_there_is_at_least_one_process() -> None:
-    assert default_jobs() >= 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 TEXT_AT = 0x1000
 RETURN = 0xD65F03C0
@@ -15,8 +17,7 @@ FRAME = 0xD1080000 | 31 << 5 | 31  # sub sp, sp, #512
 FALLBACK = "__ZN3c1011BoxedKernel19make_boxed_functionIXadL_ZN2atL12mps_fallbackERKNS_14OperatorHandleEEEEvv"
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """Puts the address of a string into a register: ``adrp`` and ``add``, or, when ``near``, one ``adr``."""
 
     text: str
@@ -24,23 +25,20 @@ class Load:
     near: bool = False
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Puts the address of a function into a register."""
 
     symbol: str
     register: int = 10
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """Calls a function of this library, or an imported one through a stub."""
 
     symbol: str
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """Builds a short ``std::string`` on the stack, 32 bytes for each ``slot``, and puts its address into a register."""
 
     text: str
@@ -48,8 +46,7 @@ class Text:
     slot: int = 0
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(NamedTuple):
     """Stores the address of a function into a global object, ``offset`` bytes from where that begins."""
 
     symbol: str
@@ -57,8 +54,7 @@ class Keep:
     offset: int
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """Instructions as they are."""
 
     words: tuple[int, ...]
@@ -97,8 +93,7 @@ class MadeLibrary:
         starts, at = {}, TEXT_AT
         for symbol, steps in self.functions.items():
             starts[symbol] = at
-            at += 4 * (sum(_length(step) for step in steps) + 1)
-        text_size = at - TEXT_AT
+            at += len(_encode(steps, 0, defaultdict(int), defaultdict(int)))
         stubs_at = at
         starts.update({symbol: stubs_at + 12 * index for index, symbol in enumerate(imported)})
         starts.update({symbol: OBJECTS_AT + OBJECT * index for index, symbol in enumerate(self.objects)})
@@ -113,30 +108,25 @@ class MadeLibrary:
         metal = b"MTLB" + b"".join(_metal_name(name) for name in self.kernels)
         linked_at = _aligned(metal_at + len(metal))
         names, symbols = b"\0", b""
-        for symbol in self.functions:
-            symbols += struct.pack("<IBBHQ", len(names), 0x0E, 1, 0, starts[symbol])
+        for symbol in (*self.functions, *self.objects, *imported):
+            here = symbol in self.functions or symbol in self.objects
+            section = 1 if symbol in self.functions else 9 if here else 0
+            kind, place = (0x0E, starts[symbol]) if here else (0x01, 0)
+            symbols += struct.pack("<IBBHQ", len(names), kind, section, 0, place)
             names += symbol.encode() + b"\0"
-        for symbol in self.objects:
-            symbols += struct.pack("<IBBHQ", len(names), 0x0E, 9, 0, starts[symbol])
-            names += symbol.encode() + b"\0"
-        for symbol in imported:
-            symbols += struct.pack("<IBBHQ", len(names), 0x01, 0, 0, 0)
-            names += symbol.encode() + b"\0"
-        indirect = b"".join(
-            struct.pack("<I", len(self.functions) + len(self.objects) + index) for index in range(len(imported))
-        )
+        count = len(self.functions) + len(self.objects)
+        indirect = struct.pack(f"<{len(imported)}I", *range(count, count + len(imported)))
         indirect_at = linked_at + len(symbols)
         names_at = indirect_at + len(indirect)
         end = names_at + len(names)
-        commands = _segment(b"__TEXT", 0, linked_at, [
-            (b"__text", TEXT_AT, text_size, 0x80000400, 0, 0),
+        commands = segment(b"__TEXT", 0, linked_at, [
+            (b"__text", TEXT_AT, stubs_at - TEXT_AT, 0x80000400, 0, 0),
             (b"__stubs", stubs_at, 12 * len(imported), 0x80000408, 0, 12),
             (b"__cstring", strings_at, len(pool), 0x2, 0, 0),
             (b"metal_basic", metal_at, len(metal), 0, 0, 0),
         ])  # fmt: skip
-        commands += _segment(b"__LINKEDIT", linked_at, end - linked_at, [])
+        commands += segment(b"__LINKEDIT", linked_at, end - linked_at, [])
         commands += struct.pack("<6I", 0x2, SYMTAB, linked_at, len(symbols) // 16, names_at, len(names))
-        count = len(self.functions) + len(self.objects)
         tables = (0, count, count, 0, count, len(imported), 0, 0, 0, 0, 0, 0, indirect_at, len(imported), 0, 0, 0, 0)
         commands += struct.pack("<20I", 0xB, DYSYMTAB, *tables)
         header = struct.pack("<8I", 0xFEEDFACF, 0x0100000C, 0, 6, 4, len(commands), 0x85, 0)
@@ -156,32 +146,19 @@ def _metal_name(name: str) -> bytes:
     return b"NAME" + struct.pack("<H", len(name) + 1) + name.encode() + b"\0"
 
 
-def _length(step: Step) -> int:
-    if isinstance(step, Words):
-        return len(step.words)
-    if isinstance(step, Text):
-        return len(_text_words(step))
-    if isinstance(step, Keep):
-        return 5
-    return 1 if isinstance(step, Call) or (isinstance(step, Load) and step.near) else 2
-
-
-def _encode(steps: Sequence[Step], start: int, functions: dict[str, int], strings: dict[str, int]) -> bytes:
+def _encode(steps: Sequence[Step], start: int, functions: Mapping[str, int], strings: Mapping[str, int]) -> bytes:
     words: list[int] = []
     for step in steps:
         here = start + 4 * len(words)
         if isinstance(step, Words):
             words += step.words
-            continue
-        if isinstance(step, Text):
+        elif isinstance(step, Text):
             words += _text_words(step)
-            continue
-        if isinstance(step, Keep):
+        elif isinstance(step, Keep):
             words += _address(functions[step.symbol], here, 9)
             words += _address(functions[step.into], here + 8, 8)
             words.append(0xF9000000 | step.offset // 8 << 10 | 8 << 5 | 9)  # str x9, [x8, #offset]
-            continue
-        if isinstance(step, Call):
+        elif isinstance(step, Call):
             words.append(0x94000000 | (functions[step.symbol] - here) // 4 & 0x3FFFFFF)
         elif isinstance(step, Load) and step.near:
             words.append(_page_or_place(0x10000000, strings[step.text] - here, step.register))
@@ -219,9 +196,10 @@ def _page_or_place(opcode: int, offset: int, register: int) -> int:
     return opcode | (offset & 3) << 29 | (offset >> 2 & 0x7FFFF) << 5 | register
 
 
-def _segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, int, int, int, int, int]]) -> bytes:
+def segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, int, int, int, int, int]]) -> bytes:
+    """A load command; each section has name, place, extent, flags and two numbers that depend on its kind."""
     length = SEGMENT + SECTION * len(sections)
-    found = struct.pack("<II16sQQQQiiII", 0x19, length, name, at, size, at, size, 5, 5, len(sections), 0)
+    found = struct.pack("<II16sQQQQiiII", 0x19, length, name, at, size, at, size, 7, 7, len(sections), 0)
     for section, place, extent, flags, first, second in sections:
         found += struct.pack("<16s16sQQIIIIIIII", section, name, place, extent, place, 2, 0, 0, flags, first, second, 0)
     return found

@@ -1,18 +1,21 @@
-"""What is read from a Mach-O library, on libraries that are made here byte by byte."""
+"""What is read from a Mach-O library made here: symbols and strings, the names of Metal kernels, and stubs."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_library import RETURN, TEXT_AT, Call, Load, MadeLibrary, initialiser
+from made_library import RETURN, TEXT_AT, Call, Keep, Load, MadeLibrary, initialiser
 from made_wheel import torch_library
 
 from mpsprobe.errors import TableError
 from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
+from mpsprobe_tables.builder.stubs import read_stubs
 
 LIBRARY = torch_library().build()
 
@@ -33,37 +36,29 @@ def test_a_function_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     assert library.is_function(second) and not library.is_function(second - 4)
 
 
-def test_a_stub_is_known_by_the_function_that_it_imports(tmp_path: Path) -> None:
-    made = MadeLibrary({"__Z5firstv": [Call("_imported"), Call("_other")]})
+def test_stubs_have_the_names_that_they_import_and_strings_are_found_by_a_part(tmp_path: Path) -> None:
+    made = MadeLibrary({"__Z5firstv": [Call("_imported"), Call("_other")]}, strings=("one two", "two three", "four"))
     library = MachO(_written(tmp_path, made.build()))
     stubs = TEXT_AT + 4 * 3  # behind the two calls and the return
-    assert [library.symbol_at(stubs + 12 * index) for index in range(2)] == ["_imported", "_other"]
-    assert library.symbol_at(stubs + 4) is None
-
-
-def test_strings_are_found_by_a_part(tmp_path: Path) -> None:
-    made = MadeLibrary({"__Z5firstv": []}, strings=("one two", "two three", "four"))
-    library = MachO(_written(tmp_path, made.build()))
+    names = [library.symbol_at(stubs + offset) for offset in (0, 12, 4)]
+    assert names == ["_imported", "_other", None]
     assert list(library.strings_containing("two")) == ["one two", "two three"]
     assert list(library.strings_containing("five")) == []
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "not a whole arm64 Mach-O"),
-        (b"\x7fELF" + bytes(100), "not a whole arm64 Mach-O"),
-        (LIBRARY[:20], "not a whole arm64 Mach-O"),
-        (LIBRARY[:4] + b"\x07\x00\x00\x01" + LIBRARY[8:], "not a whole arm64 Mach-O"),  # x86-64
+def test_what_is_no_whole_library_is_told(tmp_path: Path) -> None:
+    no_library = "not a whole arm64 Mach-O"
+    for data, said in (
+        (b"", no_library),
+        (b"\x7fELF" + bytes(100), no_library),
+        (LIBRARY[:20], no_library),
+        (LIBRARY[:4] + b"\x07\x00\x00\x01" + LIBRARY[8:], no_library),  # x86-64
         (LIBRARY[: len(LIBRARY) // 2], "truncated or corrupted"),
         (LIBRARY[:-1], "truncated or corrupted"),
         (LIBRARY[:16] + bytes(4) + LIBRARY[20:], "it has no code"),  # no load commands
-    ],
-    ids=["empty", "elf", "header", "intel", "half", "one byte", "no commands"],
-)
-def test_what_is_no_whole_library_is_told(tmp_path: Path, data: bytes, said: str) -> None:
-    with pytest.raises(TableError, match=said):
-        MachO(_written(tmp_path, data))
+    ):
+        with pytest.raises(TableError, match=said):
+            MachO(_written(tmp_path, data))
 
 
 @given(st.integers(0, len(LIBRARY) - 1))
@@ -82,15 +77,112 @@ def test_a_function_as_long_as_the_library_is_refused(tmp_path: Path) -> None:
         library.code(address)
 
 
-@pytest.mark.parametrize("symbols", [1, 500_000])
-def test_names_that_overlap_are_refused_before_they_are_copied(tmp_path: Path, symbols: int) -> None:
-    made = bytearray(torch_library().build())
+def test_names_that_overlap_are_refused_before_they_are_copied(tmp_path: Path) -> None:
     size = 8 << 20
-    names_at = len(made) + 16 * symbols
-    for index in range(symbols):
-        made += struct.pack("<IBBHQ", index, 0x0E, 1, 0, TEXT_AT)
-    made += b"a" * size + b"\0"
-    command = made.index(struct.pack("<II", 2, 24))
-    struct.pack_into("<4I", made, command + 8, names_at - 16 * symbols, symbols, names_at, size + 1)
-    with pytest.raises(TableError, match="names without end"):
-        MachO(_written(tmp_path, bytes(made)))
+    for symbols in (1, 500_000):
+        names_at = len(LIBRARY) + 16 * symbols
+        entries = (struct.pack("<IBBHQ", index, 0x0E, 1, 0, TEXT_AT) for index in range(symbols))
+        made = bytearray(b"".join((LIBRARY, *entries, b"a" * size, b"\0")))
+        command = made.index(struct.pack("<II", 2, 24))
+        struct.pack_into("<4I", made, command + 8, len(LIBRARY), symbols, names_at, size + 1)
+        with pytest.raises(TableError, match="names without end"):
+            MachO(_written(tmp_path, bytes(made)))
+
+
+def test_names_are_read_from_the_metal_libraries(tmp_path: Path) -> None:
+    path = tmp_path / "library.dylib"
+    names = ("exp_dense_float_int", "renorm_half", "x")
+    for kernels, found in (((*names, "no name"), set(names)), ((), set())):
+        path.write_bytes(MadeLibrary({"_f": []}, strings=("NAME",), kernels=kernels).build())
+        assert kernel_names(MachO(path)) == found
+
+
+READ = {
+    "exp_dense_float_int": ("exp", "int"),
+    "exp_strided_half_half": ("exp", "half"),
+    "exp_dense_scalar_float2_float2": ("exp", "float2"),
+    "abs_dense_castout_ilp_bfloat": ("abs", "bfloat"),
+    "add_alpha_dense_broadcast_rhs_bool_bool_bool": ("add_alpha", "bool"),
+    "eq_dense_bool_uchar": ("eq", "uchar"),
+    "mul_dense_scalar_lhs_cast_half_half": ("mul", "cast:half"),
+    "mul_strided_cast_long": ("mul", "cast:long"),
+    "mul_dense_ilp4_short_short": ("mul", "short"),
+    "mul_inner_contiguous_char_char": ("mul", "char"),
+    "elu_backward_dense_float_float_ELUBackwardParams_float": ("elu_backward", "float"),
+    "i0_dense_float_long": ("i0", "long"),
+}
+
+
+def test_the_types_that_elementwise_kernels_read() -> None:
+    for name, (operation, read) in READ.items():
+        assert elementwise_types([name]) == {operation: {read}}
+    others = ("renorm_half", "dense_float", "exp_dense", "gather_dense_8bit_int", "exp_dense_double")
+    assert elementwise_types(others) == {}
+    several = ("exp_dense_float_int", "exp_strided_float_int", "exp_dense_half_half", "sin_dense_half_half")
+    assert elementwise_types(several) == {"exp": {"int", "half"}, "sin": {"half"}}
+
+
+UPSAMPLE = ("upsample_bicubic2d_float", "upsample_bicubic2d_half", "upsample_bilinear2d_uchar")
+NAMES = KernelNames([*UPSAMPLE, "im2col_float_u32", "copy_8bit"])
+
+
+def test_a_pattern_fits_names() -> None:
+    assert NAMES.fits("upsample_{}_{}") and NAMES.fits("upsample_bicubic2d_float")
+    others = ("upsample_nearest_{}", "bicubic2d_{}")
+    no_names = ("", "{}", "up", "upsample_{} {}", "upsample_{0}_{1}", "upsample_.*", "ü_{}", "{}" * 200)
+    assert not any(map(NAMES.fits, (*others, *no_names)))
+
+
+def test_the_types_of_a_pattern_stand_in_its_places() -> None:
+    assert NAMES.types("upsample_bicubic2d_{}") == {"float", "half"}
+    assert NAMES.types("upsample_{}_{}") == {"float", "half", "uchar"}
+    assert NAMES.types("im2col_{}{}") == {"float"}
+    assert NAMES.types("copy_{}") == frozenset()  # it says nothing of dtypes
+    assert NAMES.types("upsample_bicubic2d_float") == frozenset()
+    assert NAMES.types("nothing_{}") == frozenset()
+
+
+EXP = "__ZN2at6native8exp_stubE"
+SIN = "__ZN2at6native8sin_stubE"
+WHERE = "__ZN2at6native12where_kernelE"
+OTHER = "__ZN2at6native10not_a_stubE"
+KERNEL = "__ZN2at6nativeL14exp_kernel_mpsERNS_18TensorIteratorBaseE"
+CPU_KERNEL = "__ZN2at6native12_GLOBAL__N_110exp_kernelERNS_18TensorIteratorBaseE"
+
+
+TYPE = "__ZN2at6native12DispatchStubIPFvRNS_18TensorIteratorBaseEENS0_{}E7DEFAULTE"
+# The variables with the CPU kernels, whose types name the stubs; the second one as older releases have it.
+STUB_TYPES = ("30exp_stub_DECLARE_DISPATCH_typeE", "8sin_stubE", "34where_kernel_DECLARE_DISPATCH_typeE")
+DEFAULTS = [TYPE.format(name) for name in STUB_TYPES]
+INITIALISERS: dict[str, tuple[dict[str, Sequence[Keep]], int | None, dict[str, str]]] = {
+    "one sets a kernel": ({"UnaryKernel.mm": [Keep(KERNEL, EXP, 24)]}, 24, {"exp_stub": KERNEL}),
+    "where the pointer lies is read and not assumed": (
+        {"UnaryKernel.mm": [Keep(KERNEL, EXP, 32), Keep(KERNEL, SIN, 32)]},
+        32,
+        {"exp_stub": KERNEL, "sin_stub": KERNEL},
+    ),
+    "the pointers of other devices are no kernels for MPS": (
+        {
+            "UnaryKernel.mm": [Keep(KERNEL, EXP, 24)],
+            "UnaryOps.cpp": [Keep(CPU_KERNEL, SIN, 8), Keep(CPU_KERNEL, WHERE, 24)],
+        },
+        24,
+        {"exp_stub": KERNEL, "where_kernel": CPU_KERNEL},
+    ),
+    "files disagree": ({"A.mm": [Keep(KERNEL, EXP, 24)], "B.mm": [Keep(KERNEL, SIN, 16)]}, None, {}),
+    "none sets one": ({}, None, {}),
+}
+
+
+def test_stubs_are_known_by_their_types_and_kernels_by_what_initialisers_set(tmp_path: Path) -> None:
+    path = tmp_path / "library.dylib"
+    wrong = []
+    for name, (files, offset, kernels) in INITIALISERS.items():
+        functions = {KERNEL: [], CPU_KERNEL: [], **{f"__GLOBAL__sub_I_{file}": keep for file, keep in files.items()}}
+        path.write_bytes(MadeLibrary(functions, objects=(EXP, OTHER, SIN, WHERE, *DEFAULTS)).build())
+        library = MachO(path)
+        stubs = read_stubs(library)
+        assert sorted(stubs.names.values()) == ["exp_stub", "sin_stub", "where_kernel"]
+        found = {stub: library.symbol_at(address) for stub, address in stubs.kernels.items()}
+        wrong += [] if (stubs.offset, found) == (offset, kernels) else [(name, stubs.offset, found)]
+    assert not wrong, wrong

@@ -9,7 +9,7 @@ from made_library import Call, Load, MadeLibrary, Step
 
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.messages import read_messages
-from mpsprobe_tables.messages import Messages, decisions, encode, load_messages, message_releases
+from mpsprobe_tables.messages import decisions, load_messages, message_releases
 
 SOURCE = "/build/pytorch/aten/src/ATen/native/mps/operations/Widgets.mm"
 CPU = "/build/pytorch/aten/src/ATen/native/Widgets.cpp"
@@ -48,13 +48,6 @@ def test_what_other_code_raises_with_is_left_out(tmp_path: Path, path: str) -> N
     mine = [*_handed("must be a matrix", SOURCE, RAISE), *_handed("only for widgets", SOURCE, RAISE)]
     found = _read(tmp_path, kernel=mine, other=_handed("must be a matrix", path, RAISE))
     assert found == {"only for widgets": "Widgets.mm"}
-
-
-def test_the_file_of_a_release_says_what_differs() -> None:
-    old = Messages("9.0.0", {"a b": "A.mm", "c d": "A.mm"})
-    new = Messages("9.1.0", {"a b": "A.mm", "e f": "B.mm"})
-    written = encode(new, old)
-    assert b'"gone": [\n  "c d"\n ]' in written and b'"e f": "B.mm"' in written and b'"a b"' not in written
 
 
 def test_every_message_of_every_release_has_a_guard_or_a_decision() -> None:

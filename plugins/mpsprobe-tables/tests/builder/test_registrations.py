@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_library import FALLBACK, Call, Load, MadeLibrary, Step, definitions, initialiser
-from made_wheel import torch_library
 
 from mpsprobe.errors import TableError
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.registrations import Registrations, read_registrations
 
-LIBRARY = torch_library().build()
 OPERATORS = st.from_regex(r"[a-z_][a-z0-9_]{1,20}(\.[A-Za-z_]{1,10})?", fullmatch=True)
 
 
-def _read(folder: Path, made: MadeLibrary | bytes) -> Registrations:
+def _read(folder: Path, made: MadeLibrary) -> Registrations:
     path = folder / "library.dylib"
-    path.write_bytes(made if isinstance(made, bytes) else made.build())
+    path.write_bytes(made.build())
     return read_registrations(MachO(path))
-
-
-def test_a_whole_library(tmp_path: Path) -> None:
-    found = _read(tmp_path, LIBRARY)
-    assert found.kernels == {
-        "CompositeExplicitAutograd": {"aten::abs"},
-        "CompositeImplicitAutograd": {"aten::linear"},
-        "MPS": {
-            "aten::add.out",
-            "aten::add.Tensor",
-            "aten::by_hand",
-            "aten::embedding_renorm_",
-            "aten::linalg_svd",
-            "aten::_slow_conv2d_forward",
-        },
-        "SparseMPS": {"aten::abs"},
-    }
-    assert found.fallback == {"aten::embedding_renorm_", "aten::linalg_svd"}
-    assert found.error == {"aten::_slow_conv2d_forward"}
-    assert len(found.defined) == 8
-    assert found.macos_minimum == "14.0"
-    assert found.markers == {"float64_refused"}
 
 
 def test_each_fallback_may_load_its_kernel_anew(tmp_path: Path) -> None:
@@ -70,17 +47,12 @@ def test_a_fragment_defines_operators_too(tmp_path: Path) -> None:
     assert found.defined == {"aten::quantized_lstm.input", "c10d::send"}
 
 
-@pytest.mark.parametrize(
-    "symbol",
-    [
-        initialiser("aten", "MPS") + ".cold.1",
-        initialiser("aten", "MPS").replace("34", "33"),  # the length of another name
-        "__ZTSZ" + initialiser("aten", "MPS") + "E3$_0",
-        "_TORCH_LIBRARY_IMPL_static_init_aten_MPS_1",
-    ],
-)
-def test_other_symbols_with_the_same_words_are_no_initialisers(tmp_path: Path, symbol: str) -> None:
-    assert _read(tmp_path, MadeLibrary({symbol: [Load("abs.out")]})).kernels == {}
+def test_other_symbols_with_the_same_words_are_no_initialisers(tmp_path: Path) -> None:
+    ours = initialiser("aten", "MPS")
+    another_length = ours.replace("34", "33")
+    static = "_TORCH_LIBRARY_IMPL_static_init_aten_MPS_1"
+    others = (f"{ours}.cold.1", another_length, f"__ZTSZ{ours}E3$_0", static)
+    assert _read(tmp_path, MadeLibrary({other: [Load("abs.out")] for other in others})).kernels == {}
 
 
 def test_an_initialiser_of_another_form_is_told(tmp_path: Path) -> None:
@@ -101,20 +73,26 @@ def test_every_name_comes_back(tmp_path_factory: pytest.TempPathFactory, names: 
     assert found.kernels["MPS"] == {f"aten::{name}" for name in names}
 
 
-@given(position=st.integers(0, len(LIBRARY) - 1), change=st.integers(1, 255))
-def test_a_damaged_byte_is_an_error_or_read_past(
-    tmp_path_factory: pytest.TempPathFactory, position: int, change: int
-) -> None:
-    damaged = bytearray(LIBRARY)
-    damaged[position] ^= change
-    try:
-        found = _read(tmp_path_factory.getbasetemp(), bytes(damaged))
-    except TableError:
-        return
-    assert isinstance(found, Registrations)  # and no other exception; the wheel's checksum tells such a byte
+VARIABLE = "__ZN6vision3opsL55STABLE_TORCH_LIBRARY_IMPL_static_init_torchvision_MPS_0E"
+KERNEL, SCHEMA = Call("_torch_library_impl"), Call("_aoti_torch_library_def")
 
 
-@given(st.binary(max_size=400))
-def test_any_bytes_are_an_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    with pytest.raises(TableError):
-        _read(tmp_path_factory.getbasetemp(), LIBRARY[:32] + data)
+def _stable(objects: Sequence[str] = (VARIABLE,), **functions: list[Step]) -> MadeLibrary:
+    """Through the stable C ABI, in code as clang makes it for torchvision 0.29."""
+    return MadeLibrary({f"__GLOBAL__sub_I_{name}": steps for name, steps in functions.items()}, objects=objects)
+
+
+def _opened(key: str) -> list[Step]:
+    opens = Call("_aoti_torch_library_init_impl")
+    return [Load("torchvision", 0), Load(key, 1), Load("ops/nms_kernel.mm", 2), opens]
+
+
+def test_the_stable_interface(tmp_path: Path) -> None:
+    mps = [*_opened("MPS"), Load("nms", 1), KERNEL, Load("roi_align", 1), KERNEL]
+    schema = Load("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", 1)
+    fragment = [Load("torchvision", 0), Load("nms.cpp", 1), Call("_aoti_torch_library_init_fragment")]
+    cpu = [*_opened("CPU"), Load("only_on_the_cpu", 1), KERNEL]
+    found = _read(tmp_path, _stable(mps=mps, cpu=cpu, schemas=[*fragment, schema, SCHEMA]))
+    assert found.kernels == {"MPS": {"torchvision::nms", "torchvision::roi_align"}}
+    assert found.defined == {"torchvision::nms"}
+    assert _read(tmp_path, _stable((), x=mps)).kernels == {}, "other static initialisers are not read"

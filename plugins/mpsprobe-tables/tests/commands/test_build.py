@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,36 +24,31 @@ def _run(*arguments: str | Path) -> Result:
 
 
 def test_a_wheel_is_described(tmp_path: Path) -> None:
-    text = _run("--wheel", make_wheel(tmp_path)).output
-    assert text.startswith("torch 2.13.0: 3 native, 2 fallback, 1 only to raise, 10 operators in all\n")
-    assert "MPS: registered, but not in native_functions.yaml: aten::by_hand" in text
-    assert list(tmp_path.iterdir()) == [tmp_path / make_wheel(tmp_path).name]
-
-
-def test_json(tmp_path: Path) -> None:
-    [document] = json.loads(_run("--wheel", make_wheel(tmp_path), "--format", "json").output)
+    path = make_wheel(tmp_path)
+    result = _run("--wheel", path, "--check")
+    assert result.exit_code == 1
+    assert result.output.startswith("torch 2.13.0: 3 native, 2 fallback, 1 only to raise, 10 operators in all\n")
+    assert "MPS: registered, but not in native_functions.yaml: aten::by_hand" in result.output
+    assert "NOT the torch-2.13.0.table of this package" in result.output
+    assert "sha256: " in result.output
+    [document] = json.loads(_run("--wheel", path, "--format", "json").output)
     assert document["only_in_binary"] == {"MPS": ["aten::by_hand"]}
     assert document["operators"]["by_key"] == {"MPS": 6, "SparseMPS": 1}
     assert document["files"][0] == {"name": "torch-2.13.0.table", "shipped": True, "same": False}
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_data_files_are_written(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     result = _run("--wheel", make_wheel(tmp_path), "-o", folder)
-    composed, facts, messages, written = sorted(folder.iterdir())
-    assert decode_compositions(composed.read_bytes(), composed.name).release == "2.13.0"
-    assert written.name == "torch-2.13.0.table"
-    assert str(written) in result.output
-    assert (facts.name, messages.name) == ("torch-2.13.0.kernels", "torch-2.13.0.messages")
-    assert decode_facts(facts.read_bytes(), facts.name).release == "2.13.0"
-    assert decode(written.read_bytes(), written.name).release == "2.13.0"
-
-
-def test_check_tells_a_difference(tmp_path: Path) -> None:
-    result = _run("--wheel", make_wheel(tmp_path), "--check")
-    assert result.exit_code == 1
-    assert "NOT the torch-2.13.0.table of this package" in result.output
-    assert "sha256: " in result.output
+    written = sorted(folder.iterdir())
+    assert [path.name for path in written] == [
+        f"torch-2.13.0.{kind}" for kind in ("compositions", "kernels", "messages", "table")
+    ]
+    assert all(str(path) in result.output for path in written)
+    composed, facts, _, table = (path.read_bytes() for path in written)
+    read = (decode_compositions(composed, "x"), decode_facts(facts, "x"), decode(table, "x"))
+    assert [file.release for file in read] == ["2.13.0"] * 3
 
 
 def test_a_release_is_downloaded_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,20 +85,18 @@ def test_another_release_than_was_asked_for_is_refused(tmp_path: Path, monkeypat
         _run("2.12.0")
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["2.13.0", "--wheel", "x.whl"], ["1.11"], ["x"], ["0.28", "--library", "torchvision"]]
-)
-def test_wrong_use_is_told(arguments: Sequence[str]) -> None:
-    with pytest.raises(UsageError) as caught:
-        _run(*arguments)
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize("output", ["taken", "taken/below", "a\0b"])
-def test_a_folder_that_cannot_be_made_is_told_before_the_work(tmp_path: Path, output: str) -> None:
+def test_wrong_use_is_told_before_the_work(tmp_path: Path) -> None:
+    for arguments in ([], ["2.13.0", "--wheel", "x.whl"], ["1.11"], ["0.28", "--library", "torchvision"]):
+        with pytest.raises(UsageError) as caught:
+            _run(*arguments)
+        assert caught.value.hint
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(OutputError):
-        _run("--wheel", tmp_path / "nothing.whl", "-o", f"{tmp_path}/{output}")
+    for output in ("taken", "taken/below", "a\0b"):
+        with pytest.raises(OutputError):
+            _run("--wheel", tmp_path / "nothing.whl", "-o", f"{tmp_path}/{output}")
+    wrong = run_cli("kernels", "build", "--wheel", tmp_path / "nothing.whl", process=False)
+    assert (wrong.code, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("Error: there is no wheel ")
 
 
 def test_a_damaged_wheel_writes_nothing(tmp_path: Path) -> None:
@@ -113,11 +105,3 @@ def test_a_damaged_wheel_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(MpsprobeError):
         _run("--wheel", path, "-o", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_the_installed_command(tmp_path: Path) -> None:
-    result = run_cli("kernels", "build", "--wheel", make_wheel(tmp_path), "--check", process=False)
-    assert (result.code, result.stderr) == (1, "")
-    wrong = run_cli("kernels", "build", "--wheel", tmp_path / "nothing.whl", process=False)
-    assert (wrong.code, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("Error: there is no wheel ")

@@ -8,14 +8,16 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from made_library import segment
 
 TEXT_AT, DATA_AT, SIZE = 0x1000, 0x8000, 0x4000  # code, then data, and how large each is
 KEEP = object()  # the first argument of a call: what was kept
 CPU = {"arm64": 0x0100000C, "x86_64": 0x01000007}
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """Calls an imported function, or what was kept if it has no name. ``keep``: what it returns."""
 
     symbol: str
@@ -23,28 +25,17 @@ class Call:
     keep: bool = False
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """An ``NSString`` of the library."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class IfTrue:
-    """Does something where the last call did not return 0."""
-
-    steps: tuple[object, ...]
+Step = Call | bytes | list[Any]
+"""Besides calls: instructions as they are, and what is done where the last call did not return 0."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """Instructions as they are."""
-
-    content: bytes
-
-
-def kernel(operator: str, host: Sequence[str] = (), device: str = "GPU", **types: int) -> list[object]:
+def kernel(operator: str, host: Sequence[str] = (), device: str = "GPU", **types: int) -> list[Step]:
     """The calls that register one."""
     return [
         Call("_TF_NewKernelBuilder", (operator, device, 0, 0, 0), keep=True),
@@ -54,21 +45,21 @@ def kernel(operator: str, host: Sequence[str] = (), device: str = "GPU", **types
     ]
 
 
-def if_macos(version: int, *steps: object) -> list[object]:
+def if_macos(version: int, *steps: Step) -> list[Step]:
     """What ``@available`` becomes; ``version`` is 0xMMMMmmpp."""
     return [
         Call("_dlsym", (0, "_availability_version_check"), keep=True),
         Call("", (1, struct.pack("<II", 1, version))),
-        IfTrue(steps),
+        [*steps],
     ]
 
 
-def if_responds(name: str, selector: str, *steps: object) -> list[object]:
+def if_responds(name: str, selector: str, *steps: Step) -> list[Step]:
     """What ``[NSClassFromString(name) instancesRespondToSelector:selector]`` becomes."""
     return [
         Call("_NSClassFromString", (Constant(name),), keep=True),
         Call("_objc_msgSend", (KEEP, "instancesRespondToSelector:", selector)),
-        IfTrue(steps),
+        [*steps],
     ]
 
 
@@ -82,7 +73,7 @@ class MadePlugin:
         export: the name of the function.
     """
 
-    steps: Sequence[object]
+    steps: Sequence[Step]
     architecture: str = "arm64"
     chained: bool = False
     export: str = "_TF_InitKernel"
@@ -92,29 +83,27 @@ class MadePlugin:
         """The file: offsets are addresses."""
         self.imports = list(dict.fromkeys(step.symbol for step in _calls(self.steps) if step.symbol))
         self._data = bytearray(8 * len(self.imports))
-        assemble = _arm64 if self.architecture == "arm64" else _x86
+        before, assemble, after = CODE[self.architecture]
         code = assemble(self.steps, self._place, lambda symbol: DATA_AT + 8 * self.imports.index(symbol))
+        code = before + code + after
         if self.chained:
             for index in range(len(self.imports)):
                 step = 2 if index + 1 < len(self.imports) else 0  # in units of four bytes
                 struct.pack_into("<Q", self._data, 8 * index, 1 << 63 | step << 51 | index)
-        names, symbols = b"\0", b""
-        for index, name in enumerate([self.export, *self.imports]):
-            symbols += struct.pack(
-                "<IBBHQ", len(names), 0x0F if index == 0 else 0x01, int(index == 0), 0, 0 if index else TEXT_AT
-            )
+        names, symbols = b"\0", struct.pack("<IBBHQ", 1, 0x0F, 1, 0, TEXT_AT)
+        for name in (self.export, *self.imports):
+            symbols += struct.pack("<IBBHQ", len(names), 0x01, 0, 0, 0) if name != self.export else b""
             names += name.encode() + b"\0"
-        indirect = b"".join(struct.pack("<I", 1 + index) for index in range(len(self.imports)))
+        count = len(self.imports)
+        indirect = struct.pack(f"<{count}I", *range(1, count + 1))
         fixups = self._fixups() if self.chained else b""
         linked_at = DATA_AT + SIZE
         fixups_at = linked_at + len(symbols) + len(indirect)
         names_at = fixups_at + len(fixups)
-        count = len(self.imports)
-        got = (b"__got", b"__DATA", DATA_AT, 8 * count, 0 if self.chained else 6)
         commands = [
-            _segment(b"__TEXT", 0, TEXT_AT + SIZE, [(b"__text", b"__TEXT", TEXT_AT, len(code), 0x80000400)]),
-            _segment(b"__DATA", DATA_AT, SIZE, [got]),
-            _segment(b"__LINKEDIT", linked_at, names_at + len(names) - linked_at, []),
+            segment(b"__TEXT", 0, TEXT_AT + SIZE, [(b"__text", TEXT_AT, len(code), 0x80000400, 0, 0)]),
+            segment(b"__DATA", DATA_AT, SIZE, [(b"__got", DATA_AT, 8 * count, 0 if self.chained else 6, 0, 0)]),
+            segment(b"__LINKEDIT", linked_at, names_at + len(names) - linked_at, []),
             struct.pack("<6I", 0x2, 24, linked_at, count + 1, names_at, len(names)),
             struct.pack("<20I", 0xB, 80, 0, 0, 0, 1, 1, count, *[0] * 6, linked_at + len(symbols), count, *[0] * 4),
             struct.pack("<6I", 0x32, 24, 1, 12 << 16 | 1 << 8, 14 << 16, 0),  # built for macOS 12.1
@@ -169,21 +158,15 @@ def make_wheel(folder: Path, library: bytes, architecture: str = "arm64", python
     return path
 
 
-def _calls(steps: Sequence[object]) -> Iterator[Call]:
+def _calls(steps: Sequence[Step]) -> Iterator[Call]:
     for step in steps:
         if isinstance(step, Call):
             yield step
-        elif isinstance(step, IfTrue):
-            yield from _calls(step.steps)
+        elif isinstance(step, list):
+            yield from _calls(step)
 
 
-def _arm64(steps: Sequence[object], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
-    return (
-        struct.pack("<I", 0xA9BF7BFD) + _arm64_steps(steps, place, pointer) + struct.pack("<2I", 0xA8C17BFD, 0xD65F03C0)
-    )
-
-
-def _arm64_steps(steps: Sequence[object], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
+def _arm64(steps: Sequence[Step], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
     words: list[int] = []
     for step in steps:
         if isinstance(step, Call):
@@ -194,12 +177,12 @@ def _arm64_steps(steps: Sequence[object], place: Callable[[object], int], pointe
             else:
                 words.append(0xD63F0260)  # blr x19
             words += [0xAA0003F3] if step.keep else []  # mov x19, x0
-        elif isinstance(step, IfTrue):
-            inside = _arm64_steps(step.steps, place, pointer)
+        elif isinstance(step, list):
+            inside = _arm64(step, place, pointer)
             words.append(0xB4000000 | (len(inside) // 4 + 1) << 5)  # cbz x0
             words += struct.unpack(f"<{len(inside) // 4}I", inside)
-        elif isinstance(step, Code):
-            words += struct.unpack(f"<{len(step.content) // 4}I", step.content)
+        else:
+            words += struct.unpack(f"<{len(step) // 4}I", step)
     return struct.pack(f"<{len(words)}I", *words)
 
 
@@ -209,11 +192,7 @@ def _arm64_number(register: int, value: int) -> list[int]:
     return [(0xF2800000 if i else 0xD2800000) | i << 21 | part << 5 | register for i, part in enumerate(parts)]
 
 
-def _x86(steps: Sequence[object], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
-    return b"\x53" + _x86_steps(steps, place, pointer) + b"\x5b\xc3"  # push rbx … pop rbx; ret
-
-
-def _x86_steps(steps: Sequence[object], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
+def _x86(steps: Sequence[Step], place: Callable[[object], int], pointer: Callable[[str], int]) -> bytes:
     into = (b"\x48\xbf", b"\x48\xbe", b"\x48\xba", b"\x48\xb9", b"\x49\xb8", b"\x49\xb9")  # rdi, rsi, rdx, rcx, r8, r9
     kept = (b"\x48\x89\xdf", b"\x48\x89\xde")  # mov rdi, rbx; mov rsi, rbx
     code = b""
@@ -223,18 +202,15 @@ def _x86_steps(steps: Sequence[object], place: Callable[[object], int], pointer:
                 code += kept[index] if argument is KEEP else into[index] + struct.pack("<Q", place(argument))
             code += b"\x48\xb8" + struct.pack("<Q", pointer(step.symbol)) + b"\xff\x10" if step.symbol else b"\xff\xd3"
             code += b"\x48\x89\xc3" if step.keep else b""
-        elif isinstance(step, IfTrue):
-            inside = _x86_steps(step.steps, place, pointer)
+        elif isinstance(step, list):
+            inside = _x86(step, place, pointer)
             code += b"\x48\x85\xc0\x0f\x84" + struct.pack("<i", len(inside)) + inside  # test rax, rax; jz
-        elif isinstance(step, Code):
-            code += step.content
+        else:
+            code += step
     return code
 
 
-def _segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, bytes, int, int, int]]) -> bytes:
-    found = struct.pack(
-        "<II16sQQQQiiII", 0x19, 72 + 80 * len(sections), name, at, size, at, size, 7, 7, len(sections), 0
-    )
-    for section, segment, place, extent, flags in sections:
-        found += struct.pack("<16s16sQQIIIIIIII", section, segment, place, extent, place, 3, 0, 0, flags, 0, 0, 0)
-    return found
+CODE = {
+    "arm64": (struct.pack("<I", 0xA9BF7BFD), _arm64, struct.pack("<2I", 0xA8C17BFD, 0xD65F03C0)),  # stp … ldp; ret
+    "x86_64": (b"\x53", _x86, b"\x5b\xc3"),  # push rbx … pop rbx; ret
+}
