@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
-from expectations import Case, floats
+from expectations import Case, of
 
 EVERY = "1.12.1"
 _NO_ZERO = "FunctionsManual.cpp, prod_backward: without a zero the result is divided by each element."
@@ -19,79 +19,68 @@ def _speech() -> Sequence[torch.Tensor]:
 
 CASES = [
     Case(
-        "ctc_loss with lengths in tensors",
-        "LossCTC.cpp: lengths in tensors are copied to the CPU and made lists; _ctc_loss has a kernel since 2.14.",
-        _speech,
-        lambda x, targets, *lengths: F.ctc_loss(x, targets, *lengths, reduction="sum"),
+        "ctc_loss with lengths in tensors: LossCTC.cpp: lengths in tensors are copied to the CPU and made lists; "
+        "_ctc_loss has a kernel since 2.14.",
+        of(lambda x, targets, *lengths: F.ctc_loss(x, targets, *lengths, reduction="sum"), _speech),
         {
             EVERY: "missing:_ctc_loss sum.dim_IntList | missing:_ctc_loss_backward",
             "2.15.0": "_ctc_loss sum.dim_IntList | _ctc_loss_backward",
         },
     ),
     Case(
-        "one matrix by a batch",
-        "LinearAlgebra.cpp: folded only where the single matrix requires a gradient.",
-        floats((1, 3, 4), (5, 4, 6)),
-        torch.matmul,
-        {EVERY: "bmm"},
+        "one matrix by a batch: LinearAlgebra.cpp: folded only where the single matrix requires a gradient.",
+        of(torch.matmul, (1, 3, 4), (5, 4, 6)),
+        "bmm",
     ),
     Case(
-        "one matrix with a gradient by a batch",
-        "The same; the gradient of a folded matrix is one mm.",
-        lambda: [torch.rand(1, 3, 4), torch.ones(5, 4, 6, dtype=torch.int64)],
-        lambda x, batch: torch.matmul(x, batch.float()),
-        {EVERY: "mm | mm"},
+        "one matrix with a gradient by a batch: The same; the gradient of a folded matrix is one mm.",
+        of(
+            lambda x, batch: torch.matmul(x, batch.float()),
+            lambda: [torch.rand(1, 3, 4), torch.ones(5, 4, 6, dtype=torch.int64)],
+        ),
+        "mm | mm",
     ),
     Case(
-        "product",
-        _NO_ZERO,
-        floats((3, 4)),
-        torch.prod,
+        f"product: {_NO_ZERO}",
+        of(torch.prod, (3, 4)),
         {
             EVERY: "prod | eq.Scalar fallback:nonzero div.Tensor mul.Tensor",
             "2.0.0": "prod | eq.Scalar nonzero div.Tensor mul.Tensor",
         },
     ),
     Case(
-        "product over a dimension",
-        _NO_ZERO,
-        floats((3, 4)),
-        lambda x: x.prod(1),
-        {EVERY: "prod.dim_int | eq.Scalar sum.dim_IntList*2 _local_scalar_dense div.Tensor mul.Tensor"},
+        f"product over a dimension: {_NO_ZERO}",
+        of(lambda x: x.prod(1), (3, 4)),
+        "prod.dim_int | eq.Scalar sum.dim_IntList*2 _local_scalar_dense div.Tensor mul.Tensor",
     ),
     Case(
-        "cumulative product",
-        "ReduceOps.cpp, cumprod_backward: without a zero a reversed cumulative sum is divided by the input.",
-        floats((3, 4)),
-        lambda x: x.cumprod(1),
+        "cumulative product: ReduceOps.cpp, cumprod_backward: without a zero a reversed cumulative sum is divided by "
+        "the input.",
+        of(lambda x: x.cumprod(1), (3, 4)),
         {"2.6.0": "cumprod | mul.Tensor eq.Scalar any _local_scalar_dense flip*2 cumsum div.Tensor"},
     ),
     Case(
-        "largest element",
-        _EVENLY,
-        floats((3, 4)),
-        torch.max,
-        {EVERY: "max | isnan _local_scalar_dense eq.Tensor sum.dim_IntList div.Tensor masked_fill_.Tensor"},
+        f"largest element: {_EVENLY}",
+        of(torch.max, (3, 4)),
+        "max | isnan _local_scalar_dense eq.Tensor sum.dim_IntList div.Tensor masked_fill_.Tensor",
     ),
     Case(
-        "median of all",
-        _EVENLY,
-        floats((3, 4)),
-        torch.median,
+        f"median of all: {_EVENLY}",
+        of(torch.median, (3, 4)),
         {"2.6.0": "median | isnan _local_scalar_dense eq.Tensor sum.dim_IntList div.Tensor masked_fill_.Tensor"},
     ),
     Case(
-        "filling with a tensor that has a gradient",
-        "FunctionsManual.cpp, masked_fill_backward: the gradient of the value is a sum of what is selected.",
-        lambda: [torch.rand(3, 4), torch.rand(()), torch.ones(3, 4, dtype=torch.bool)],
-        lambda x, value, mask: x.masked_fill(mask, value),
+        "filling with a tensor that has a gradient: FunctionsManual.cpp, masked_fill_backward: the gradient of the "
+        "value is a sum of what is selected.",
+        of(
+            lambda x, value, mask: x.masked_fill(mask, value),
+            lambda: [torch.rand(3, 4), torch.rand(()), torch.ones(3, 4, dtype=torch.bool)],
+        ),
         {"2.6.0": "masked_fill_.Tensor | masked_fill_.Scalar masked_select sum.dim_IntList"},
     ),
     Case(
-        "eigenvalues alone",
-        "BatchLinearAlgebra.cpp since 2.8: without a gradient no eigenvectors are made.",
-        floats((3, 3)),
-        torch.linalg.eigvals,
+        "eigenvalues alone: BatchLinearAlgebra.cpp since 2.8: without a gradient no eigenvectors are made.",
+        of(torch.linalg.eigvals, (3, 3)),
         {"2.13.0": "missing:_linalg_eigvals"},
         as_traced=True,
     ),

@@ -2,7 +2,7 @@
 
 An expectation is text: operators without ``aten::``, each with ``*N`` for N calls and ``verdict:`` before it where it
 is not native. Behind ``|`` stands what the backward pass calls; without one the case runs under ``no_grad``.
-``{"1.12.1": …, "2.0.0": …}`` holds from the named release up to the next one named.
+``{"1.12.1": …, "2.0.0": …}`` holds from the named release up to the next one named; a text alone, in every release.
 """
 
 from __future__ import annotations
@@ -36,39 +36,49 @@ SAME = {"aten::add_.Tensor": "aten::add.Tensor", "aten::scatter_add_": "aten::sc
 
 
 @dataclass(frozen=True)
+class Program:
+    """A few lines of torch, CPU tensors for them, and a module where there is one; see ``of``."""
+
+    run: Callable[..., Any]
+    inputs: Callable[[], Sequence[torch.Tensor]]
+    module: Callable[[], torch.nn.Module] | None = None
+
+
+def of(run: Callable[..., Any], *inputs: Any, module: Callable[[], torch.nn.Module] | None = None) -> Program:
+    """Of what a case is.
+
+    Args:
+        run: called with the inputs on the device; with ``module`` in front where there is one.
+        inputs: shapes of float32 tensors, or one function that makes CPU tensors. Floating-point ones get gradients
+            where a backward pass is expected.
+    """
+    made = inputs[0] if callable(inputs[0]) else lambda: [torch.rand(shape) for shape in inputs]
+    return Program(run, made, module)
+
+
+@dataclass(frozen=True)
 class Case:
-    """A few lines of torch, and what a Mac makes of them.
+    """A program, and what a Mac makes of it.
 
     Attributes:
-        because: where the expectation comes from.
-        inputs: makes CPU tensors; the floating-point ones get gradients where a backward pass is expected.
+        text: the name, a colon, and where the expectation comes from.
+        expected: by release, or one for every release.
         as_traced: a release that is newer than the torch that traces is seen as that torch's own.
-        run: called with the inputs on the device; with ``module`` in front where there is one.
     """
 
-    name: str
-    because: str
-    inputs: Callable[[], Sequence[torch.Tensor]]
-    run: Callable[..., Any]
-    expected: Mapping[str, str]
-    module: Callable[[], torch.nn.Module] | None = None
+    text: str
+    program: Program
+    expected: Mapping[str, str] | str
     as_traced: bool = False
 
     def text_for(self, release: str) -> str | None:
         """The expectation for ``release``; None before the first one."""
-        found = None
+        if isinstance(self.expected, str):
+            return self.expected
         seen = Version(release)
         if self.as_traced:
             seen = min(seen, Version(torch.__version__))
-        for since, text in self.expected.items():
-            if Version(since) <= seen:
-                found = text
-        return found
-
-
-def floats(*shapes: tuple[int, ...]) -> Callable[[], list[torch.Tensor]]:
-    """Makes a float32 tensor of each shape."""
-    return lambda: [torch.rand(shape) for shape in shapes]
+        return next((text for since, text in reversed(self.expected.items()) if Version(since) <= seen), None)
 
 
 def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
@@ -80,15 +90,16 @@ def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
 def observed(case: Case, release: str, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
     """What the virtual device of ``release`` records for ``case``, in the form of ``parsed``."""
     device = VirtualDevice(load_table(release))
-    module = None if case.module is None else case.module()
-    inputs = case.inputs()
+    program = case.program
+    module = None if program.module is None else program.module()
+    inputs = program.inputs()
     with device:
         leaves = [] if module is None else list(device.move(module).parameters())
         tensors = [device.move(tensor) for tensor in inputs]
         if backward:
             leaves += [t.requires_grad_() for t in tensors if t.is_floating_point()]
         with device.recording("forward"), torch.set_grad_enabled(backward):
-            output = case.run(*tensors) if module is None else case.run(module, *tensors)
+            output = program.run(*tensors) if module is None else program.run(module, *tensors)
         if backward:
             cotangent = torch.ones_like(output)
             with device.recording("backward"):
