@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_backend import BASIC, OWN, RELEASE, XPU, Made
+from made_backend import BASIC, OWN, RELEASE, XPU, Made, Several
 from made_workloads import Made as MadeWorkload
 from made_workloads import calling
 
@@ -174,15 +174,7 @@ def test_autocast(bring: Any) -> None:
 
 
 def test_several_releases(bring: Any) -> None:
-    class Several(Made):
-        def releases(self) -> list[str]:
-            return ["2.9.1", "2.13.0"]
-
-        def table(self, release: str) -> Any:
-            self._kernels = {"XPU": [*BASIC, *(["aten::cumsum.out"] if release == "2.13.0" else [])]}
-            return super().table(release)
-
-    bring(Several())
+    bring(Several(XPU, {"2.9.1": BASIC, "2.13.0": [*BASIC, "aten::cumsum.out"]}))
     summed = calling(lambda y: y.cumsum(0))
     report = scanned(summed, ("2.9.1", "2.13.0"))
     assert isinstance(report, MatrixReport)
