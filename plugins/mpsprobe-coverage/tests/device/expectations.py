@@ -119,6 +119,13 @@ def called(recorder: Recorder, phase: str) -> Counter[str]:
     return counts
 
 
+def in_backward(device: VirtualDevice, loss: torch.Tensor, **options: Any) -> Counter[str]:
+    """The calls of all backward passes so far, after one more."""
+    with device.recording("backward"):
+        loss.backward(**options)
+    return called(device.recorder, "backward")
+
+
 def _counted(text: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for word in text.split():

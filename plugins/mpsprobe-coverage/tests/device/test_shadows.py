@@ -51,6 +51,11 @@ def _shapes_in_place(on: str) -> Any:
     return [(tuple(change().shape), x.stride(), x.tolist()) for change in changes]
 
 
+def _gradients(on: str) -> Any:
+    x, w = (torch.tensor(values, device=on, requires_grad=True) for values in ([[1.0, 2.0]], [[3.0, 4.0]]))
+    return [g.tolist() for g in torch.autograd.grad(torch.nn.functional.linear(x, w).sum(), (x, w))]
+
+
 def _outputs(on: str) -> Any:
     right, wrong, ones = torch.zeros(2, device=on), torch.zeros(5, device=on), torch.ones(2, device=on)
     same = torch.add(ones, ones, out=right) is right, torch.add(ones, ones, out=wrong) is wrong
@@ -77,6 +82,7 @@ KNOWN: list[Callable[[str], Any]] = [
     _shapes_in_place,
     _resized,
     _outputs,
+    _gradients,
 ]
 
 
