@@ -15,30 +15,30 @@ from mpsprobe_coverage.kernels.mps import load_table
 
 _VALUES = [[1.0, 2.0], [3.0, 4.0]]
 
-_WAYS: dict[str, Callable[[], Any]] = {
-    "to a string": lambda: torch.tensor(_VALUES).to("mps"),
-    "to a device": lambda: torch.tensor(_VALUES).to(torch.device("mps", 0)),
-    "to by keyword": lambda: torch.tensor(_VALUES).to(device="mps", non_blocking=True),
-    "to with a dtype": lambda: torch.tensor(_VALUES, dtype=torch.float64).to("mps", torch.float32),
-    "to another's": lambda: torch.tensor(_VALUES).to(torch.ones(1, device="mps")),
-    "tensor": lambda: torch.tensor(_VALUES, device="mps"),
-    "as_tensor": lambda: torch.as_tensor(_VALUES, device="mps"),
-    "asarray": lambda: torch.asarray(_VALUES, device="mps"),
-    "new_tensor": lambda: torch.ones(1, device="mps").new_tensor(_VALUES),
-    "full": lambda: torch.full((2, 2), 2.0, device="mps") + torch.tensor([[-1.0, 0.0], [1.0, 2.0]], device="mps"),
-    "arange": lambda: torch.arange(1.0, 5.0, device="mps").reshape(2, 2),
-    "from numpy": lambda: torch.from_numpy(torch.tensor(_VALUES).numpy()).to("mps"),
-    "new_zeros": lambda: torch.ones(1, device="mps").new_zeros(2, 2).add_(torch.tensor(_VALUES, device="mps")),
-    "like": lambda: torch.zeros_like(torch.ones(2, 2, device="mps")) + torch.tensor(_VALUES, device="mps"),
-}
+_WAYS: list[Callable[[], Any]] = [
+    lambda: torch.tensor(_VALUES).to("mps"),
+    lambda: torch.tensor(_VALUES).to(torch.device("mps", 0)),
+    lambda: torch.tensor(_VALUES).to(device="mps", non_blocking=True),
+    lambda: torch.tensor(_VALUES, dtype=torch.float64).to("mps", torch.float32),
+    lambda: torch.tensor(_VALUES).to(torch.ones(1, device="mps")),
+    lambda: torch.tensor(_VALUES, device="mps"),
+    lambda: torch.as_tensor(_VALUES, device="mps"),
+    lambda: torch.asarray(_VALUES, device="mps"),
+    lambda: torch.ones(1, device="mps").new_tensor(_VALUES),
+    lambda: torch.full((2, 2), 2.0, device="mps") + torch.tensor([[-1.0, 0.0], [1.0, 2.0]], device="mps"),
+    lambda: torch.arange(1.0, 5.0, device="mps").reshape(2, 2),
+    lambda: torch.from_numpy(torch.tensor(_VALUES).numpy()).to("mps"),
+    lambda: torch.ones(1, device="mps").new_zeros(2, 2).add_(torch.tensor(_VALUES, device="mps")),
+    lambda: torch.zeros_like(torch.ones(2, 2, device="mps")) + torch.tensor(_VALUES, device="mps"),
+]
 
 
-@pytest.mark.parametrize("way", _WAYS)
-def test_onto_the_device(device: VirtualDevice, way: str) -> None:
-    made = _WAYS[way]()
-    assert (made.device, made.dtype, tuple(made.shape)) == (torch.device("mps", 0), torch.float32, (2, 2))
-    assert made.is_mps and not made.is_cpu and not made.is_meta and made.get_device() == 0
-    assert made.tolist() == _VALUES
+def test_onto_the_device(device: VirtualDevice) -> None:
+    for way in _WAYS:
+        made = way()
+        assert (made.device, made.dtype, tuple(made.shape)) == (torch.device("mps", 0), torch.float32, (2, 2))
+        assert made.is_mps and not made.is_cpu and not made.is_meta and made.get_device() == 0
+        assert made.tolist() == _VALUES
     assert not list(device.recorder.assumptions())
 
 
@@ -68,9 +68,8 @@ def test_numpy_refuses_as_on_a_mac(device: VirtualDevice) -> None:
 def test_copies_between_devices_are_recorded_as_copies(device: VirtualDevice) -> None:
     with device.recording("forward"):
         torch.ones(4).to("mps").cpu()
-    assert [(r.operator, r.judgement.verdict, r.calls) for r in device.recorder.calls()] == [
-        ("aten::copy_", "native", 2)
-    ]
+    (copies,) = device.recorder.calls()
+    assert (copies.operator, copies.judgement.verdict, copies.calls) == ("aten::copy_", "native", 2)
 
 
 def test_data_can_be_read_and_replaced(device: VirtualDevice) -> None:
@@ -83,10 +82,6 @@ def test_data_can_be_read_and_replaced(device: VirtualDevice) -> None:
 
 
 def test_a_deep_copy_is_a_tensor_of_its_own(device: VirtualDevice) -> None:
-    linear = device.move(torch.nn.Linear(2, 3))
-    twin = copy.deepcopy(linear)
-    assert twin.weight is not linear.weight and isinstance(twin.weight, torch.nn.Parameter)
-    assert twin.weight.requires_grad and twin.weight.device.type == "mps"
     tensor = torch.ones(2, device="mps")
     copied = copy.deepcopy(tensor)
     copied.add_(1)
@@ -110,13 +105,9 @@ def test_nested_inputs_move_with_their_containers(device: VirtualDevice) -> None
 
 
 def test_tied_parameters_stay_tied(device: VirtualDevice) -> None:
-    class Tied(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding, self.head = torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5, bias=False)
-            self.head.weight = self.embedding.weight
-
-    model = device.move(Tied())
+    model = torch.nn.ModuleDict({"embedding": torch.nn.Embedding(5, 3), "head": torch.nn.Linear(3, 5, bias=False)})
+    model.head.weight = model.embedding.weight
+    device.move(model)
     assert model.head.weight is model.embedding.weight
     assert len(list(model.parameters())) == 1
     model.head(model.embedding(torch.tensor([1, 2], device="mps"))).sum().backward()

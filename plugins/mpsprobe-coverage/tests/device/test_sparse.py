@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from expectations import TORCH_2_6, called
+from expectations import TORCH_2_6, called, in_backward
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.tensor import spec_of
@@ -34,15 +34,13 @@ MAKE: dict[str, Callable[[], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", MAKE)
-@pytest.mark.parametrize("way", ["move", "to"])
-def test_a_sparse_tensor_keeps_its_layout(device: VirtualDevice, name: str, way: str) -> None:
+def test_a_sparse_tensor_keeps_its_layout(device: VirtualDevice, name: str) -> None:
     real = MAKE[name]()
-    moved = device.move(real) if way == "move" else real.to("mps")
-    assert (moved.layout, tuple(moved.shape), moved.dtype) == (real.layout, tuple(real.shape), real.dtype)
-    assert moved.device.type == "mps" and spec_of(moved) is spec_of(real)
-    back = moved.cpu()
-    assert (back.layout, tuple(back.shape), back.device.type) == (real.layout, tuple(real.shape), "cpu")
-    assert type(moved.detach()) is type(moved)
+    for moved in (device.move(real), real.to("mps")):
+        back = moved.cpu()
+        assert len({(one.layout, one.shape, one.dtype) for one in (real, moved, back)}) == 1
+        assert (moved.device.type, back.device.type) == ("mps", "cpu")
+        assert spec_of(moved) is spec_of(real) and type(moved.detach()) is type(moved)
 
 
 @pytest.mark.parametrize(
@@ -66,17 +64,19 @@ CALLS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("layout", ["coo", "csr"])
-def test_operators_are_judged_under_the_key_of_the_layout(device: VirtualDevice, name: str, layout: str) -> None:
+def test_operators_are_judged_under_the_key_of_the_layout(device: VirtualDevice, layout: str) -> None:
     """The registrations of 2.13.0 under SparseMPS and SparseCsrMPS (``kernels show``)."""
-    run, with_coo, with_csr = CALLS[name]
     real, dense = MAKE[layout](), torch.ones(4, 4)
-    with device.recording("forward"):
-        made = run(device.move(real), device.move(dense))
-    assert (made.layout, tuple(made.shape)) == (run(real, dense).layout, tuple(run(real, dense).shape))
-    verdict, _, operator = (with_coo if layout == "coo" else with_csr).partition(":")
-    assert (verdict, f"aten::{operator}") in [(r.judgement.verdict, r.operator) for r in device.recorder.calls()]
+    for name, (run, with_coo, with_csr) in CALLS.items():
+        with device.recording(name):
+            made = run(device.move(real), device.move(dense))
+        assert (made.layout, made.shape) == (run(real, dense).layout, run(real, dense).shape)
+        verdict, _, operator = (with_coo if layout == "coo" else with_csr).partition(":")
+        assert f"{verdict}:aten::{operator}" in called(device.recorder, name)
+    with device.recording("dense"):  # beside sparse ones
+        torch.ones(4, 4, device="mps").sin()
+    assert called(device.recorder, "dense")["native:aten::sin"] == 1
 
 
 def test_sampled_products_have_no_kernel(device: VirtualDevice) -> None:
@@ -85,13 +85,6 @@ def test_sampled_products_have_no_kernel(device: VirtualDevice) -> None:
         made = torch.sparse.sampled_addmm(sparse, dense, dense)
     assert made.layout is torch.sparse_csr
     assert called(device.recorder, "forward")["unsupported:aten::sparse_sampled_addmm"] == 1
-
-
-def test_dense_tensors_are_judged_as_before_beside_sparse_ones(device: VirtualDevice) -> None:
-    device.move(torch.eye(4).to_sparse())
-    with device.recording("forward"):
-        torch.ones(4, 4, device="mps").sin()
-    assert called(device.recorder, "forward")["native:aten::sin"] == 1
 
 
 def test_an_operator_that_raises_without_a_kernel_is_recorded(device: VirtualDevice) -> None:
@@ -103,13 +96,11 @@ def test_an_operator_that_raises_without_a_kernel_is_recorded(device: VirtualDev
 @pytest.mark.parametrize(("release", "verdict"), [("2.6.0", "unsupported"), ("2.13.0", "native")])
 def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: str) -> None:
     """``_sparse_coo_tensor_with_dims_and_tensors`` has a SparseMPS kernel from 2.9.0 on, and never one under MPS."""
-    device = VirtualDevice(load_table(release))
-    with device:
+    with VirtualDevice(load_table(release)) as device:
         table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
-        with device.recording("backward"):
-            table(torch.tensor([1, 2], device="mps")).sum().backward()
+        calls = in_backward(device, table(torch.tensor([1, 2], device="mps")).sum())
         assert table.weight.grad is not None and table.weight.grad.layout is torch.sparse_coo
-    made = called(device.recorder, "backward")[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"]
+    made = calls[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"]
     assert made == (2 if TORCH_2_6 else 1)  # 2.6 copies the gradient by it; later releases clone
 
 
@@ -123,8 +114,7 @@ def test_an_optimizer_for_sparse_gradients_runs(device: VirtualDevice) -> None:
         return
     with device.recording("optimizer"):
         optimizer.step()
-    calls = called(device.recorder, "optimizer")
-    assert calls["native:aten::_coalesce"] == 1
+    assert called(device.recorder, "optimizer")["native:aten::_coalesce"] == 1
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adagrad])
