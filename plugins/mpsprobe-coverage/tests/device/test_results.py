@@ -232,7 +232,9 @@ MISTAKES: list[Run] = [
 def test_a_mistake_of_the_program_is_an_error_and_no_finding(device: VirtualDevice) -> None:
     with device.recording("forward"):
         for run in MISTAKES:
-            with pytest.raises((RuntimeError, IndexError), match=r"broadcast|must match|scalar type|dim|shape|size|out of"):
+            with pytest.raises(
+                (RuntimeError, IndexError), match=r"broadcast|must match|scalar type|dim|shape|size|out of"
+            ):
                 run(torch.ones(3, device="mps"))
     assert {r.judgement.verdict for r in device.recorder.calls()} <= {"native"}
     with pytest.raises(RuntimeError, match="Negation"):  # which no Metal kernel does either
