@@ -7,9 +7,8 @@ before mpsprobe starts.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from typing import Any
+
+from tests.forking import run_python
 
 _MAC = """
 import json, platform
@@ -37,9 +36,6 @@ from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 before = registered()
 found = {}
-"""
-
-_DEVICE = """
 with VirtualDevice(load_table("2.13.0")) as device:
     found["added"] = sorted(set(registered()) - set(before))
     layer = device.move(torch.nn.Linear(4, 3))
@@ -50,9 +46,7 @@ with VirtualDevice(load_table("2.13.0")) as device:
     found["gradient"] = list(layer.weight.grad.shape)
     found["calls"] = {r.operator: r.judgement.verdict for r in device.recorder.calls()}
 found["left"] = sorted(set(registered()) ^ set(before))
-"""
 
-_SCAN = """
 class Made:
     name, framework = "made", "torch"
     def build(self, options):
@@ -70,25 +64,18 @@ def scan(release):
 found["installed"], found["2.13.0"] = scan("installed"), scan("2.13.0")
 live = MPS_FAMILY.installed()
 found["live"] = {name: live.verdict("aten::" + name) for name in ("linear", "sin", "tanh.out", "nonzero")}
+print(json.dumps(found))
 """
 
 
-def _on_a_mac(script: str) -> Any:
-    code = _MAC + script + "print(json.dumps(found))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
-
-
-def test_the_run_is_judged_by_the_table_and_no_kernel_is_registered_or_run() -> None:
-    found = _on_a_mac(_DEVICE)
+def test_the_dispatcher_of_a_mac_is_asked_and_not_changed() -> None:
+    done = run_python(_MAC)
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    # Nothing is registered for MPS, the run is judged by the table, and no kernel is run.
     assert found["added"] == [] and found["left"] == []
     assert found["gradient"] == [3, 4]
     assert found["calls"]["aten::linear"] == found["calls"]["aten::linear_backward"] == "native"
-
-
-def test_installed_asks_the_live_dispatcher() -> None:
-    found = _on_a_mac(_SCAN)
     live, shipped = found["installed"], found["2.13.0"]
     assert live["failure"] is None and shipped["failure"] is None
     # Of the two operators only linear was registered; no wheel stands behind such a table.
