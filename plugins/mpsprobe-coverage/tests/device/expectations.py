@@ -17,7 +17,6 @@ from packaging.version import Version
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.kernels.mps import load_table
 
 TORCH_2_6 = torch.__version__.startswith("2.6.")
 """Whether the oldest torch that may trace does: what it cannot do is said where it is tested."""
@@ -87,24 +86,22 @@ def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
     return halves[0], halves[1] if len(halves) == 2 else None
 
 
-def observed(case: Case, release: str, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
-    """What the virtual device of ``release`` records for ``case``, in the form of ``parsed``."""
-    device = VirtualDevice(load_table(release))
-    program = case.program
-    module = None if program.module is None else program.module()
-    inputs = program.inputs()
-    with device:
-        leaves = [] if module is None else list(device.move(module).parameters())
-        tensors = [device.move(tensor) for tensor in inputs]
-        if backward:
-            leaves += [t.requires_grad_() for t in tensors if t.is_floating_point()]
-        with device.recording("forward"), torch.set_grad_enabled(backward):
-            output = program.run(*tensors) if module is None else program.run(module, *tensors)
-        if backward:
-            cotangent = torch.ones_like(output)
-            with device.recording("backward"):
-                torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
-    return called(device.recorder, "forward"), called(device.recorder, "backward") if backward else None
+def observed(device: VirtualDevice, case: Case, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
+    """What ``device`` records for ``case``, in the form of ``parsed``."""
+    program, there, back = case.program, f"{case.text} forward", f"{case.text} backward"
+    modules = () if program.module is None else (device.move(program.module()),)
+    tensors = [device.move(tensor) for tensor in program.inputs()]
+    leaves = [parameter for module in modules for parameter in module.parameters()]
+    if backward:
+        leaves += [t.requires_grad_() for t in tensors if t.is_floating_point()]
+    with device.recording(there), torch.set_grad_enabled(backward):
+        output = program.run(*modules, *tensors)
+    if not backward:
+        return called(device.recorder, there), None
+    cotangent = torch.ones_like(output)
+    with device.recording(back):
+        torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
+    return called(device.recorder, there), called(device.recorder, back)
 
 
 def called(recorder: Recorder, phase: str) -> Counter[str]:
