@@ -1,4 +1,4 @@
-"""Sparse tensors on the device: judged under their own keys, with the layouts and sizes that real ones have."""
+"""Tensors that are not dense: sparse ones, judged under their own keys; jagged ones; classes that hold others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from expectations import TORCH_2_6, called, in_backward
+from torch import nn
 
 from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.tensor import spec_of
+from mpsprobe_coverage.device.tensor import VirtualTensor, spec_of
 from mpsprobe_coverage.kernels.mps import load_table
 
 
@@ -97,7 +98,7 @@ def test_an_operator_that_raises_without_a_kernel_is_recorded(device: VirtualDev
 def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: str) -> None:
     """``_sparse_coo_tensor_with_dims_and_tensors`` has a SparseMPS kernel from 2.9.0 on, and never one under MPS."""
     with VirtualDevice(load_table(release)) as device:
-        table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
+        table = nn.Embedding(5, 2, sparse=True, device="mps")
         calls = in_backward(device, table(torch.tensor([1, 2], device="mps")).sum())
         assert table.weight.grad is not None and table.weight.grad.layout is torch.sparse_coo
     made = calls[f"{verdict}:aten::_sparse_coo_tensor_with_dims_and_tensors"]
@@ -105,7 +106,7 @@ def test_a_sparse_gradient_is_made_under_the_sparse_key(release: str, verdict: s
 
 
 def test_an_optimizer_for_sparse_gradients_runs(device: VirtualDevice) -> None:
-    table = torch.nn.Embedding(5, 2, sparse=True, device="mps")
+    table = nn.Embedding(5, 2, sparse=True, device="mps")
     optimizer = torch.optim.SparseAdam(table.parameters())
     table(torch.tensor([1, 2], device="mps")).sum().backward()
     if TORCH_2_6:  # on a Mac too: its legacy constructor does not know the type
@@ -121,7 +122,7 @@ def test_an_optimizer_for_sparse_gradients_runs(device: VirtualDevice) -> None:
 def test_a_vocabulary_of_real_size_is_not_allocated(device: VirtualDevice, optimizer: Any) -> None:
     """The table of this embedding has 4 GB, its gradient a few rows."""
     with device.construction():
-        table = torch.nn.Embedding(250_000, 4096, sparse=True)
+        table = nn.Embedding(250_000, 4096, sparse=True)
     table = device.move(table)
     step = optimizer(table.parameters(), lr=0.1)
     table(torch.tensor([1, 2, 2], device="mps")).sum().backward()
@@ -136,10 +137,67 @@ def test_kernels_that_keep_something_for_their_backward_pass(device: VirtualDevi
     sparse, dense = torch.eye(4).to_sparse_csr(), torch.ones(4, 3)
     for wanted in (False, True):
         given = device.move(sparse.detach().requires_grad_(wanted)), device.move(dense.clone().requires_grad_(wanted))
-        with device.recording("forward"):
-            made = torch.sparse.mm(*given, "amax")
+        made = torch.sparse.mm(*given, "amax")
         assert tuple(made.shape) == (4, 3)
         if wanted:
-            with device.recording("backward"):
-                found = torch.autograd.grad(made.sum(), given)
+            found = torch.autograd.grad(made.sum(), given)
             assert [(g.layout, tuple(g.shape)) for g in found] == [(torch.sparse_csr, (4, 4)), (torch.strided, (4, 3))]
+
+
+class _Quantized(torch.Tensor):
+    """Whole numbers with a scale, as libraries for quantization make them."""
+
+    @staticmethod
+    def __new__(cls, values: torch.Tensor, scale: torch.Tensor) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=scale.dtype, device=values.device)
+
+    def __init__(self, values: torch.Tensor, scale: torch.Tensor) -> None:
+        self.whole, self.scale = values, scale
+
+    def __tensor_flatten__(self) -> Any:
+        return ["whole", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Any:
+        return _Quantized(inner["whole"], inner["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.detach.default:
+            return cls(args[0].whole, args[0].scale)
+        args = [a.whole.to(a.scale.dtype) * a.scale if isinstance(a, cls) else a for a in args]
+        return func(*args, **kwargs or {})
+
+
+def test_a_parameter_that_holds_others_is_judged_by_what_it_calls(device: VirtualDevice) -> None:
+    layer = nn.Linear(4, 5)
+    layer.weight = nn.Parameter(_Quantized(torch.ones(5, 4, dtype=torch.int8), torch.ones(5, 1)), requires_grad=False)
+    moved = device.move(layer)
+    assert type(moved.weight) is _Quantized and isinstance(moved.weight, nn.Parameter)
+    assert type(moved.weight.whole) is VirtualTensor
+    for number, training in enumerate((False, True), 1):
+        x = torch.ones(3, 4, device="mps", requires_grad=training)
+        with device.recording("forward"):
+            made = moved(x)
+        seen = called(device.recorder, "forward")
+        assert (seen["native:aten::mul.Tensor"], seen["native:aten::linear"]) == (number, number)
+    made.sum().backward()
+    assert x.grad is not None and tuple(x.grad.shape) == (3, 4)
+
+
+@pytest.mark.parametrize("made_there", [False, True])
+def test_a_jagged_tensor_is_judged_by_the_operators_on_its_values(device: VirtualDevice, made_there: bool) -> None:
+    rows = [torch.ones(3, 4), torch.ones(2, 4)]
+    layer = device.move(nn.Linear(4, 5))
+    if made_there:
+        nested = torch.nested.nested_tensor(device.move(rows), layout=torch.jagged)
+    else:
+        nested = device.move(torch.nested.nested_tensor(rows, layout=torch.jagged))
+    with device.recording("forward"):
+        made = layer(nested * 2)
+        padded = torch.nested.to_padded_tensor(made, 0.0)
+    assert type(made.values()) is VirtualTensor and tuple(padded.shape) == (2, 3, 5)
+    seen = called(device.recorder, "forward")
+    assert (seen["native:aten::linear"], seen["missing:aten::_jagged_to_padded_dense_forward"]) == (1, 1)
+    made.values().sum().backward()
+    assert tuple(layer.weight.grad.shape) == (5, 4)
