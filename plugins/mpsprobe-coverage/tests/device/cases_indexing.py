@@ -28,14 +28,12 @@ def _two() -> list[torch.Tensor]:
 
 
 def _case(
-    text: str,
     run: Callable[..., Any],
     expected: dict[str, str] | str,
     inputs: Callable[[], Sequence[torch.Tensor]] = _matrix,
     as_traced: bool = False,
 ) -> Case:
-    text = text if ":" in text else f"{text}: native_functions.yaml: the MPS key says since when."
-    return Case(text, of(run, inputs), expected, as_traced)
+    return Case(of(run, inputs), expected, as_traced)
 
 
 def _written(x: torch.Tensor, run: Callable[[torch.Tensor], Any]) -> torch.Tensor:
@@ -65,158 +63,122 @@ def _on(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(x.device)
 
 
-INDEX = [
-    _case(
-        "index: index.Tensor and _index_put_impl_ have kernels from 1.13.0 on; the gradient is put into zeros.",
+INDEX = {
+    "index: index.Tensor and _index_put_impl_ have kernels from 1.13.0 on; the gradient is put into zeros.": _case(
         lambda x: x[_on(x, _ROW)],
         {EVERY: "missing:index.Tensor | missing:_index_put_impl_", "1.13.1": "index.Tensor | _index_put_impl_"},
     ),
-    _case("index by a mask", lambda x: x[_on(x, _MASK)], _since("index.Tensor", "1.13.1")),
-    _case("index by an integer and a slice: Views only: select and slice.", lambda x: x[1, :2] * 2, "mul.Tensor"),
-    _case(
-        "assign to an index: index_put_ is CompositeExplicitAutograd: _index_put_impl_. TensorIndexing.h of 2.15 "
-        "fills with a number.",
+    "index by a mask": _case(lambda x: x[_on(x, _MASK)], _since("index.Tensor", "1.13.1")),
+    "index by an integer and a slice: Views only: select and slice.": _case(lambda x: x[1, :2] * 2, "mul.Tensor"),
+    "assign to an index: index_put_ is CompositeExplicitAutograd: _index_put_impl_. TensorIndexing.h of 2.15 fills "
+    "with a number.": _case(
         lambda x: _written(x, lambda c: c.__setitem__(_on(x, _ROW), 7.0)),
         {**_since("_index_put_impl_", "1.13.1"), "2.15.0": "index_fill_.int_Scalar"},
         as_traced=True,
     ),
-    _case(
-        "assign to a mask: index_put_ is CompositeExplicitAutograd: _index_put_impl_. TensorIndexing.h of 2.15 fills "
-        "with a number.",
+    "assign to a mask: index_put_ is CompositeExplicitAutograd: _index_put_impl_. TensorIndexing.h of 2.15 fills with "
+    "a number.": _case(
         lambda x: _written(x, lambda c: c.__setitem__(_on(x, _MASK), 7.0)),
         {**_since("_index_put_impl_", "1.13.1"), "2.15.0": "masked_fill_.Scalar"},
         as_traced=True,
     ),
-    _case(
-        "index_put out of place: index_put is CompositeExplicitAutograd: a copy, then _index_put_impl_.",
+    "index_put out of place: index_put is CompositeExplicitAutograd: a copy, then _index_put_impl_.": _case(
         lambda x: x.index_put((_on(x, _ROW),), x[0] * 1, accumulate=True),
         {EVERY: "mul.Tensor missing:_index_put_impl_", "1.13.1": "mul.Tensor _index_put_impl_"},
     ),
-    _case("index_select", lambda x: x.index_select(0, _on(x, _ROW)), "index_select"),
-    _case(
-        "index_add", lambda x, y: x.index_add(0, _on(x, _ROW), y), _since("index_add", "1.13.1", "index_add.out"), _two
+    "index_select": _case(lambda x: x.index_select(0, _on(x, _ROW)), "index_select"),
+    "index_add": _case(
+        lambda x, y: x.index_add(0, _on(x, _ROW), y), _since("index_add", "1.13.1", "index_add.out"), _two
     ),
-    _case(
-        "index_copy",
-        lambda x, y: x.index_copy(0, _on(x, _ROW), y),
-        _since("index_copy", "2.13.0", "index_copy.out"),
-        _two,
+    "index_copy": _case(
+        lambda x, y: x.index_copy(0, _on(x, _ROW), y), _since("index_copy", "2.13.0", "index_copy.out"), _two
     ),
-    _case(
-        "index_fill: index_fill.int_Scalar is CompositeExplicitAutograd: a copy, then the form in place.",
-        lambda x: x.index_fill(0, _on(x, _ROW), 7.0),
-        _since("index_fill_.int_Scalar", "2.4.1"),
+    "index_fill: index_fill.int_Scalar is CompositeExplicitAutograd: a copy, then the form in place.": _case(
+        lambda x: x.index_fill(0, _on(x, _ROW), 7.0), _since("index_fill_.int_Scalar", "2.4.1")
     ),
-    _case("index_reduce", _index_reduce, _since("index_reduce", "2.13.0", "index_reduce.out"), _two),
-    _case("take", lambda x: x.take(_on(x, _ROW)), _since("take", "2.15.0")),
-    _case(
-        "take_along_dim: take_along_dim is CompositeImplicitAutograd: gather. From 2.10.0 on it wraps negative "
-        "indices by remainder (its helper calls remainder_Scalar from there on).",
+    "index_reduce": _case(_index_reduce, _since("index_reduce", "2.13.0", "index_reduce.out"), _two),
+    "take": _case(lambda x: x.take(_on(x, _ROW)), _since("take", "2.15.0")),
+    "take_along_dim: take_along_dim is CompositeImplicitAutograd: gather. From 2.10.0 on it wraps negative indices by "
+    "remainder (its helper calls remainder_Scalar from there on).": _case(
         lambda x: x.take_along_dim(_on(x, _PLACES), 1),
         {EVERY: "gather", "2.13.0": "remainder.Tensor gather"},
         as_traced=True,
     ),
-    _case(
-        "put_: 1.12 and 1.13 register put_ for MPS, 2.0 to 2.14 do not; in 1.13 nothing sets the MPS kernel of "
-        "put_stub.",
+    "put_: 1.12 and 1.13 register put_ for MPS, 2.0 to 2.14 do not; in 1.13 nothing sets the MPS kernel of "
+    "put_stub.": _case(
         lambda x: _written(x, lambda c: c.put_(_on(x, _ROW), x[0, :2])),
         {EVERY: "put_", "1.13.0": "unsupported:put_", "2.0.0": "missing:put_", "2.15.0": "put_"},
     ),
-    _case(
-        "masked_fill: masked_fill.Scalar is CompositeExplicitAutograd: a copy, then the form in place.",
-        lambda x: x.masked_fill(_on(x, _MASK), 7.0),
-        "masked_fill_.Scalar",
+    "masked_fill: masked_fill.Scalar is CompositeExplicitAutograd: a copy, then the form in place.": _case(
+        lambda x: x.masked_fill(_on(x, _MASK), 7.0), "masked_fill_.Scalar"
     ),
-    _case(
-        "masked_scatter: masked_scatter is CompositeExplicitAutograd: a copy, then the form in place.",
-        lambda x, y: x.masked_scatter(_on(x, _MASK), y),
-        _since("masked_scatter_", "2.4.1"),
-        _two,
+    "masked_scatter: masked_scatter is CompositeExplicitAutograd: a copy, then the form in place.": _case(
+        lambda x, y: x.masked_scatter(_on(x, _MASK), y), _since("masked_scatter_", "2.4.1"), _two
     ),
-    _case(
-        "masked_select: MPSFallback.mm of 1.12 sends masked_select to the CPU.",
-        lambda x: x.masked_select(_on(x, _MASK)),
-        {EVERY: "fallback:masked_select", "1.13.1": "masked_select"},
+    "masked_select: MPSFallback.mm of 1.12 sends masked_select to the CPU.": _case(
+        lambda x: x.masked_select(_on(x, _MASK)), {EVERY: "fallback:masked_select", "1.13.1": "masked_select"}
     ),
-    _case("where", lambda x, y: torch.where(_on(x, _MASK), x, y), "where.self", _two),
-    _case(
-        "nonzero: MPSFallback.mm of 1.12 and 1.13 sends nonzero to the CPU.",
-        torch.nonzero,
-        {EVERY: "fallback:nonzero", "2.0.0": "nonzero"},
+    "where": _case(lambda x, y: torch.where(_on(x, _MASK), x, y), "where.self", _two),
+    "nonzero: MPSFallback.mm of 1.12 and 1.13 sends nonzero to the CPU.": _case(
+        torch.nonzero, {EVERY: "fallback:nonzero", "2.0.0": "nonzero"}
     ),
-    _case(
-        "where without values: where of one argument is nonzero_numpy: nonzero and views.",
-        lambda x: torch.where(x)[0],
-        {EVERY: "fallback:nonzero", "2.0.0": "nonzero"},
+    "where without values: where of one argument is nonzero_numpy: nonzero and views.": _case(
+        lambda x: torch.where(x)[0], {EVERY: "fallback:nonzero", "2.0.0": "nonzero"}
     ),
-]
+}
 
-SCATTER = [
-    _case(
-        "gather: gather_backward adds the gradient into zeros by scatter_add.",
-        lambda x: x.gather(1, _on(x, _PLACES)),
-        "gather | scatter_add",
+SCATTER = {
+    "gather: gather_backward adds the gradient into zeros by scatter_add.": _case(
+        lambda x: x.gather(1, _on(x, _PLACES)), "gather | scatter_add"
     ),
-    _case("scatter", lambda x, y: x.scatter(1, _on(x, _PLACES), y), "scatter.src", _two),
-    _case("scatter a number", lambda x: x.scatter(1, _on(x, _PLACES), 1.0), "scatter.value"),
-    _case("scatter in place", lambda x: _written(x, lambda c: c.scatter_(1, _on(x, _PLACES), x)), "scatter_.src"),
-    _case("scatter with a reduction", _scatter_reduction, "scatter.reduce", _two),
-    _case("scatter_add", lambda x, y: x.scatter_add(1, _on(x, _PLACES), y), "scatter_add | gather", _two),
-    _case(
-        "scatter_reduce",
+    "scatter": _case(lambda x, y: x.scatter(1, _on(x, _PLACES), y), "scatter.src", _two),
+    "scatter a number": _case(lambda x: x.scatter(1, _on(x, _PLACES), 1.0), "scatter.value"),
+    "scatter in place": _case(lambda x: _written(x, lambda c: c.scatter_(1, _on(x, _PLACES), x)), "scatter_.src"),
+    "scatter with a reduction": _case(_scatter_reduction, "scatter.reduce", _two),
+    "scatter_add": _case(lambda x, y: x.scatter_add(1, _on(x, _PLACES), y), "scatter_add | gather", _two),
+    "scatter_reduce": _case(
         lambda x, y: x.scatter_reduce(1, _on(x, _PLACES), y, "amax"),
         _since("scatter_reduce.two", "2.6.0", "scatter_reduce.two_out"),
         _two,
     ),
-]
+}
 
-ORDER = [
-    _case(
-        "sort: sort is CompositeExplicitAutograd: sort.stable, which is structured.",
-        lambda x: x.sort(dim=1)[0],
-        _since("sort.stable", "2.0.0", "sort.values_stable"),
+ORDER = {
+    "sort: sort is CompositeExplicitAutograd: sort.stable, which is structured.": _case(
+        lambda x: x.sort(dim=1)[0], _since("sort.stable", "2.0.0", "sort.values_stable")
     ),
-    _case(
-        "argsort: argsort is CompositeImplicitAutograd: sort.",
-        lambda x: x.argsort(dim=1),
-        _since("sort.stable", "2.0.0", "sort.values_stable"),
+    "argsort: argsort is CompositeImplicitAutograd: sort.": _case(
+        lambda x: x.argsort(dim=1), _since("sort.stable", "2.0.0", "sort.values_stable")
     ),
-    _case("topk", lambda x: x.topk(2)[0], "topk"),
-    _case(
-        "kthvalue: kthvalue is CompositeExplicitAutograd: kthvalue.values.",
-        lambda x: x.kthvalue(2)[0],
-        _since("kthvalue.values", "2.13.0"),
+    "topk": _case(lambda x: x.topk(2)[0], "topk"),
+    "kthvalue: kthvalue is CompositeExplicitAutograd: kthvalue.values.": _case(
+        lambda x: x.kthvalue(2)[0], _since("kthvalue.values", "2.13.0")
     ),
-    _case(
-        "median of a dimension: median.dim is CompositeExplicitAutograd: median.dim_values.",
-        lambda x: x.median(1)[0],
-        _since("median.dim_values", "2.0.0"),
+    "median of a dimension: median.dim is CompositeExplicitAutograd: median.dim_values.": _case(
+        lambda x: x.median(1)[0], _since("median.dim_values", "2.0.0")
     ),
-    _case("cumsum", lambda x: x.cumsum(1), _since("cumsum", "2.0.0", "cumsum.out")),
-    _case("cumprod", lambda x: x.cumprod(1), _since("cumprod", "2.4.1", "cumprod.out")),
-    _case("unique: torch/functional.py: _unique2.", torch.unique, _since("_unique2", "2.0.0")),
-    _case(
-        "unique rows: torch/functional.py: unique_dim.",
-        lambda x: torch.unique(x, dim=0),
-        _since("unique_dim", "2.13.0"),
+    "cumsum": _case(lambda x: x.cumsum(1), _since("cumsum", "2.0.0", "cumsum.out")),
+    "cumprod": _case(lambda x: x.cumprod(1), _since("cumprod", "2.4.1", "cumprod.out")),
+    "unique: torch/functional.py: _unique2.": _case(torch.unique, _since("_unique2", "2.0.0")),
+    "unique rows: torch/functional.py: unique_dim.": _case(
+        lambda x: torch.unique(x, dim=0), _since("unique_dim", "2.13.0")
     ),
-    _case("unique_consecutive", torch.unique_consecutive, _since("unique_consecutive", "2.0.0")),
-    _case("flip", lambda x: x.flip(0), "flip"),
-    _case("roll", lambda x: x.roll(1, 0), _since("roll", "2.4.1")),
-]
+    "unique_consecutive": _case(torch.unique_consecutive, _since("unique_consecutive", "2.0.0")),
+    "flip": _case(lambda x: x.flip(0), "flip"),
+    "roll": _case(lambda x: x.roll(1, 0), _since("roll", "2.4.1")),
+}
 
-TRANSFORMS = [
-    _case(
-        "fft of real numbers: fft of real input is _fft_r2c with both halves; MPSFallback.mm of 1.12 and 1.13 sends "
-        "it to the CPU.",
-        lambda x: torch.fft.fft(x),
-        {EVERY: "fallback:_fft_r2c", "2.0.0": "missing:_fft_r2c", "2.4.1": "_fft_r2c"},
+TRANSFORMS = {
+    "fft of real numbers: fft of real input is _fft_r2c with both halves; MPSFallback.mm of 1.12 and 1.13 sends it to "
+    "the CPU.": _case(
+        lambda x: torch.fft.fft(x), {EVERY: "fallback:_fft_r2c", "2.0.0": "missing:_fft_r2c", "2.4.1": "_fft_r2c"}
     ),
-    _case(
-        "rfft: MPSFallback.mm of 1.12 and 1.13 sends it to the CPU; a kernel from 2.3.0 on.",
-        lambda x: torch.fft.rfft(x),
-        {EVERY: "fallback:_fft_r2c", "2.0.0": "missing:_fft_r2c", "2.4.1": "_fft_r2c"},
+    "rfft: MPSFallback.mm of 1.12 and 1.13 sends it to the CPU; a kernel from 2.3.0 on.": _case(
+        lambda x: torch.fft.rfft(x), {EVERY: "fallback:_fft_r2c", "2.0.0": "missing:_fft_r2c", "2.4.1": "_fft_r2c"}
     ),
-]
+}
 
-CASES = INDEX + SCATTER + ORDER + TRANSFORMS
+_YAML = "native_functions.yaml: the MPS key says since when."
+CASES = {
+    text if ":" in text else f"{text}: {_YAML}": case for text, case in (INDEX | SCATTER | ORDER | TRANSFORMS).items()
+}

@@ -42,45 +42,34 @@ def _linear(calls: int, others: str, backward: str = "") -> dict[str, str]:
     }
 
 
-CASES = [
-    Case(
-        "LSTM of two layers: _lstm_mps takes all layers at once, lstm_mps_backward gives all gradients, in every "
-        "release.",
+CASES = {
+    "LSTM of two layers: _lstm_mps takes all layers at once, lstm_mps_backward gives all gradients, in every "
+    "release.": Case(
         _of(torch.nn.LSTM, (2, 3, 4), (2, 2, 5), (2, 2, 5), num_layers=2, batch_first=True, dropout=0.1),
         "_lstm_mps | lstm_mps_backward",
     ),
-    Case(
-        "LSTM in both directions: 1.12.0 to 2.0.1 do not take _lstm_mps for bidirectional ones.",
+    "LSTM in both directions: 1.12.0 to 2.0.1 do not take _lstm_mps for bidirectional ones.": Case(
         _of(torch.nn.LSTM, (2, 3, 4), (2, 3, 5), (2, 3, 5), bidirectional=True),
         {**_linear(8, _BOTH_WAYS), "2.4.1": "_lstm_mps"},
     ),
-    Case(
-        "LSTM with projections: The kernel refuses them from 2.0.0 on: 'LSTM with projections is not currently "
-        "supported with MPS.'",
-        _of(torch.nn.LSTM, (2, 3, 4), (1, 3, 2), (1, 3, 5), proj_size=2),
-        {"2.0.0": "unsupported:_lstm_mps"},
+    "LSTM with projections: The kernel refuses them from 2.0.0 on: 'LSTM with projections is not currently supported "
+    "with MPS.'": Case(
+        _of(torch.nn.LSTM, (2, 3, 4), (1, 3, 2), (1, 3, 5), proj_size=2), {"2.0.0": "unsupported:_lstm_mps"}
     ),
-    Case("GRU: No branch for MPS in any release.", _of(torch.nn.GRU, (2, 3, 4), (1, 3, 5)), _linear(4, _GRU)),
-    Case(
-        "plain recurrent network: No branch for MPS in any release.",
-        _of(torch.nn.RNN, (2, 3, 4), (1, 3, 5)),
-        _linear(4, _RNN),
+    "GRU: No branch for MPS in any release.": Case(_of(torch.nn.GRU, (2, 3, 4), (1, 3, 5)), _linear(4, _GRU)),
+    "plain recurrent network: No branch for MPS in any release.": Case(
+        _of(torch.nn.RNN, (2, 3, 4), (1, 3, 5)), _linear(4, _RNN)
     ),
-    Case(
-        "plain recurrent network, training: Backward, step by step: linear_backward twice, tanh_backward once. The "
-        "weights of both steps meet (4 parameters), and the hidden state of the first step has two consumers, the "
-        "output and the second step. The steps of the input and the layers of the state are joined again.",
+    "plain recurrent network, training: Backward, step by step: linear_backward twice, tanh_backward once. The weights "
+    "of both steps meet (4 parameters), and the hidden state of the first step has two consumers, the output and the "
+    "second step. The steps of the input and the layers of the state are joined again.": Case(
         _of(torch.nn.RNN, (2, 3, 4), (1, 3, 5)),
         _linear(4, _RNN, " | linear_backward*4 tanh_backward*2 add.Tensor*5 cat*2"),
     ),
-    Case(
-        "one GRU cell: _thnn_fused_gru_cell is for CUDA; the generic cell once.",
-        _of(torch.nn.GRUCell, (3, 4), (3, 5)),
-        _linear(2, "add.Tensor*4 sigmoid_*2 mul_.Tensor*2 tanh_ sub.Tensor"),
+    "one GRU cell: _thnn_fused_gru_cell is for CUDA; the generic cell once.": Case(
+        _of(torch.nn.GRUCell, (3, 4), (3, 5)), _linear(2, "add.Tensor*4 sigmoid_*2 mul_.Tensor*2 tanh_ sub.Tensor")
     ),
-    Case(
-        "one LSTM cell: _thnn_fused_lstm_cell is for CUDA; the generic cell once.",
-        _of(torch.nn.LSTMCell, (3, 4), (3, 5), (3, 5)),
-        _linear(2, "add.Tensor*2 sigmoid_*3 tanh_ tanh mul.Tensor*3"),
+    "one LSTM cell: _thnn_fused_lstm_cell is for CUDA; the generic cell once.": Case(
+        _of(torch.nn.LSTMCell, (3, 4), (3, 5), (3, 5)), _linear(2, "add.Tensor*2 sigmoid_*3 tanh_ tanh mul.Tensor*3")
     ),
-]
+}

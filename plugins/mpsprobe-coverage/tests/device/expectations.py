@@ -59,13 +59,13 @@ def of(run: Callable[..., Any], *inputs: Any, module: Callable[[], torch.nn.Modu
 class Case:
     """A program, and what a Mac makes of it.
 
+    In the dictionary of a file its key is the name, a colon, and where the expectation comes from.
+
     Attributes:
-        text: the name, a colon, and where the expectation comes from.
         expected: by release, or one for every release.
         as_traced: a release that is newer than the torch that traces is seen as that torch's own.
     """
 
-    text: str
     program: Program
     expected: Mapping[str, str] | str
     as_traced: bool = False
@@ -86,9 +86,9 @@ def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
     return halves[0], halves[1] if len(halves) == 2 else None
 
 
-def observed(device: VirtualDevice, case: Case, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
-    """What ``device`` records for ``case``, in the form of ``parsed``."""
-    program, there, back = case.program, f"{case.text} forward", f"{case.text} backward"
+def observed(device: VirtualDevice, text: str, case: Case, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
+    """What ``device`` records for the case ``text``, in the form of ``parsed``."""
+    program, there, back = case.program, f"{text} forward", f"{text} backward"
     modules = () if program.module is None else (device.move(program.module()),)
     tensors = [device.move(tensor) for tensor in program.inputs()]
     leaves = [parameter for module in modules for parameter in module.parameters()]

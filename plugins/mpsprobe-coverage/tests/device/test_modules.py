@@ -25,16 +25,16 @@ def test_operators_and_verdicts_are_those_of_a_mac(source: ModuleType) -> None:
     wrong = []
     for release in RELEASES:
         with VirtualDevice(load_table(release)) as device:
-            for case in source.CASES:
-                if (text := case.text_for(release)) is not None:
-                    expected = parsed(text)
-                    seen = observed(device, case, backward=expected[1] is not None)
+            for text, case in source.CASES.items():
+                if (calls := case.text_for(release)) is not None:
+                    expected = parsed(calls)
+                    seen = observed(device, text, case, backward=expected[1] is not None)
                     if seen != expected:
-                        wrong.append((case.text, release, seen, expected))
+                        wrong.append((text, release, seen, expected))
     assert not wrong, wrong
 
 
 def test_every_case_says_why_and_has_a_name_of_its_own() -> None:
-    cases = [case.text.partition(": ") for source in _SOURCES for case in source.CASES]
+    cases = [text.partition(": ") for source in _SOURCES for text in source.CASES]
     assert len({name for name, _, _ in cases}) == len(cases)
     assert all(len(because) > 20 for _, _, because in cases)
