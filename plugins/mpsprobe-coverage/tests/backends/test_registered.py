@@ -36,10 +36,9 @@ class Registered:
 
     def table(self, release: str) -> Mapping[str, Any]:
         names = {"1.0.0": ["Old", "Both"], "1.1.0": ["Both", "New"], "1.10.0": ["Both", "New", "New"]}[release]
-        late = (
-            [] if release == "1.0.0" else [{"macos": "13.0", "asks": ["macOS 13.0"], "registrations": [_entry("Late")]}]
-        )
-        return {"release": release, "registrations": [_entry(name) for name in names], "conditional": late}
+        late = [{"macos": "13.0", "asks": ["macOS 13.0"], "registrations": [_entry("Late")]}]
+        conditional = [] if release == "1.0.0" else late
+        return {"release": release, "registrations": [_entry(name) for name in names], "conditional": conditional}
 
 
 def _run(*arguments: str) -> Any:
@@ -61,16 +60,12 @@ def test_releases_by_name() -> None:
 def test_the_commands(bring: Any) -> None:
     bring(Registered(), framework="other")
     assert _run("list", "--release", "1.0.0", "--format", "json")["registrations"] == [_entry("Old"), _entry("Both")]
-    assert [one["release"] for one in _run("list", "--torch", "all", "--format", "json")] == [
-        "1.0.0",
-        "1.1.0",
-        "1.10.0",
-    ]
+    every = _run("list", "--torch", "all", "--format", "json")
+    assert [one["release"] for one in every] == ["1.0.0", "1.1.0", "1.10.0"]
     assert "3 registrations of 2 operators" in _run("list")
     assert "besides, from macOS 13.0 on: 1 registration of 1 operator" in _run("list")
-    assert [one["native_since"] for one in _run("since", "old", "Both", "Late", "--format", "json")] == [
-        None, "1.0.0", "1.1.0",
-    ]  # fmt: skip
+    since = _run("since", "old", "Both", "Late", "--format", "json")
+    assert [one["native_since"] for one in since] == [None, "1.0.0", "1.1.0"]
     assert "T=float32 from macOS 13.0" in _run("show", "Late")
     difference = _run("diff", "1.0.0", "latest", "--format", "json")
     assert (difference["gained"], difference["lost"]) == (["Late", "New"], ["Old"])
