@@ -1,9 +1,10 @@
-"""``--backend`` of the commands, and what every format says about a backend that is not MPS."""
+"""``--backend`` of the commands: what every format says about a backend that is not MPS, or not even of torch."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 from made_backend import BASIC, OWN, RELEASE, Made, Several
 
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe_coverage.commands.coverage import coverage
 from mpsprobe_coverage.commands.kernels import kernels
+from mpsprobe_coverage.kernels.backends import family_named
+from mpsprobe_coverage.kernels.registered import RegisteredFamily, registered_named
 
 OF_A_MAC = re.compile(r"\bMPS\b|PYTORCH_ENABLE_MPS|\bMac\b|macOS|\bmps\b", re.IGNORECASE)
 MODEL = """
@@ -115,3 +118,75 @@ def test_wrong_use(bring: Any) -> None:
     ):
         with pytest.raises(MpsprobeError, match=problem):
             run(kernels, *arguments.split())
+
+
+def _entry(operator: str, dtype: str = "float32") -> dict[str, Any]:
+    return {"operator": operator, "device": "GPU", "types": {"T": dtype}, "host": []}
+
+
+class Registered:
+    """A backend of another framework: ``Old`` goes, ``New`` comes, ``Late`` is on a newer macOS alone."""
+
+    label = "Other"
+
+    def __init__(self, there: str | None = None) -> None:
+        self._there = there
+
+    def releases(self) -> list[str]:
+        return ["1.0.0", "1.1.0", "1.10.0"]
+
+    def installed(self) -> str | None:
+        return self._there
+
+    def table(self, release: str) -> Mapping[str, Any]:
+        names = {"1.0.0": ["Old", "Both"], "1.1.0": ["Both", "New"], "1.10.0": ["Both", "New", "New"]}[release]
+        late = [{"macos": "13.0", "asks": ["macOS 13.0"], "registrations": [_entry("Late")]}]
+        conditional = [] if release == "1.0.0" else late
+        return {"release": release, "registrations": [_entry(name) for name in names], "conditional": conditional}
+
+
+def test_releases_by_name() -> None:
+    family = RegisteredFamily("made", Registered("1.1.0"))
+    assert family.resolve("all") == ["1.0.0", "1.1.0", "1.10.0"]
+    assert family.resolve("installed") == family.resolve("1.1") == ["1.1.0"]
+    assert family.resolve("latest") == ["1.10.0"]
+    assert family.resolve("1.10.0, 1.0") == ["1.0.0", "1.10.0"]
+    assert RegisteredFamily("made", Registered()).resolve("installed") == ["1.10.0"]
+    with pytest.raises(UnknownName):
+        family.resolve("1.11")
+
+
+def test_commands_about_a_backend_of_another_framework(bring: Any) -> None:
+    bring(Registered(), framework="other")
+
+    def found(*arguments: str) -> Any:
+        return words(run(kernels, *arguments, "--backend", "made", "--format", "json"))
+
+    def text(*arguments: str) -> str:
+        return run(kernels, *arguments, "--backend", "made").stdout
+
+    assert found("list", "--release", "1.0.0")["registrations"] == [_entry("Old"), _entry("Both")]
+    assert [one["release"] for one in found("list", "--torch", "all")] == ["1.0.0", "1.1.0", "1.10.0"]
+    assert "3 registrations of 2 operators" in text("list")
+    assert "besides, from macOS 13.0 on: 1 registration of 1 operator" in text("list")
+    assert [one["native_since"] for one in found("since", "old", "Both", "Late")] == [None, "1.0.0", "1.1.0"]
+    assert "T=float32 from macOS 13.0" in text("show", "Late")
+    difference = found("diff", "1.0.0", "latest")
+    assert (difference["gained"], difference["lost"]) == (["Late", "New"], ["Old"])
+    assert len(difference["registrations"]["added"]) == 3
+    assert "added: 3 registrations of 2 operators" in text("diff", "1.0.0", "latest")
+
+
+def test_torch_models_are_not_judged_by_it(bring: Any) -> None:
+    bring(Registered(), framework="other")
+    with pytest.raises(UsageError, match="a backend of other, not of torch"):
+        family_named("made")
+
+
+def test_a_plugin_that_made_something_else(bring: Any) -> None:
+    bring(object(), framework="other")
+    with pytest.raises(PluginError, match="RegisteredKernels"):
+        registered_named("made")
+    bring(Made(BASIC))
+    assert registered_named("made") is None
+    assert registered_named("not_there") is None

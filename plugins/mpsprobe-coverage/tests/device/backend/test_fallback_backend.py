@@ -18,8 +18,7 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
 from tests.once import built_library
 
-ON_BACKEND = Path(__file__).with_name("fallback_on_backend.py")
-SOURCE = Path(__file__).parents[1] / "fallback_backend.cpp"
+ON_BACKEND, SOURCE = (Path(__file__).parents[1] / name for name in ("fallback_programs.py", "fallback_backend.cpp"))
 
 
 @pytest.fixture(scope="module")
