@@ -68,17 +68,13 @@ def test_calls_belong_to_the_modules_and_lines_of_their_forward(device: VirtualD
     assert {r.origin.file for r in device.recorder.calls()} - {None} == {__file__}
 
 
-def test_nothing_is_recorded_outside_a_phase(device: VirtualDevice) -> None:
-    torch.ones(2, device="mps") * 2
-    assert not list(device.recorder.calls())
-
-
-def test_calls_that_agree_are_counted_together(device: VirtualDevice) -> None:
+def test_calls_in_a_phase_that_agree_are_counted_together(device: VirtualDevice) -> None:
+    torch.ones(3, device="mps") * 2
     with device.recording("forward"):
         for _ in range(5):
             torch.ones(3, device="mps") * 2
     (record,) = _records(device, "forward", "mul.Tensor")
-    assert record.calls == 5
+    assert record.calls == 5 == sum(r.calls for r in device.recorder.calls() if r.operator == "aten::mul.Tensor")
     assert record.inputs[0].shape == (3,) and record.outputs[0].nbytes == 12
 
 
@@ -92,9 +88,9 @@ def test_a_module_used_twice_keeps_its_first_name(device: VirtualDevice) -> None
 
 
 def test_where_an_exception_left_the_modules(device: VirtualDevice) -> None:
-    model = device.move(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(3, 3))))
-    with pytest.raises(RuntimeError), device.recording("forward"):
-        model(torch.rand(1, 2, device="mps"))
+    inner = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    with pytest.raises(RuntimeError):
+        device.move(torch.nn.Sequential(torch.nn.Linear(2, 2), inner))(torch.rand(1, 2, device="mps"))
     assert device.attribution.deepest_module == "1.0"
 
 

@@ -156,9 +156,8 @@ def test_parameters_are_the_same_objects_on_either_device(real: VirtualDevice) -
         model.to(device)
         kept = model(x.to(device))  # its graph is alive while the model moves
         kept.sum().backward()
-        assert all(
-            new is old and isinstance(new, nn.Parameter) for new, old in zip(model.parameters(), before, strict=True)
-        )
+        assert [id(one) for one in model.parameters()] == [id(one) for one in before]
+        assert all(isinstance(one, nn.Parameter) for one in before)
         assert {p.device.type for p in model.parameters()} == {p.grad.device.type for p in before if p.grad is not None}
         assert {tensor.device.type for tensor in model.state_dict().values()} == {device}
         assert model[0].weight.tolist() == values
