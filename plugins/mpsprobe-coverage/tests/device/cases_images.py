@@ -153,10 +153,7 @@ POOLING = {
     ),
     "avg_pool3d: Structured; MPS kernels from 2.9.0 on.": Case(
         of(lambda x: F.avg_pool3d(x, 2), (1, 2, 8, 8, 8)),
-        {
-            EVERY: "missing:avg_pool3d.out | missing:avg_pool3d_backward.grad_input",
-            "2.13.0": "avg_pool3d | avg_pool3d_backward",
-        },
+        _structured("avg_pool3d", "2.13.0"),
     ),
     "adaptive pooling to one value: AdaptiveAveragePooling.cpp: an output of 1x1 is a mean.": Case(
         of(lambda x: F.adaptive_avg_pool2d(x, 1), (1, 2, 8, 8)), "mean.dim | div.Tensor"

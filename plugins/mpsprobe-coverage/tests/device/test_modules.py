@@ -10,14 +10,13 @@ import cases_images
 import cases_indexing
 import cases_others
 import cases_recurrent
-import cases_subclasses
 import pytest
 from expectations import RELEASES, observed, parsed
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
 
-_SOURCES = (cases_dense, cases_attention, cases_recurrent, cases_images, cases_indexing, cases_others, cases_subclasses)
+_SOURCES = (cases_dense, cases_attention, cases_recurrent, cases_images, cases_indexing, cases_others)
 
 
 @pytest.mark.parametrize("source", _SOURCES, ids=lambda source: source.__name__)

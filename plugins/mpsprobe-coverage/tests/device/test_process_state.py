@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import json
+import pkgutil
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,20 +20,10 @@ from mpsprobe_coverage.kernels.mps import load_table
 from tests.forking import run_python
 
 _KEYS = ("MPS", "AutogradMPS", "AutocastMPS")
-_OWNERS: list[Any] = [
-    torch,
-    torch.Tensor,
-    torch.nn.Module,
-    torch.backends.mps,
-    torch.mps,
-    torch.mps.event,
-    torch.accelerator,
-    torch.optim.Optimizer,
-    torch.autograd,
-    torch.autograd.Function,
-    torch.nn.functional,
-    torch.utils.checkpoint,
-]
+_OWNERS = (
+    "torch torch.Tensor torch.nn.Module torch.backends.mps torch.mps torch.mps.event torch.accelerator torch.autograd "
+    "torch.autograd.Function torch.nn.functional torch.optim.Optimizer torch.utils.checkpoint"
+)
 
 
 def _registrations() -> dict[str, set[str]]:
@@ -40,10 +31,11 @@ def _registrations() -> dict[str, set[str]]:
 
 
 def _state() -> dict[str, Any]:
+    owners = map(pkgutil.resolve_name, _OWNERS.split())
     lists = [importlib.import_module(n) for n in ("torch.utils._foreach_utils", "torch.optim.optimizer")]
     return {
         "registrations": _registrations(),
-        "attributes": [{n: id(v) for n, v in vars(owner).items() if n != "__doc__"} for owner in _OWNERS],
+        "attributes": [{n: id(v) for n, v in vars(owner).items() if n != "__doc__"} for owner in owners],
         "random": torch.get_rng_state().tolist(),
         "optimizer types": [list(module._foreach_supported_types) for module in lists],
         "warnings": list(warnings.filters),
