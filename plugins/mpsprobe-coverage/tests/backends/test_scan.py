@@ -142,10 +142,12 @@ def test_a_route_of_the_plugin(bring: Any) -> None:
     assert any("but for aten::scaled_dot_product_attention" in note for note in report.target.notes)
 
 
-def test_autocast(bring: Any) -> None:
+def test_autocast_and_versions_of_macos(bring: Any) -> None:
     bring(Made())
     with pytest.raises(UsageError, match="no operator under AutocastXPU"):
         scanned(calling(), autocast="bfloat16")
+    with pytest.raises(UsageError, match="a version of macOS says nothing about XPU"):
+        scanned(calling(), macos="14")
     bring(Made(kernels={"XPU": [*BASIC, "aten::_to_copy"], "AutocastXPU": ["aten::linear"]}))
     assert finding(scanned(calling(), autocast="bfloat16"), "addmm").dtypes == ["bfloat16"]
 
@@ -158,12 +160,6 @@ def test_several_releases(bring: Any) -> None:
     assert report.native_since == "2.13.0"
     assert [cell.target.backend for cell in report.releases] == ["made", "made"]
     assert scanned(summed, ("2.9.1",)).summary.native_since == "2.13.0"
-
-
-def test_a_version_of_macos_says_nothing(bring: Any) -> None:
-    bring(Made())
-    with pytest.raises(UsageError, match="a version of macOS says nothing about XPU"):
-        scanned(calling(), macos="14")
 
 
 def test_the_process_is_as_before(bring: Any) -> None:

@@ -7,6 +7,8 @@ import torch.nn.functional as F  # noqa: N812 - as everyone calls it
 from expectations import Case, of
 
 EVERY = "1.12.1"
+_DROPPED = "bernoulli_.float div_.Tensor mul.Tensor | mul.Tensor"
+_LINEAR = {EVERY: "_mps_linear | mps_linear_backward", "1.13.1": "linear | linear_backward"}
 
 
 def _ids_and_weights() -> list[torch.Tensor]:
@@ -16,13 +18,10 @@ def _ids_and_weights() -> list[torch.Tensor]:
 DENSE = {
     "linear: Linear.cpp of 1.12 asks is_mps() and calls _mps_linear; an MPS kernel of linear itself from 1.13.0 on "
     "(native_functions.yaml), with linear_backward in derivatives.yaml.": Case(
-        of(F.linear, (2, 3, 4), (5, 4), (5,)),
-        {EVERY: "_mps_linear | mps_linear_backward", "1.13.1": "linear | linear_backward"},
+        of(F.linear, (2, 3, 4), (5, 4), (5,)), _LINEAR
     ),
     "linear without a bias, two rows: The same: an MPS linear is not taken apart by the number of dimensions, as the "
-    "composite one is.": Case(
-        of(F.linear, (3, 4), (5, 4)), {EVERY: "_mps_linear | mps_linear_backward", "1.13.1": "linear | linear_backward"}
-    ),
+    "composite one is.": Case(of(F.linear, (3, 4), (5, 4)), _LINEAR),
     "matmul folds: LinearAlgebra.cpp, should_fold: 3-D by 2-D becomes one mm; mm's formula is two mm.": Case(
         of(torch.matmul, (2, 3, 4), (4, 5)), "mm | mm*2"
     ),
@@ -87,16 +86,13 @@ NORMALISATION = {
     ),
     "dropout, training: Dropout.cpp: bernoulli_, div_, mul; native_dropout is chosen on MPS from 2.15.0 on only.": Case(
         of(lambda x: F.dropout(x, 0.1, True), (2, 4)),
-        {
-            EVERY: "bernoulli_.float div_.Tensor mul.Tensor | mul.Tensor",
-            "2.15.0": "native_dropout | native_dropout_backward",
-        },
+        {EVERY: _DROPPED, "2.15.0": "native_dropout | native_dropout_backward"},
     ),
     "dropout, evaluation: Dropout.cpp returns its input.": Case(
         of(lambda x: F.dropout(x, 0.1, False) * 2, (2, 4)), "mul.Tensor | mul.Tensor"
     ),
     "dropout of whole channels: feature_dropout is the bernoulli composite in every release.": Case(
-        of(lambda x: F.dropout2d(x, 0.1, True), (2, 4, 3, 3)), "bernoulli_.float div_.Tensor mul.Tensor | mul.Tensor"
+        of(lambda x: F.dropout2d(x, 0.1, True), (2, 4, 3, 3)), _DROPPED
     ),
 }
 

@@ -152,8 +152,7 @@ POOLING = {
         "avg_pool2d*2 sum.dim_IntList*2 add.Tensor | avg_pool2d_backward*2",
     ),
     "avg_pool3d: Structured; MPS kernels from 2.9.0 on.": Case(
-        of(lambda x: F.avg_pool3d(x, 2), (1, 2, 8, 8, 8)),
-        _structured("avg_pool3d", "2.13.0"),
+        of(lambda x: F.avg_pool3d(x, 2), (1, 2, 8, 8, 8)), _structured("avg_pool3d", "2.13.0")
     ),
     "adaptive pooling to one value: AdaptiveAveragePooling.cpp: an output of 1x1 is a mean.": Case(
         of(lambda x: F.adaptive_avg_pool2d(x, 1), (1, 2, 8, 8)), "mean.dim | div.Tensor"

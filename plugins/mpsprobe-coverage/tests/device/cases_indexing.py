@@ -42,16 +42,15 @@ def _written(x: torch.Tensor, run: Callable[[torch.Tensor], Any]) -> torch.Tenso
     return copied
 
 
-def _scatter_reduction(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # "the reduce argument … is deprecated"
-        return x.scatter(1, _on(x, _PLACES), y, reduce="add")
+def _quiet(run: Callable[..., Any]) -> Callable[..., Any]:
+    """``run``, of which torch says that an argument is deprecated, or that it is in beta."""
 
+    def warned(*given: torch.Tensor) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return run(*given)
 
-def _index_reduce(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # "index_reduce() is in beta"
-        return x.index_reduce(0, _on(x, _ROW), y, "amax")
+    return warned
 
 
 def _since(name: str, release: str, missing: str | None = None) -> dict[str, str]:
@@ -96,7 +95,11 @@ INDEX = {
     "index_fill: index_fill.int_Scalar is CompositeExplicitAutograd: a copy, then the form in place.": _case(
         lambda x: x.index_fill(0, _on(x, _ROW), 7.0), _since("index_fill_.int_Scalar", "2.4.1")
     ),
-    "index_reduce": _case(_index_reduce, _since("index_reduce", "2.13.0", "index_reduce.out"), _two),
+    "index_reduce": _case(
+        _quiet(lambda x, y: x.index_reduce(0, _on(x, _ROW), y, "amax")),
+        _since("index_reduce", "2.13.0", "index_reduce.out"),
+        _two,
+    ),
     "take": _case(lambda x: x.take(_on(x, _ROW)), _since("take", "2.15.0")),
     "take_along_dim: take_along_dim is CompositeImplicitAutograd: gather. From 2.10.0 on it wraps negative indices by "
     "remainder (its helper calls remainder_Scalar from there on).": _case(
@@ -134,7 +137,9 @@ SCATTER = {
     "scatter": _case(lambda x, y: x.scatter(1, _on(x, _PLACES), y), "scatter.src", _two),
     "scatter a number": _case(lambda x: x.scatter(1, _on(x, _PLACES), 1.0), "scatter.value"),
     "scatter in place": _case(lambda x: _written(x, lambda c: c.scatter_(1, _on(x, _PLACES), x)), "scatter_.src"),
-    "scatter with a reduction": _case(_scatter_reduction, "scatter.reduce", _two),
+    "scatter with a reduction": _case(
+        _quiet(lambda x, y: x.scatter(1, _on(x, _PLACES), y, reduce="add")), "scatter.reduce", _two
+    ),
     "scatter_add": _case(lambda x, y: x.scatter_add(1, _on(x, _PLACES), y), "scatter_add | gather", _two),
     "scatter_reduce": _case(
         lambda x, y: x.scatter_reduce(1, _on(x, _PLACES), y, "amax"),

@@ -181,16 +181,13 @@ def test_events_have_happened(device: VirtualDevice) -> None:
         event.wait()
         event.synchronize()
     assert start.query() and start.elapsed_time(end) >= 0.0
-
-
-def test_events_of_the_accelerator(device: VirtualDevice) -> None:
-    start, end = (torch.Event(device="mps", enable_timing=True, blocking=True) for _ in range(2))
-    start.record()
-    torch.Stream(device="mps").record_event(end)
-    assert start.elapsed_time(end) >= 0 and isinstance(start, torch.Event) and start.device.type == "mps"
+    first, last = (torch.Event(device="mps", enable_timing=True, blocking=True) for _ in range(2))
+    first.record()
+    torch.Stream(device="mps").record_event(last)
+    assert first.elapsed_time(last) >= 0 and isinstance(first, torch.Event) and first.device.type == "mps"
     assert isinstance(torch.Event(device="cpu"), torch.Event) and torch.Event(device="cpu").device.type == "cpu"
     with pytest.raises(RuntimeError, match="recorded"):
-        torch.Event(enable_timing=True).elapsed_time(end)
+        torch.Event(enable_timing=True).elapsed_time(last)
 
 
 def test_the_accelerator_is_mps(device: VirtualDevice) -> None:
@@ -204,8 +201,5 @@ def test_the_accelerator_is_mps(device: VirtualDevice) -> None:
     with pytest.raises(TypeError, match="float"):  # PyTorch's own checks stay
         torch.mps.set_per_process_memory_fraction(2)
     assert torch.mps.current_allocated_memory() < torch.mps.recommended_max_memory()
-
-
-def test_pinned_memory_is_that_of_the_cpu(device: VirtualDevice) -> None:
-    pinned = torch.ones(2).pin_memory()
+    pinned = torch.ones(2).pin_memory()  # is that of the CPU
     assert pinned.is_pinned() and pinned.device.type == "cpu" and not torch.ones(2).is_pinned()

@@ -28,9 +28,10 @@ TRAINING = RunOptions(phase="training")
 class Residual(nn.Module):
     """Views, in-place operators, a buffer, tied weights, a gradient that is accumulated from two uses."""
 
-    def __init__(self, again: bool = False) -> None:
+    def __init__(self, again: bool = False, frozen: bool = False) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(64, 192), nn.Linear(64, 64)
+        self.first.requires_grad_(not frozen)
         self.last = nn.Linear(64, 64)
         self.last.weight = self.second.weight
         self.norm = nn.BatchNorm1d(64)
@@ -59,22 +60,14 @@ class Recurrent(nn.Module):
         return nn.functional.cross_entropy(self.out(state), ids[:, 0])
 
 
-def _frozen() -> nn.Module:
-    model = Residual()
-    model.first.requires_grad_(False)
-    return model
-
-
 PROGRAMS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], RunOptions]] = {
     "training": (Residual, lambda: torch.rand(32, 64), TRAINING),
     "inference": (Residual, lambda: torch.rand(32, 64), RunOptions()),
     "checkpointing": (lambda: Residual(again=True), lambda: torch.rand(32, 64), TRAINING),
     "accumulation": (Residual, lambda: torch.rand(32, 64), RunOptions(phase="training", grad_accum=3)),
-    "frozen": (_frozen, lambda: torch.rand(32, 64), TRAINING),
+    "frozen": (lambda: Residual(frozen=True), lambda: torch.rand(32, 64), TRAINING),
     "recurrent": (Recurrent, lambda: torch.randint(0, 100, (4, 6)), TRAINING),
 }
-
-
 _OTHERWISE = {"recurrent": 0.01}  # the derivative of a GRU's cell is made of other operators on MPS
 
 
