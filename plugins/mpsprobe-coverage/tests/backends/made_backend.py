@@ -49,7 +49,7 @@ class Several(Made):
         return list(self._by_release)
 
     def table(self, release: str) -> BackendKernels:
-        """What the test says of it."""
+        """The kernels of that release."""
         return BackendKernels(release, {self.backend.key: self._by_release[release]}, "a list in a test")
 
 

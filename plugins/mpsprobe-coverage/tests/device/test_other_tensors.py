@@ -75,7 +75,7 @@ def test_operators_are_judged_under_the_key_of_the_layout(device: VirtualDevice,
         assert (made.layout, made.shape) == (run(real, dense).layout, run(real, dense).shape)
         verdict, _, operator = (with_coo if layout == "coo" else with_csr).partition(":")
         assert f"{verdict}:aten::{operator}" in called(device.recorder, name)
-    with device.recording("dense"):  # beside sparse ones
+    with device.recording("dense"):  # after sparse ones
         torch.ones(4, 4, device="mps").sin()
     assert called(device.recorder, "dense")["native:aten::sin"] == 1
 

@@ -113,8 +113,8 @@ def test_every_allocation_has_its_place(release: str) -> None:
             del alive[one.segment, one.offset]
             continue
         end = one.offset + one.size
-        beside = [(first, last) for (segment, first), last in alive.items() if segment == one.segment]
-        assert not [other for other in beside if other[0] < end and one.offset < other[1]]
+        there = [(first, last) for (segment, first), last in alive.items() if segment == one.segment]
+        assert not [other for other in there if other[0] < end and one.offset < other[1]]
         assert end <= found.segments[one.segment] and one.bytes <= one.size
         alive[one.segment, one.offset] = end
         peak = max(peak, sum(end - offset for (_, offset), end in alive.items()))
