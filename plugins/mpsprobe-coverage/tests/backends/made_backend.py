@@ -37,4 +37,20 @@ class Made:
         return BackendKernels(release, self._kernels, **self._more)
 
 
+class Several(Made):
+    """One list of kernels for each release."""
+
+    def __init__(self, backend: Any, by_release: dict[str, Sequence[str]]) -> None:
+        super().__init__(backend)
+        self._by_release = by_release
+
+    def releases(self) -> Sequence[str]:
+        """In the order that the test names them in."""
+        return list(self._by_release)
+
+    def table(self, release: str) -> BackendKernels:
+        """The kernels of that release."""
+        return BackendKernels(release, {self.backend.key: self._by_release[release]}, "a list in a test")
+
+
 current: Any = Made()  # what the plugin's declaration names

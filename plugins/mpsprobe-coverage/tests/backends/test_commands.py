@@ -1,19 +1,22 @@
-"""``--backend`` of the commands, and what every format says about a backend that is not MPS."""
+"""``--backend`` of the commands: what every format says about a backend that is not MPS, or not even of torch."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from made_backend import BASIC, OWN, RELEASE, Made
+from made_backend import BASIC, OWN, RELEASE, Made, Several
 
-from mpsprobe.protocols import BackendKernels
+from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe_coverage.commands.coverage import coverage
 from mpsprobe_coverage.commands.kernels import kernels
+from mpsprobe_coverage.kernels.backends import family_named
+from mpsprobe_coverage.kernels.registered import RegisteredFamily, registered_named
 
 OF_A_MAC = re.compile(r"\bMPS\b|PYTORCH_ENABLE_MPS|\bMac\b|macOS|\bmps\b", re.IGNORECASE)
 MODEL = """
@@ -42,10 +45,7 @@ def model(tmp_path: Path) -> str:
 
 def run(command: Any, *arguments: str) -> Result:
     """The command's result; what it raises is raised."""
-    result = CliRunner().invoke(command, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
 def words(result: Result) -> Any:
@@ -60,11 +60,8 @@ def test_no_format_speaks_of_a_mac(bring: Any, model: str, name: str, whole: boo
     result = run(coverage, f"{model}:double", "--backend", "own-chip", "--torch", RELEASE, "--format", name)
     assert result.exit_code == 0, result.output
     text = re.sub(r"<style.*?</style>|<script.*?</script>", "", result.stdout, flags=re.DOTALL)
-    found = OF_A_MAC.findall(text)
-    assert not found, found
-    if name != "csv":
-        assert "Own chip" in text
-    assert "unsupported" in text
+    assert not OF_A_MAC.findall(text)
+    assert ("Own chip" in text or name == "csv") and "unsupported" in text
 
 
 def test_explain_does_not_either(bring: Any, model: str) -> None:
@@ -106,30 +103,90 @@ def test_kernels_show_and_since(bring: Any) -> None:
 
 
 def test_kernels_diff(bring: Any) -> None:
-    class Several(Made):
-        def releases(self) -> list[str]:
-            return ["2.9.1", "2.13.0"]
-
-        def table(self, release: str) -> BackendKernels:
-            return BackendKernels(
-                release, {"PrivateUse1": ["aten::mm", f"aten::{'mv' if release > '2.2' else 'dot'}"]}, "x"
-            )
-
-    bring(Several(OWN))
+    bring(Several(OWN, {"2.9.1": ["aten::mm", "aten::mv"], "2.13.0": ["aten::mm", "aten::dot"]}))
     found = words(run(kernels, "diff", "2.13", "2.9", "--backend", "made", "--format", "json"))
     assert found["gained"] == ["aten::mv"] and found["by_key"] == {}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("list", "--backend", "made", "--library", "torchvision"), "all libraries"),
-        (("list", "--backend", "nade"), "did you mean 'made'"),
-        (("show", "mm", "--backend", "made", "--key", "MPS"), "unknown dispatch key 'MPS'"),
-        (("list", "--backend", "made", "--torch", "1.12"), "unknown torch release '1.12'"),
-    ],
-)
-def test_wrong_use(bring: Any, arguments: tuple[str, ...], problem: str) -> None:
+def test_wrong_use(bring: Any) -> None:
     bring(Made(OWN))
-    with pytest.raises(Exception, match=problem):
-        run(kernels, *arguments)
+    for arguments, problem in (
+        ("list --backend made --library torchvision", "all libraries"),
+        ("list --backend nade", "did you mean 'made'"),
+        ("show mm --backend made --key MPS", "unknown dispatch key 'MPS'"),
+        ("list --backend made --torch 1.12", r"unknown torch release '1\.12'"),
+    ):
+        with pytest.raises(MpsprobeError, match=problem):
+            run(kernels, *arguments.split())
+
+
+def _entry(operator: str, dtype: str = "float32") -> dict[str, Any]:
+    return {"operator": operator, "device": "GPU", "types": {"T": dtype}, "host": []}
+
+
+class Registered:
+    """A backend of another framework: ``Old`` goes, ``New`` comes, ``Late`` is on a newer macOS alone."""
+
+    label = "Other"
+
+    def __init__(self, there: str | None = None) -> None:
+        self._there = there
+
+    def releases(self) -> list[str]:
+        return ["1.0.0", "1.1.0", "1.10.0"]
+
+    def installed(self) -> str | None:
+        return self._there
+
+    def table(self, release: str) -> Mapping[str, Any]:
+        names = {"1.0.0": ["Old", "Both"], "1.1.0": ["Both", "New"], "1.10.0": ["Both", "New", "New"]}[release]
+        late = [{"macos": "13.0", "asks": ["macOS 13.0"], "registrations": [_entry("Late")]}]
+        conditional = [] if release == "1.0.0" else late
+        return {"release": release, "registrations": [_entry(name) for name in names], "conditional": conditional}
+
+
+def test_releases_by_name() -> None:
+    family = RegisteredFamily("made", Registered("1.1.0"))
+    assert family.resolve("all") == ["1.0.0", "1.1.0", "1.10.0"]
+    assert family.resolve("installed") == family.resolve("1.1") == ["1.1.0"]
+    assert family.resolve("latest") == ["1.10.0"]
+    assert family.resolve("1.10.0, 1.0") == ["1.0.0", "1.10.0"]
+    assert RegisteredFamily("made", Registered()).resolve("installed") == ["1.10.0"]
+    with pytest.raises(UnknownName):
+        family.resolve("1.11")
+
+
+def test_commands_about_a_backend_of_another_framework(bring: Any) -> None:
+    bring(Registered(), framework="other")
+
+    def found(*arguments: str) -> Any:
+        return words(run(kernels, *arguments, "--backend", "made", "--format", "json"))
+
+    def text(*arguments: str) -> str:
+        return run(kernels, *arguments, "--backend", "made").stdout
+
+    assert found("list", "--release", "1.0.0")["registrations"] == [_entry("Old"), _entry("Both")]
+    assert [one["release"] for one in found("list", "--torch", "all")] == ["1.0.0", "1.1.0", "1.10.0"]
+    assert "3 registrations of 2 operators" in text("list")
+    assert "besides, from macOS 13.0 on: 1 registration of 1 operator" in text("list")
+    assert [one["native_since"] for one in found("since", "old", "Both", "Late")] == [None, "1.0.0", "1.1.0"]
+    assert "T=float32 from macOS 13.0" in text("show", "Late")
+    difference = found("diff", "1.0.0", "latest")
+    assert (difference["gained"], difference["lost"]) == (["Late", "New"], ["Old"])
+    assert len(difference["registrations"]["added"]) == 3
+    assert "added: 3 registrations of 2 operators" in text("diff", "1.0.0", "latest")
+
+
+def test_torch_models_are_not_judged_by_it(bring: Any) -> None:
+    bring(Registered(), framework="other")
+    with pytest.raises(UsageError, match="a backend of other, not of torch"):
+        family_named("made")
+
+
+def test_a_plugin_that_made_something_else(bring: Any) -> None:
+    bring(object(), framework="other")
+    with pytest.raises(PluginError, match="RegisteredKernels"):
+        registered_named("made")
+    bring(Made(BASIC))
+    assert registered_named("made") is None
+    assert registered_named("not_there") is None

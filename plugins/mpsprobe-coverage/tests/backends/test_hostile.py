@@ -41,88 +41,67 @@ class Answers(Made):
         return self._table
 
 
-@pytest.mark.parametrize(
-    ("backend", "problem"),
-    [
-        (None, "a NoneType as its backend"),
-        ("xpu", "a str as its backend"),
-        (Backend("", "XPU"), "the device type ''"),
-        (Backend("XPU\x1b[31m", "XPU"), "the device type"),
-        (Backend("xpu", "x-p-u"), "the dispatch key 'x-p-u'"),
-        (Backend("xpu", "XPU", without_kernel="explodes"), "neither 'raises' nor 'cpu'"),
-        (Backend("xpu", "XPU", variable="set it"), "'set it' as its variable"),
-        (Backend(7, "XPU"), "an int as the device"),  # type: ignore[arg-type]
-    ],
-)
-def test_backends(backend: Any, problem: str) -> None:
-    with pytest.raises(PluginError) as caught:
-        load(Made(backend))
-    assert problem in caught.value.message and OWNER in caught.value.message
+GOOD = BackendKernels(RELEASE, {"XPU": ["aten::mm"]}, "a list in a test")
+BACKENDS: list[tuple[Any, str]] = [
+    (None, "a NoneType as its backend"),
+    ("xpu", "a str as its backend"),
+    (Backend("", "XPU"), "the device type ''"),
+    (Backend("XPU\x1b[31m", "XPU"), "the device type"),
+    (Backend("xpu", "x-p-u"), "the dispatch key 'x-p-u'"),
+    (Backend("xpu", "XPU", without_kernel="explodes"), "neither 'raises' nor 'cpu'"),
+    (Backend("xpu", "XPU", variable="set it"), "'set it' as its variable"),
+    (Backend(7, "XPU"), "an int as the device"),  # type: ignore[arg-type]
+]
+KERNELS: list[tuple[Any, str]] = [
+    ({}, "no operator under XPU"),
+    ({"XPU": []}, "no operator under XPU"),
+    ({"XPUU": ["aten::mm"]}, "the dispatch key 'XPUU'"),
+    ({"CompositeImplicitAutograd": ["aten::mm"]}, "the dispatch key"),
+    ({"MPS": ["aten::mm"]}, "the dispatch key 'MPS'"),
+    ({"XPU": "aten::mm"}, "a str under XPU"),
+    ({"XPU": [b"aten::mm"]}, "a bytes under XPU"),
+    ({"XPU": ["mm"]}, "names 'mm' under XPU"),
+    ({"XPU": ["aten::mm\n<script>"]}, "which is not of the form"),
+    ({"XPU": ["aten::" + "m" * 5000]}, "which is not of the form"),
+    ({"XPU": None}, "a NoneType under XPU"),
+]
+FIELDS: list[tuple[str, Any, str]] = [
+    ("release", "2.12.0", "gives the table of torch '2.12.0'"),
+    ("kernels", [("XPU", ["aten::mm"])], "a list as the kernels"),
+    ("source", None, "a NoneType as the source"),
+    ("source", "  ", "does not say what"),
+    ("sha256", "abc", "64 hexadecimal digits"),
+    ("whole", "yes", "a str as the whole"),
+    ("fallback", "aten::mm", "a str among the fallbacks"),
+    ("raising", [3], "an int among those that raise"),
+    ("refused_dtypes", {"float64": 1}, "refused dtypes"),
+    ("refused_dtypes", {"torch.float64": "no"}, "'torch.float64'"),
+    ("notes", "one note", "a str as the notes"),
+    ("notes", [1], "no text"),
+]
+TABLES = [None, {}, "a table", ZeroDivisionError("1/0"), SystemExit(3), RecursionError("x")]
+RELEASES: list[Any] = [[], (), None, "2.13.0", [2.13], ["newest"], ["2.13.0\n"], ["2.13.0+cpu"], {"a"}]
+WRONG: list[tuple[Any, str]] = [
+    *[(Made(backend), problem) for backend, problem in BACKENDS],
+    *[(Made(kernels=kernels), problem) for kernels, problem in KERNELS],
+    *[(Answers(dataclasses.replace(GOOD, **{field: value})), problem) for field, value, problem in FIELDS],
+    *[(Answers(table), "its table of torch") for table in TABLES],
+    *[(Answers(GOOD, releases), "") for releases in RELEASES],
+]
 
 
-@pytest.mark.parametrize(
-    ("kernels", "problem"),
-    [
-        ({}, "no operator under XPU"),
-        ({"XPU": []}, "no operator under XPU"),
-        ({"XPUU": ["aten::mm"]}, "the dispatch key 'XPUU'"),
-        ({"CompositeImplicitAutograd": ["aten::mm"]}, "the dispatch key"),
-        ({"MPS": ["aten::mm"]}, "the dispatch key 'MPS'"),
-        ({"XPU": "aten::mm"}, "a str under XPU"),
-        ({"XPU": [b"aten::mm"]}, "a bytes under XPU"),
-        ({"XPU": ["mm"]}, "names 'mm' under XPU"),
-        ({"XPU": ["aten::mm\n<script>"]}, "which is not of the form"),
-        ({"XPU": ["aten::" + "m" * 5000]}, "which is not of the form"),
-        ({"XPU": None}, "a NoneType under XPU"),
-    ],
-)
-def test_kernels(kernels: Any, problem: str) -> None:
-    with pytest.raises(PluginError) as caught:
-        load(Made(kernels=kernels))
-    assert problem in caught.value.message and OWNER in caught.value.message
-    assert len(caught.value.message) < 400 and "\n" not in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "problem"),
-    [
-        ("release", "2.12.0", "gives the table of torch '2.12.0'"),
-        ("kernels", [("XPU", ["aten::mm"])], "a list as the kernels"),
-        ("source", None, "a NoneType as the source"),
-        ("source", "  ", "does not say what"),
-        ("sha256", "abc", "64 hexadecimal digits"),
-        ("whole", "yes", "a str as the whole"),
-        ("fallback", "aten::mm", "a str among the fallbacks"),
-        ("raising", [3], "an int among those that raise"),
-        ("refused_dtypes", {"float64": 1}, "refused dtypes"),
-        ("refused_dtypes", {"torch.float64": "no"}, "'torch.float64'"),
-        ("notes", "one note", "a str as the notes"),
-        ("notes", [1], "no text"),
-    ],
-)
-def test_fields(field: str, value: Any, problem: str) -> None:
-    good = BackendKernels(RELEASE, {"XPU": ["aten::mm"]}, "a list in a test")
-    load(Answers(good))
-    with pytest.raises(PluginError) as caught:
-        load(Answers(dataclasses.replace(good, **{field: value})))
-    assert problem in caught.value.message and OWNER in caught.value.message
-
-
-@pytest.mark.parametrize("table", [None, {}, "a table", ZeroDivisionError("1/0"), SystemExit(3), RecursionError("x")])
-def test_tables(table: Any) -> None:
-    with pytest.raises(PluginError, match=r"the backend 'made' of mpsprobe-made 1\.0 .*its table of torch"):
-        load(Answers(table))
+def test_what_is_wrong_is_one_sentence_that_names_the_plugin() -> None:
+    load(Answers(GOOD))
+    for tables, problem in WRONG:
+        with pytest.raises(PluginError) as caught:
+            assert load(tables) and PluginFamily("made", OWNER, tables).releases
+        said = caught.value.message
+        assert problem in said and OWNER in said and len(said) < 400 and "\n" not in said
 
 
 def test_an_error_on_purpose_reaches_the_user() -> None:
     with pytest.raises(TableError, match="the file is gone"):
         load(Answers(TableError("the file is gone")))
-
-
-@pytest.mark.parametrize("releases", [[], (), None, "2.13.0", [2.13], ["newest"], ["2.13.0\n"], ["2.13.0+cpu"], {"a"}])
-def test_releases(releases: Any) -> None:
-    with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0"):
-        assert PluginFamily("made", OWNER, Answers(releases=releases)).releases
 
 
 def test_a_release_of_which_nothing_is_known() -> None:
@@ -131,24 +110,21 @@ def test_a_release_of_which_nothing_is_known() -> None:
         tables.load("9.9.9")
 
 
-@pytest.mark.parametrize("routes", [[], {"aten::mm": "a string"}, {"mm": print}])
-def test_routes(routes: Any) -> None:
-    made = Made()
-    made.routes = lambda release: routes  # type: ignore[attr-defined]
-    tables = PluginFamily("made", OWNER, made)
-    with pytest.raises(PluginError, match=r"routes|route of"):
-        tables.routes(RELEASE)
+def test_routes() -> None:
+    for routes in ([], {"aten::mm": "a string"}, {"mm": print}):
+        made = Made()
+        made.routes = lambda release, routes=routes: routes  # type: ignore[attr-defined]
+        with pytest.raises(PluginError, match=r"routes|route of"):
+            PluginFamily("made", OWNER, made).routes(RELEASE)
 
 
-@pytest.mark.parametrize(
-    "backend", [Backend("nosuchdevice", "XPU"), Backend("xpu", "NoSuchKey"), Backend("xpu", "PrivateUse1")]
-)
-def test_a_device_that_torch_does_not_have(backend: Backend) -> None:
-    table = load(Made(backend))
-    with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0"), VirtualDevice(table):
-        pass
-    with VirtualDevice(load(Made(XPU))):
-        pass
+def test_a_device_that_torch_does_not_have() -> None:
+    for backend in (Backend("nosuchdevice", "XPU"), Backend("xpu", "NoSuchKey"), Backend("xpu", "PrivateUse1")):
+        table = load(Made(backend))
+        with pytest.raises(PluginError, match=r"mpsprobe-made 1\.0"), VirtualDevice(table):
+            pass
+        with VirtualDevice(load(Made(XPU))):
+            pass
 
 
 def test_a_dtype_that_torch_does_not_have() -> None:

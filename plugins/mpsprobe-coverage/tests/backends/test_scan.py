@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from made_backend import BASIC, OWN, RELEASE, XPU, Made
+from made_backend import BASIC, OWN, RELEASE, XPU, Made, Several
 from made_workloads import Made as MadeWorkload
-from made_workloads import calling
+from made_workloads import calling, finding
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Backend, RunOptions, TorchRun
@@ -30,11 +30,6 @@ def verdicts(report: CoverageReport) -> dict[str, str]:
     """By operator."""
     assert report.failure is None, report.failure
     return {one.operator: one.verdict for one in report.operators}
-
-
-def said(report: CoverageReport) -> str:
-    """All of the report's own words."""
-    return report.model_dump_json()
 
 
 @pytest.mark.parametrize("backend", [XPU, OWN, Backend("mtia", "MTIA")], ids=lambda backend: backend.device)
@@ -62,31 +57,26 @@ def test_the_target_says_what_was_judged(bring: Any) -> None:
     assert CoverageReport.model_validate_json(report.model_dump_json()) == report
 
 
-@pytest.mark.parametrize(
-    ("backend", "verdict", "advice"),
-    [
+def test_an_operator_without_a_kernel(bring: Any) -> None:
+    for backend, verdict, advice in (
         (XPU, "missing", "PYTORCH_ENABLE_XPU_FALLBACK=1 (set before Python imports torch) runs it on the CPU"),
         (OWN, "missing", "move this part to the CPU by hand"),
         (Backend("xpu", "XPU", without_kernel="cpu"), "fallback", "It works, slowly"),
-    ],
-)
-def test_an_operator_without_a_kernel(bring: Any, backend: Backend, verdict: str, advice: str) -> None:
-    bring(Made(backend))
-    report = scanned(calling(lambda y: y.cumsum(0)))
-    [finding] = [one for one in report.operators if one.operator.startswith("aten::cumsum")]
-    assert finding.verdict == verdict
-    assert advice in finding.advice
-    assert "MPS" not in said(report)
+    ):
+        bring(Made(backend))
+        report = scanned(calling(lambda y: y.cumsum(0)))
+        [found] = [one for one in report.operators if one.operator.startswith("aten::cumsum")]
+        assert found.verdict == verdict and advice in found.advice
+        assert "MPS" not in report.model_dump_json()
 
 
 def test_what_a_table_that_is_not_whole_does_not_name_is_listed(bring: Any) -> None:
     bring(Made(kernels=["aten::addmm"], whole=False))
     report = scanned(calling(lambda y: y.cumsum(0)))
     found = verdicts(report)
-    assert found["aten::addmm"] == "native"
+    assert found["aten::addmm"] == "native" and "missing" not in found.values()
     assert {verdict for name, verdict in found.items() if name.startswith("aten::cumsum")} == {"unknown"}
     assert any("does not hold every kernel" in note for note in report.target.notes)
-    assert "missing" not in found.values()
 
 
 def test_dtypes_are_refused_by_what_the_plugin_says(bring: Any) -> None:
@@ -95,18 +85,8 @@ def test_dtypes_are_refused_by_what_the_plugin_says(bring: Any) -> None:
     assert "unsupported" not in verdicts(scanned(doubled)).values()
     bring(Made(refused_dtypes={"float64": "the chip has none"}))
     report = scanned(doubled)
-    [finding, *_] = [one for one in report.operators if one.verdict == "unsupported"]
-    assert finding.reason == "a float64 tensor: the chip has none"
-    assert "Use float32" in finding.advice
-
-
-class _Convolves(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Conv2d(3, 4, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layer(x).sum()
+    [refused, *_] = [one for one in report.operators if one.verdict == "unsupported"]
+    assert refused.reason == "a float64 tensor: the chip has none" and "Use float32" in refused.advice
 
 
 @pytest.mark.parametrize("backend", [XPU, OWN], ids=lambda backend: backend.device)
@@ -114,29 +94,28 @@ class _Convolves(torch.nn.Module):
 def test_convolutions_are_those_that_backends_override(bring: Any, backend: Backend, has: bool) -> None:
     forward, backward = "aten::convolution_overrideable", "aten::convolution_backward_overrideable"
     bring(Made(backend, [*BASIC, "aten::_copy_from", *([forward, backward] if has else [])]))
-    convolution = MadeWorkload(lambda: TorchRun(_Convolves(), (torch.ones(1, 3, 8, 8),)))
+    image = torch.ones(1, 3, 8, 8)
+    convolution = MadeWorkload(lambda: TorchRun(torch.nn.Conv2d(3, 4, 3), (image,), loss=torch.sum))
     found = verdicts(scanned(convolution, phase="training"))
     assert found[forward] == found[backward] == ("native" if has else "unsupported")
 
 
 @pytest.mark.parametrize(
-    ("backend", "more", "operator", "judgement", "says"),
+    ("backend", "more", "operator", "verdict", "source", "says"),
     [
-        (XPU, (), "aten::copy_", ("native", "branch"), "goes to XPU by the type of its device"),
+        (XPU, [], "copy_", "native", "branch", "goes to XPU by the type of its device"),
         # A device that `copy_` does not name: the composite kernel calls `_copy_from`.
-        (OWN, (), "aten::_copy_from", ("missing", "registration"), "no kernel under PrivateUse1"),
-        (OWN, ("aten::_copy_from",), "aten::_copy_from", ("native", "registration"), "the table of Own chip has it"),
-        (OWN, ("aten::copy_",), "aten::copy_", ("native", "registration"), "the table of Own chip has it"),
+        (OWN, [], "_copy_from", "missing", "registration", "no kernel under PrivateUse1"),
+        (OWN, ["aten::_copy_from"], "_copy_from", "native", "registration", "the table of Own chip has it"),
+        (OWN, ["aten::copy_"], "copy_", "native", "registration", "the table of Own chip has it"),
     ],
 )
 def test_copies(
-    bring: Any, backend: Backend, more: tuple[str, ...], operator: str, judgement: tuple[str, str], says: str
+    bring: Any, backend: Backend, more: list[str], operator: str, verdict: str, source: str, says: str
 ) -> None:
     bring(Made(backend, [*BASIC, *more]))
-    report = scanned(calling(lambda y: y.clone().copy_(y)))
-    [finding] = [one for one in report.operators if one.operator == operator]
-    assert (finding.verdict, finding.source) == judgement
-    assert says in finding.evidence
+    copy = finding(scanned(calling(lambda y: y.clone().copy_(y))), operator)
+    assert (copy.verdict, copy.source) == (verdict, source) and says in copy.evidence
 
 
 class _Attends(torch.nn.Module):
@@ -163,26 +142,18 @@ def test_a_route_of_the_plugin(bring: Any) -> None:
     assert any("but for aten::scaled_dot_product_attention" in note for note in report.target.notes)
 
 
-def test_autocast(bring: Any) -> None:
+def test_autocast_and_versions_of_macos(bring: Any) -> None:
     bring(Made())
     with pytest.raises(UsageError, match="no operator under AutocastXPU"):
         scanned(calling(), autocast="bfloat16")
+    with pytest.raises(UsageError, match="a version of macOS says nothing about XPU"):
+        scanned(calling(), macos="14")
     bring(Made(kernels={"XPU": [*BASIC, "aten::_to_copy"], "AutocastXPU": ["aten::linear"]}))
-    report = scanned(calling(), autocast="bfloat16")
-    [addmm] = [one for one in report.operators if one.operator == "aten::addmm"]
-    assert addmm.dtypes == ["bfloat16"]
+    assert finding(scanned(calling(), autocast="bfloat16"), "addmm").dtypes == ["bfloat16"]
 
 
 def test_several_releases(bring: Any) -> None:
-    class Several(Made):
-        def releases(self) -> list[str]:
-            return ["2.9.1", "2.13.0"]
-
-        def table(self, release: str) -> Any:
-            self._kernels = {"XPU": [*BASIC, *(["aten::cumsum.out"] if release == "2.13.0" else [])]}
-            return super().table(release)
-
-    bring(Several())
+    bring(Several(XPU, {"2.9.1": BASIC, "2.13.0": [*BASIC, "aten::cumsum.out"]}))
     summed = calling(lambda y: y.cumsum(0))
     report = scanned(summed, ("2.9.1", "2.13.0"))
     assert isinstance(report, MatrixReport)
@@ -191,17 +162,9 @@ def test_several_releases(bring: Any) -> None:
     assert scanned(summed, ("2.9.1",)).summary.native_since == "2.13.0"
 
 
-def test_a_version_of_macos_says_nothing(bring: Any) -> None:
-    bring(Made())
-    with pytest.raises(UsageError, match="a version of macOS says nothing about XPU"):
-        scanned(calling(), macos="14")
-
-
 def test_the_process_is_as_before(bring: Any) -> None:
     bring(Made())
-    tables = family_named("made")
-    assert tables is not None
-    with VirtualDevice(tables.load(RELEASE)) as device, device.recording("forward"):
+    with VirtualDevice(family_named("made").load(RELEASE)) as device, device.recording("forward"):
         made = torch.ones(3, device="xpu")
         assert made.device == torch.device("xpu", 0) and made.is_xpu and not made.is_mps
         assert torch.ones(2).xpu().device.type == "xpu"
@@ -217,8 +180,6 @@ def test_the_process_is_as_before(bring: Any) -> None:
 
 def test_a_backend_without_a_module_gets_one_for_as_long_as_the_device_is_open(bring: Any) -> None:
     bring(Made(OWN))
-    tables = family_named("made")
-    assert tables is not None
-    with VirtualDevice(tables.load(RELEASE)):
+    with VirtualDevice(family_named("made").load(RELEASE)):
         assert torch.get_device_module("privateuseone").is_available()
     assert "torch.privateuseone" not in sys.modules and not hasattr(torch, "privateuseone")

@@ -2,7 +2,7 @@
 
 An expectation is text: operators without ``aten::``, each with ``*N`` for N calls and ``verdict:`` before it where it
 is not native. Behind ``|`` stands what the backward pass calls; without one the case runs under ``no_grad``.
-``{"1.12.1": …, "2.0.0": …}`` holds from the named release up to the next one named.
+``{"1.12.1": …, "2.0.0": …}`` holds from the named release up to the next one named; a text alone, in every release.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from packaging.version import Version
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.kernels.mps import load_table
 
 TORCH_2_6 = torch.__version__.startswith("2.6.")
 """Whether the oldest torch that may trace does: what it cannot do is said where it is tested."""
@@ -36,39 +35,49 @@ SAME = {"aten::add_.Tensor": "aten::add.Tensor", "aten::scatter_add_": "aten::sc
 
 
 @dataclass(frozen=True)
+class Program:
+    """A few lines of torch, CPU tensors for them, and a module where there is one; see ``of``."""
+
+    run: Callable[..., Any]
+    inputs: Callable[[], Sequence[torch.Tensor]]
+    module: Callable[[], torch.nn.Module] | None = None
+
+
+def of(run: Callable[..., Any], *inputs: Any, module: Callable[[], torch.nn.Module] | None = None) -> Program:
+    """Of what a case is.
+
+    Args:
+        run: called with the inputs on the device; with ``module`` in front where there is one.
+        inputs: shapes of float32 tensors, or one function that makes CPU tensors. Floating-point ones get gradients
+            where a backward pass is expected.
+    """
+    made = inputs[0] if callable(inputs[0]) else lambda: [torch.rand(shape) for shape in inputs]
+    return Program(run, made, module)
+
+
+@dataclass(frozen=True)
 class Case:
-    """A few lines of torch, and what a Mac makes of them.
+    """A program, and what a Mac makes of it.
+
+    In the dictionary of a file its key is the name, a colon, and where the expectation comes from.
 
     Attributes:
-        because: where the expectation comes from.
-        inputs: makes CPU tensors; the floating-point ones get gradients where a backward pass is expected.
+        expected: by release, or one for every release.
         as_traced: a release that is newer than the torch that traces is seen as that torch's own.
-        run: called with the inputs on the device; with ``module`` in front where there is one.
     """
 
-    name: str
-    because: str
-    inputs: Callable[[], Sequence[torch.Tensor]]
-    run: Callable[..., Any]
-    expected: Mapping[str, str]
-    module: Callable[[], torch.nn.Module] | None = None
+    program: Program
+    expected: Mapping[str, str] | str
     as_traced: bool = False
 
     def text_for(self, release: str) -> str | None:
         """The expectation for ``release``; None before the first one."""
-        found = None
+        if isinstance(self.expected, str):
+            return self.expected
         seen = Version(release)
         if self.as_traced:
             seen = min(seen, Version(torch.__version__))
-        for since, text in self.expected.items():
-            if Version(since) <= seen:
-                found = text
-        return found
-
-
-def floats(*shapes: tuple[int, ...]) -> Callable[[], list[torch.Tensor]]:
-    """Makes a float32 tensor of each shape."""
-    return lambda: [torch.rand(shape) for shape in shapes]
+        return next((text for since, text in reversed(self.expected.items()) if Version(since) <= seen), None)
 
 
 def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
@@ -77,23 +86,22 @@ def parsed(text: str) -> tuple[Counter[str], Counter[str] | None]:
     return halves[0], halves[1] if len(halves) == 2 else None
 
 
-def observed(case: Case, release: str, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
-    """What the virtual device of ``release`` records for ``case``, in the form of ``parsed``."""
-    device = VirtualDevice(load_table(release))
-    module = None if case.module is None else case.module()
-    inputs = case.inputs()
-    with device:
-        leaves = [] if module is None else list(device.move(module).parameters())
-        tensors = [device.move(tensor) for tensor in inputs]
-        if backward:
-            leaves += [t.requires_grad_() for t in tensors if t.is_floating_point()]
-        with device.recording("forward"), torch.set_grad_enabled(backward):
-            output = case.run(*tensors) if module is None else case.run(module, *tensors)
-        if backward:
-            cotangent = torch.ones_like(output)
-            with device.recording("backward"):
-                torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
-    return called(device.recorder, "forward"), called(device.recorder, "backward") if backward else None
+def observed(device: VirtualDevice, text: str, case: Case, backward: bool) -> tuple[Counter[str], Counter[str] | None]:
+    """What ``device`` records for the case ``text``, in the form of ``parsed``."""
+    program, there, back = case.program, f"{text} forward", f"{text} backward"
+    modules = () if program.module is None else (device.move(program.module()),)
+    tensors = [device.move(tensor) for tensor in program.inputs()]
+    leaves = [parameter for module in modules for parameter in module.parameters()]
+    if backward:
+        leaves += [t.requires_grad_() for t in tensors if t.is_floating_point()]
+    with device.recording(there), torch.set_grad_enabled(backward):
+        output = program.run(*modules, *tensors)
+    if not backward:
+        return called(device.recorder, there), None
+    cotangent = torch.ones_like(output)
+    with device.recording(back):
+        torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
+    return called(device.recorder, there), called(device.recorder, back)
 
 
 def called(recorder: Recorder, phase: str) -> Counter[str]:
@@ -106,6 +114,13 @@ def called(recorder: Recorder, phase: str) -> Counter[str]:
             continue
         counts[f"{record.judgement.verdict}:{SAME.get(record.operator, record.operator)}"] += record.calls
     return counts
+
+
+def in_backward(device: VirtualDevice, loss: torch.Tensor, **options: Any) -> Counter[str]:
+    """The calls of all backward passes so far, after one more."""
+    with device.recording("backward"):
+        loss.backward(**options)
+    return called(device.recorder, "backward")
 
 
 def _counted(text: str) -> Counter[str]:

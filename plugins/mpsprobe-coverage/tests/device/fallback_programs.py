@@ -1,8 +1,17 @@
-"""Programs that train through fallbacks, and what is compared of them on the virtual device and on a real backend."""
+"""Programs that train through fallbacks, and what is compared of them on the virtual device and on a real backend.
+
+``python fallback_programs.py LIBRARY FOLDER`` runs them on the backend of ``fallback_backend.cpp`` and writes
+``traces.json``: in a process of its own, because what it registers stays for as long as the process lives.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+import types
+import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -65,3 +74,22 @@ class _Log(TorchDispatchMode):
         where = {"cpu" if tensor.device.type == "cpu" else "device" for tensor in tensors}
         self.calls.append(" ".join([str(func), *sorted(where)]))
         return func(*args, **(kwargs or {}))
+
+
+def main(library: str, folder: str) -> None:
+    """Run on the backend, and write."""
+    torch.utils.rename_privateuse1_backend("made")
+    module = types.ModuleType("torch.made")
+    module._lazy_init = lambda: None  # type: ignore[attr-defined]
+    torch._register_device_module("made", module)
+    torch.ops.load_library(library)
+    traces = {}
+    for name, (_, shape, program) in PROGRAMS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns although the gradients are right
+            traces[name] = trace(program, torch.rand(shape).to("made"))
+    Path(folder, "traces.json").write_text(json.dumps(traces))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,7 @@ def _records(device: VirtualDevice, phase: str, operator: str) -> list[CallRecor
     return [r for r in device.recorder.calls() if r.phase == phase and r.operator == f"aten::{operator}"]
 
 
-@pytest.fixture
-def trained(device: VirtualDevice) -> VirtualDevice:
-    """A device that has seen one training step of ``Model``."""
+def test_calls_belong_to_the_modules_and_lines_of_their_forward(device: VirtualDevice) -> None:
     model = device.move(Model())
     with device.recording("forward"):
         loss = model(torch.rand(2, 4, device="mps")).sum()
@@ -58,48 +57,24 @@ def trained(device: VirtualDevice) -> VirtualDevice:
         loss.backward()
     with device.recording("optimizer"):
         torch.optim.SGD(model.parameters(), lr=0.1).step()
-    return device
-
-
-@pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_modules(trained: VirtualDevice, phase: str) -> None:
-    suffix = "" if phase == "forward" else "_backward"
     layers = {f"blocks.{index}.{name}" for index in range(2) for name in ("up", "down")}
-    assert {r.origin.module for r in _records(trained, phase, f"linear{suffix}")} == layers
-    assert {r.origin.module for r in _records(trained, phase, f"gelu{suffix}")} == {"blocks.0", "blocks.1"}
-    assert {r.origin.module for r in _records(trained, phase, "sin" if phase == "forward" else "cos")} == {""}
+    for phase, suffix, sine in (("forward", "", "sin"), ("backward", "_backward", "cos")):
+        assert {r.origin.module for r in _records(device, phase, f"linear{suffix}")} == layers
+        gelu, sines = _records(device, phase, f"gelu{suffix}"), _records(device, phase, sine)
+        assert {(r.origin.module, r.origin.line) for r in gelu} == {(f"blocks.{n}", _line("gelu")) for n in range(2)}
+        assert {(r.origin.module, r.origin.line) for r in sines} == {("", _line("sin"))}
+    # The optimizer belongs to no module, and a line is the user's, not torch's.
+    assert {r.origin.module for r in device.recorder.calls() if r.phase == "optimizer"} == {None}
+    assert {r.origin.file for r in device.recorder.calls()} - {None} == {__file__}
 
 
-@pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_lines(trained: VirtualDevice, phase: str) -> None:
-    gelu = _records(trained, phase, "gelu" if phase == "forward" else "gelu_backward")
-    sine = _records(trained, phase, "sin" if phase == "forward" else "cos")
-    assert {(r.origin.file, r.origin.line) for r in gelu} == {(__file__, _line("gelu"))}
-    assert {(r.origin.file, r.origin.line) for r in sine} == {(__file__, _line("sin"))}
-
-
-def test_the_line_is_the_users_not_torchs(trained: VirtualDevice) -> None:
-    files = {r.origin.file for r in trained.recorder.calls() if r.origin.file is not None}
-    assert files == {__file__}
-
-
-def test_the_optimizer_belongs_to_no_module(trained: VirtualDevice) -> None:
-    records = [r for r in trained.recorder.calls() if r.phase == "optimizer"]
-    assert records and {r.origin.module for r in records} == {None}
-
-
-def test_nothing_is_recorded_outside_a_phase(device: VirtualDevice) -> None:
-    torch.ones(2, device="mps") * 2
-    assert not list(device.recorder.calls())
-
-
-def test_calls_that_agree_are_counted_together(device: VirtualDevice) -> None:
+def test_calls_in_a_phase_that_agree_are_counted_together(device: VirtualDevice) -> None:
+    torch.ones(3, device="mps") * 2
     with device.recording("forward"):
-        tensors = [torch.ones(3, device="mps") for _ in range(5)]
-        for tensor in tensors:
-            tensor * 2
+        for _ in range(5):
+            torch.ones(3, device="mps") * 2
     (record,) = _records(device, "forward", "mul.Tensor")
-    assert record.calls == 5
+    assert record.calls == 5 == sum(r.calls for r in device.recorder.calls() if r.operator == "aten::mul.Tensor")
     assert record.inputs[0].shape == (3,) and record.outputs[0].nbytes == 12
 
 
@@ -113,9 +88,9 @@ def test_a_module_used_twice_keeps_its_first_name(device: VirtualDevice) -> None
 
 
 def test_where_an_exception_left_the_modules(device: VirtualDevice) -> None:
-    model = device.move(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(3, 3))))
-    with pytest.raises(RuntimeError), device.recording("forward"):
-        model(torch.rand(1, 2, device="mps"))
+    inner = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    with pytest.raises(RuntimeError):
+        device.move(torch.nn.Sequential(torch.nn.Linear(2, 2), inner))(torch.rand(1, 2, device="mps"))
     assert device.attribution.deepest_module == "1.0"
 
 
@@ -150,11 +125,8 @@ def test_each_thread_has_its_own_modules() -> None:
 
     with Attribution() as attribution:
         attribution.follow_program(lambda _: None, "nowhere")
-        threads = [threading.Thread(target=module) for module in (Waiting(), Other())]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda module: module(), (Waiting(), Other())))
     assert seen == {"Waiting": "Waiting", "Other": "Other"}
 
 
@@ -168,9 +140,8 @@ def _work(attribution: Attribution, name: str) -> None:
         numbers.append(made.grad_fn._sequence_nr())  # type: ignore[union-attr]
 
     numbers: list[int] = []
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result()
     assert numbers == [0]
 
 

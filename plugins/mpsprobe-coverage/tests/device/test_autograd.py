@@ -1,37 +1,38 @@
-"""PyTorch's own autograd runs on virtual tensors: gradients are there and have the right shapes."""
+"""PyTorch's own autograd runs on virtual tensors: what is recorded of it, also through fallbacks and for subclasses."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
-from expectations import called
+from expectations import called, in_backward
+from torch.nn.functional import interpolate
 from torch.utils.checkpoint import checkpoint
 
 from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.device.routing.subclasses import IN_PLACE
+from mpsprobe_coverage.kernels.compositions import load_compositions
+from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.kernels.releases import torch_releases
+
+SVD = "fallback:aten::linalg_svd"
 
 
 def _mlp() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
 
 
-def test_every_parameter_gets_a_gradient_like_itself(device: VirtualDevice) -> None:
-    model = device.move(_mlp())
-    model(torch.rand(3, 4, device="mps")).sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.shape == parameter.shape and parameter.grad.device.type == "mps"
-        assert parameter.grad.dtype == parameter.dtype
-
-
-def test_gradients_add_up_and_are_forgotten(device: VirtualDevice) -> None:
+def test_gradients_are_seen_by_hooks_add_up_and_are_forgotten(device: VirtualDevice) -> None:
+    seen: list[str] = []
     model = device.move(torch.nn.Linear(4, 2))
-    with device.recording("backward"):
-        for _ in range(2):
-            model(torch.rand(3, 4, device="mps")).sum().backward()
-    # The second gradients of weight and bias are added to the first.
-    assert called(device.recorder, "backward")["native:aten::add.Tensor"] == 2
+    model.weight.register_hook(lambda grad: seen.append(grad.device.type))
+    model.register_full_backward_hook(lambda module, given, made: seen.append(made[0].device.type))
+    for added in (0, 2):  # the second gradients of weight and bias are added to the first
+        calls = in_backward(device, model(torch.rand(3, 4, device="mps", requires_grad=True)).sum())
+        assert calls["native:aten::add.Tensor"] == added
+    assert seen == ["mps"] * 4
     torch.optim.SGD(model.parameters()).zero_grad()
     assert model.weight.grad is None
 
@@ -43,56 +44,35 @@ def test_checkpointed_parts_run_twice(device: VirtualDevice, reentrant: bool, ag
     x = torch.rand(3, 4, device="mps", requires_grad=True)
     with device.recording("forward"):
         loss = checkpoint(model, x, use_reentrant=reentrant).sum()
-    with device.recording("backward"):
-        loss.backward()
-    forward, backward = called(device.recorder, "forward"), called(device.recorder, "backward")
+    forward, backward = called(device.recorder, "forward"), in_backward(device, loss)
     assert forward["native:aten::linear"] == 2
     assert (backward["native:aten::linear"], backward["native:aten::linear_backward"]) == (again, 2)
     assert x.grad is not None and x.grad.shape == x.shape
-
-
-def test_gradients_of_gradients(device: VirtualDevice) -> None:
-    x = torch.rand(3, 4, device="mps", requires_grad=True)
-    w = torch.rand(2, 4, device="mps", requires_grad=True)
-    (gradient,) = torch.autograd.grad(torch.tanh(torch.nn.functional.linear(x, w)).sum(), x, create_graph=True)
-    gradient.pow(2).sum().backward()
-    assert x.grad is not None and w.grad is not None
-    assert (x.grad.shape, w.grad.shape) == (x.shape, w.shape)
 
 
 def test_gradients_of_gradients_of_a_convolution(device: VirtualDevice) -> None:
     x = torch.rand(1, 2, 5, 5, device="mps", requires_grad=True)
     w = torch.rand(3, 2, 3, 3, device="mps", requires_grad=True)
     (gradient,) = torch.autograd.grad(torch.nn.functional.conv2d(x, w).sum(), x, create_graph=True)
-    with device.recording("backward"):
-        gradient.pow(2).sum().backward()
     # _convolution_double_backward convolves again, on MPS with the operator of MPS.
-    assert called(device.recorder, "backward")["native:aten::_mps_convolution"] > 0
+    assert in_backward(device, gradient.pow(2).sum())["native:aten::_mps_convolution"] > 0
     assert w.grad is not None and w.grad.shape == w.shape
 
 
 def test_no_grad_and_inference_mode(device: VirtualDevice) -> None:
-    model = device.move(_mlp())
-    x = torch.rand(3, 4, device="mps")
+    model, lstm = device.move(_mlp()), device.move(torch.nn.LSTM(4, 5))
+    x, q = torch.rand(3, 4, device="mps"), torch.rand(1, 2, 3, 4, device="mps")
     for mode in (torch.no_grad(), torch.inference_mode()):
         with mode, device.recording(type(mode).__name__):
             output = model(x)
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+            lstm(torch.rand(2, 3, 4, device="mps"))
+            torch.linalg.svd(x)
         assert not output.requires_grad and output.grad_fn is None
     plain, inference = (called(device.recorder, phase) for phase in ("no_grad", "inference_mode"))
     assert plain == inference
-    assert plain["native:aten::linear"] == 2
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_attention_and_lstm_are_routed_in_both_modes(device: VirtualDevice, mode: Any) -> None:
-    q = torch.rand(1, 2, 3, 4, device="mps")
-    lstm = device.move(torch.nn.LSTM(4, 5))
-    with mode(), device.recording("forward"):
-        torch.nn.functional.scaled_dot_product_attention(q, q, q)
-        lstm(torch.rand(2, 3, 4, device="mps"))
-    seen = called(device.recorder, "forward")
-    assert seen["native:aten::_scaled_dot_product_attention_math_for_mps"] == 1
-    assert seen["native:aten::_lstm_mps"] == 1
+    expected = {"linear": 2, "_scaled_dot_product_attention_math_for_mps": 1, "_lstm_mps": 1}
+    assert {name: plain[f"native:aten::{name}"] for name in expected} == expected and plain[SVD] == 1
 
 
 class _Cube(torch.autograd.Function):
@@ -111,25 +91,126 @@ def test_functions_of_the_user(device: VirtualDevice) -> None:
     x = torch.tensor([1.0, 2.0], device="mps", requires_grad=True)
     with device.recording("forward"):
         y = _Cube.apply(x)
-    with device.recording("backward"):
-        y.backward(torch.ones(2, device="mps"))
     assert called(device.recorder, "forward") == {"native:aten::mul.Tensor": 2}
-    assert called(device.recorder, "backward")["native:aten::mul.Tensor"] == 2
+    assert in_backward(device, y, gradient=torch.ones(2, device="mps"))["native:aten::mul.Tensor"] == 2
     assert x.grad is not None and x.grad.tolist() == [3.0, 12.0]
 
 
-def test_hooks_of_the_user_see_virtual_gradients(device: VirtualDevice) -> None:
-    seen: list[str] = []
-    model = device.move(torch.nn.Linear(4, 2))
-    model.weight.register_hook(lambda grad: seen.append(grad.device.type))
-    model.register_full_backward_hook(lambda module, given, made: seen.append(made[0].device.type))
-    model(torch.rand(3, 4, device="mps", requires_grad=True)).sum().backward()
-    assert seen == ["mps", "mps"]
+@pytest.fixture
+def weight(device: VirtualDevice) -> Any:
+    """A parameter (5, 5) whose values are not known."""
+    return device.move(torch.nn.Parameter(torch.rand(5, 5)))
 
 
-def test_values_of_gradients_where_they_are_known(device: VirtualDevice) -> None:
-    x = torch.tensor([[1.0, 2.0]], device="mps", requires_grad=True)
-    w = torch.tensor([[3.0, 4.0]], device="mps", requires_grad=True)
-    torch.nn.functional.linear(x, w).sum().backward()
-    assert x.grad is not None and x.grad.tolist() == [[3.0, 4.0]]
-    assert w.grad is not None and w.grad.tolist() == [[1.0, 2.0]]
+def test_the_derivative_is_a_call_with_the_copies_of_the_gradients(device: VirtualDevice, weight: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with device.recording("forward"):
+            values = torch.linalg.svd(weight * 2)[1]
+        calls = in_backward(device, values.sum())
+    assert weight.grad.shape == (5, 5) and weight.grad.device.type == "mps"
+    assert called(device.recorder, "forward")[SVD] == calls[SVD] == 1
+    # What it calls on the CPU is no call of MPS.
+    assert "native:aten::mm" not in calls
+    assert not list(device.recorder.not_judged()) and not list(device.recorder.assumptions())
+    forward, backward = (r for r in device.recorder.calls() if r.operator == "aten::linalg_svd")
+    assert forward.judgement == backward.judgement and forward.origin == backward.origin
+    assert [spec.shape for spec in backward.inputs] == [(5,)]  # of the singular values, to the CPU
+    assert [spec.shape for spec in backward.outputs] == [(5, 5)]  # of the matrix, from there
+
+
+def test_each_backward_pass_counts_and_each_run_of_a_checkpoint(device: VirtualDevice, weight: Any) -> None:
+    first, second = (torch.linalg.svd(weight)[1].sum() for _ in range(2))
+    assert in_backward(device, first, retain_graph=True)[SVD] == 1
+    assert in_backward(device, first)[SVD] == 2
+    assert in_backward(device, second)[SVD] == 3
+    for after, reentrant in ((5, False), (7, True)):
+        loss = checkpoint(lambda x: torch.linalg.svd(x)[1].sum(), weight, use_reentrant=reentrant)
+        assert in_backward(device, loss)[SVD] == after
+
+
+def test_second_derivatives_are_there(device: VirtualDevice, weight: Any) -> None:
+    with device.recording("forward"):
+        values = torch.linalg.svd(weight)[1]
+        (gradient,) = torch.autograd.grad(values.pow(3).sum(), weight, create_graph=True)
+    in_backward(device, gradient.pow(2).sum())
+    assert weight.grad.shape == (5, 5)
+    assert called(device.recorder, "forward")[SVD] == 2
+
+
+def test_known_values_and_dtypes_of_gradients(device: VirtualDevice) -> None:
+    x = torch.tensor([[3.0, 0.0], [0.0, 2.0]], device="mps", requires_grad=True)
+    half = torch.ones(2, 2, dtype=torch.float16, device="mps", requires_grad=True)  # the CPU has no code for it
+    values, others = (torch.linalg.svd(one)[1] for one in (x, half))
+    values.sum().backward()
+    others.sum().backward()
+    assert values.tolist() == [3.0, 2.0] and half.grad is not None and half.grad.dtype is torch.float16
+    assert x.grad is not None and x.grad.abs().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_an_out_argument_is_refused_as_everywhere(device: VirtualDevice, weight: Any) -> None:
+    outputs = tuple(torch.empty(0, device="mps") for _ in range(3))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        torch.linalg.svd(weight, out=outputs)
+
+
+@pytest.mark.parametrize(
+    ("release", "shape", "operator", "program"),
+    [
+        ("1.13.1", (3, 4), "repeat_interleave.self_int", lambda x: x.repeat_interleave(2, dim=0)),
+        ("2.4.1", (1, 1, 2, 2, 2), "upsample_nearest3d.vec", lambda x: interpolate(x, scale_factor=2)),
+    ],
+)
+def test_those_of_older_releases(release: str, shape: tuple[int, ...], operator: str, program: Any) -> None:
+    with VirtualDevice(load_table(release)) as device:
+        x = device.move(torch.nn.Parameter(torch.rand(shape)))
+        calls = in_backward(device, program(x).sum())
+    assert x.grad.shape == shape and calls[f"fallback:aten::{operator}"] == 1
+
+
+def test_a_kernel_without_a_derivative_ends_the_gradient() -> None:
+    with VirtualDevice(load_table("2.9.1")) as device, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = device.move(torch.nn.Parameter(torch.rand(3, 3)))
+        with device.recording("forward"):
+            factors = torch.linalg.lu_factor(x * 2)
+        assert factors[0].requires_grad and not factors[1].requires_grad
+        in_backward(device, factors[0].sum())
+    assert x.grad is None and set(device.recorder.gradients_end) == {"aten::linalg_lu_factor"}
+    assert called(device.recorder, "forward")["native:aten::linalg_lu_factor"] == 1
+
+
+def _verdicts(operator: str, release: str) -> set[str]:
+    """Of the operator, or of what it is made of."""
+    table = load_table(release)
+    verdict = table.verdict(f"aten::{operator}")
+    if verdict != "composite":
+        return {verdict}
+    parts = load_compositions(release).reached([operator], table)
+    return {table.verdict(f"aten::{part}") for part in parts}
+
+
+def test_no_release_treats_an_operator_otherwise_when_it_writes_in_place() -> None:
+    differ = [
+        (release, operator)
+        for release in torch_releases()
+        for operator, in_place in IN_PLACE.items()
+        if _verdicts(operator, release) - {"composite"} != _verdicts(in_place, release) - {"composite"}
+    ]
+    assert not differ
+
+
+def test_gradients_are_those_of_the_cpu() -> None:
+    values = torch.tensor([[1.0, 2.0], [4.0, 0.5]])
+    with VirtualDevice(load_table("2.13.0"), keep_weights=True) as device:
+        for of in (torch.max, torch.median, torch.prod, lambda x: x.prod(1), lambda x: x.cumprod(0)):
+            here, there = values.clone().requires_grad_(), device.move(values.clone()).requires_grad_()
+            for x in (here, there):
+                of(x).sum().backward()
+            torch.testing.assert_close(there.grad.cpu(), here.grad)
+
+
+def test_a_product_of_another_dtype_keeps_its_gradient(device: VirtualDevice) -> None:
+    tensor = device.move(torch.rand(3, 4)).requires_grad_()
+    tensor.prod(1, keepdim=True, dtype=torch.float16).sum().backward()
+    assert (tensor.grad.shape, tensor.grad.dtype) == ((3, 4), torch.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,9 +28,10 @@ TRAINING = RunOptions(phase="training")
 class Residual(nn.Module):
     """Views, in-place operators, a buffer, tied weights, a gradient that is accumulated from two uses."""
 
-    def __init__(self, again: bool = False) -> None:
+    def __init__(self, again: bool = False, frozen: bool = False) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(64, 192), nn.Linear(64, 64)
+        self.first.requires_grad_(not frozen)
         self.last = nn.Linear(64, 64)
         self.last.weight = self.second.weight
         self.norm = nn.BatchNorm1d(64)
@@ -58,22 +60,14 @@ class Recurrent(nn.Module):
         return nn.functional.cross_entropy(self.out(state), ids[:, 0])
 
 
-def _frozen() -> nn.Module:
-    model = Residual()
-    model.first.requires_grad_(False)
-    return model
-
-
 PROGRAMS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], RunOptions]] = {
     "training": (Residual, lambda: torch.rand(32, 64), TRAINING),
     "inference": (Residual, lambda: torch.rand(32, 64), RunOptions()),
     "checkpointing": (lambda: Residual(again=True), lambda: torch.rand(32, 64), TRAINING),
     "accumulation": (Residual, lambda: torch.rand(32, 64), RunOptions(phase="training", grad_accum=3)),
-    "frozen": (_frozen, lambda: torch.rand(32, 64), TRAINING),
+    "frozen": (lambda: Residual(frozen=True), lambda: torch.rand(32, 64), TRAINING),
     "recurrent": (Recurrent, lambda: torch.randint(0, 100, (4, 6)), TRAINING),
 }
-
-
 _OTHERWISE = {"recurrent": 0.01}  # the derivative of a GRU's cell is made of other operators on MPS
 
 
@@ -139,35 +133,28 @@ def _on_the_device(name: str) -> Any:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_alive_is_what_is_alive_on_the_cpu(name: str) -> None:
-    """The bytes before, in and after each phase."""
-    on_device, on_cpu = _heights(_on_the_device(name)), _on_the_cpu(name, 1)[0]
-    assert on_device.keys() == on_cpu.keys()
+    """The bytes before, in and after each phase; in training, the peak is that of a second step."""
+    events, (first, second) = _on_the_device(name), _on_the_cpu(name, 2)
+    options, otherwise = PROGRAMS[name][2], _OTHERWISE.get(name, 0)
+    on_device = _heights(events)
+    assert on_device.keys() == first.keys()
     for phase, heights in on_device.items():
-        assert heights == pytest.approx(on_cpu[phase], rel=_OTHERWISE.get(name, 0)), phase
-
-
-@pytest.mark.parametrize("name", [name for name, program in PROGRAMS.items() if program[2].phase == "training"])
-def test_the_peak_is_that_of_a_second_step(name: str) -> None:
-    predicted = timeline(_on_the_device(name))
-    second = _on_the_cpu(name, 2)[1]
-    most = {phase: max(heights[1::3]) for phase, heights in second.items()}
-    for phase, height in predicted.by_phase.items():
-        assert height == pytest.approx(most[phase], rel=_OTHERWISE.get(name, 0)), phase
-    kept = second["forward"][3 * PROGRAMS[name][2].grad_accum] - second["forward"][0]
-    assert predicted.by_category["optimizer state"] == kept
-    assert sum(predicted.by_category.values()) == predicted.peak == max(predicted.by_phase.values())
+        assert heights == pytest.approx(first[phase], rel=otherwise), phase
+    if options.phase == "training":
+        predicted = timeline(events)
+        for phase, height in predicted.by_phase.items():
+            assert height == pytest.approx(max(second[phase][1::3]), rel=otherwise), phase
+        kept = second["forward"][3 * options.grad_accum] - second["forward"][0]
+        assert predicted.by_category["optimizer state"] == kept
+        assert sum(predicted.by_category.values()) == predicted.peak == max(predicted.by_phase.values())
 
 
 def test_views_and_writes_share_memory_and_resizing_does_not() -> None:
     lifetimes = Lifetimes()
 
     def alive() -> int:
-        live, begun = 0, set[Block]()
-        for event in lifetimes.end():
-            if isinstance(event, Block):
-                live += -event.nbytes if event in begun else event.nbytes
-                begun.add(event)
-        return live
+        blocks = Counter(event for event in lifetimes.end() if isinstance(event, Block))
+        return sum(block.nbytes for block, seen in blocks.items() if seen == 1)
 
     with VirtualDevice(load_table("2.13.0"), lifetimes=lifetimes):
         before = alive()  # a device makes nothing of its own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import mpsprobe
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import CoverageReport, MatrixReport
+from mpsprobe.schemas import CoverageReport, MatrixReport, MemoryPrediction
 from mpsprobe_coverage.calls.spec import interned
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
@@ -24,6 +25,7 @@ from mpsprobe_coverage.scanner.memory import figures
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 
 
+@functools.cache
 def _report(name: str, release: str = "2.13.0", **options: Any) -> CoverageReport:
     with make_progress() as progress:
         asked = RunOptions(size="small", **options)
@@ -32,10 +34,15 @@ def _report(name: str, release: str = "2.13.0", **options: Any) -> CoverageRepor
     return report
 
 
+def _training(release: str) -> tuple[CoverageReport, MemoryPrediction]:
+    """Asked with all allocations."""
+    report = _report("bert-base", release, phase="training", allocations=True)
+    assert report.memory is not None
+    return report, report.memory
+
+
 def test_a_training_step() -> None:
-    report = _report("bert-base", phase="training")
-    memory = report.memory
-    assert memory is not None
+    report, memory = _training("2.13.0")
     parameters = report.summary.parameters_bytes
     assert parameters and memory.by_category["parameters"] == parameters
     state = memory.by_category["optimizer state"]
@@ -54,6 +61,7 @@ def test_the_cache_of_a_generation() -> None:
     layers, heads, width, kinds = 2, 12, 64, 2
     assert memory.by_category["cache"] == layers * kinds * 3 * heads * 20 * width * 4
     assert {"prefill", "decode", "sampling"} == set(memory.by_phase)
+    assert memory.allocations is None  # nobody asked for them
 
 
 def test_limits_of_a_device_say_where_it_raises() -> None:
@@ -93,10 +101,9 @@ def test_what_is_not_counted() -> None:
 
 @pytest.mark.parametrize("release", ["2.9.1", "2.13.0", "2.15.0"])
 def test_every_allocation_has_its_place(release: str) -> None:
-    memory = _report("bert-base", release, phase="training", allocations=True).memory
-    assert memory is not None and memory.allocations is not None
+    _, memory = _training(release)
     found = memory.allocations
-    assert sum(found.segments) == memory.reserved_bytes
+    assert found is not None and sum(found.segments) == memory.reserved_bytes
     beginnings = [(one.begins, one) for one in found.storages]
     ends = [(one.ends, one) for one in found.storages if one.ends is not None]
     alive: dict[tuple[int, int], int] = {}  # where each one begins → where it ends
@@ -106,12 +113,9 @@ def test_every_allocation_has_its_place(release: str) -> None:
             del alive[one.segment, one.offset]
             continue
         end = one.offset + one.size
-        inside = [
-            other
-            for (segment, other), last in alive.items()
-            if segment == one.segment and other < end and one.offset < last
-        ]
-        assert not inside and end <= found.segments[one.segment] and one.bytes <= one.size
+        there = [(first, last) for (segment, first), last in alive.items() if segment == one.segment]
+        assert not [other for other in there if other[0] < end and one.offset < other[1]]
+        assert end <= found.segments[one.segment] and one.bytes <= one.size
         alive[one.segment, one.offset] = end
         peak = max(peak, sum(end - offset for (_, offset), end in alive.items()))
     assert peak == memory.allocated_bytes
@@ -121,11 +125,6 @@ def test_every_allocation_has_its_place(release: str) -> None:
     assert kept == {"parameters", "buffers", "inputs", "optimizer state"}
 
 
-def test_allocations_are_there_where_they_were_asked_for() -> None:
-    memory = _report("bert-base").memory
-    assert memory is not None and memory.allocations is None
-
-
 def test_each_release_of_a_matrix_has_the_figures_that_it_has_alone() -> None:
     releases = ["2.9.1", "2.15.0"]
     with make_progress() as progress:
@@ -133,12 +132,11 @@ def test_each_release_of_a_matrix_has_the_figures_that_it_has_alone() -> None:
         matrix = CoverageScanner().scan(get_registry().workload("bert-base"), asked, releases, progress)
     assert isinstance(matrix, MatrixReport)
     for release, cell in zip(releases, matrix.releases, strict=True):
-        alone = _report("bert-base", release, phase="training").memory
-        assert alone is not None and cell.memory == alone.figures() and cell.fit is None
+        assert cell.memory == _training(release)[1].figures() and cell.fit is None
 
 
 class Finding(nn.Module):
-    """What it keeps depends on values: rows by a mask, or distinct numbers."""
+    """What it keeps depends on values: rows or numbers by a mask, or distinct numbers."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -147,6 +145,8 @@ class Finding(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.how == "rows":
             return self.wide(x[torch.nonzero(x.sum(-1) > 0)[:, 0]]).sum()
+        if self.how == "largest":
+            return x[x > 0].amax()
         values = torch.unique(x)
         if self.how == "loop":
             return torch.stack([value * 2 for value in values]).sum()
@@ -170,18 +170,12 @@ def test_what_is_not_known_gives_a_range(how: str) -> None:
     assert memory.range.low_bytes < memory.fit.memory_bytes and memory.fit.answer == "raises"  # at its high end
 
 
-def test_a_loop_over_all_that_could_be_found_is_not_gone_through() -> None:
-    memory = mpsprobe.coverage(Finding("loop"), torch.rand(ROWS, 8), torch="2.13.0").memory
-    assert memory is not None and memory.range is None
-
-
-def test_a_workload_that_cannot_run_with_nothing_found() -> None:
-    class Largest(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x[x > 0].amax()
-
-    memory = mpsprobe.coverage(Largest(), torch.rand(ROWS, 8), torch="2.13.0").memory
-    assert memory is not None and memory.range is not None and memory.range.low_bytes is None
+def test_where_there_is_no_low_end() -> None:
+    loop, largest = (
+        mpsprobe.coverage(Finding(how), torch.rand(ROWS, 8), torch="2.13.0").memory for how in ("loop", "largest")
+    )
+    assert loop is not None and loop.range is None  # all that could be found is not gone through
+    assert largest is not None and largest.range is not None and largest.range.low_bytes is None  # of nothing: an error
 
 
 def test_parameters_are_there_in_each_release_of_a_run_on_several() -> None:

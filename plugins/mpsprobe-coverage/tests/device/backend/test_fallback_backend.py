@@ -18,30 +18,21 @@ from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
 from tests.once import built_library
 
-ON_BACKEND = Path(__file__).with_name("fallback_on_backend.py")
-SOURCE = Path(__file__).parents[1] / "fallback_backend.cpp"
+ON_BACKEND, SOURCE = (Path(__file__).parents[1] / name for name in ("fallback_programs.py", "fallback_backend.cpp"))
 
 
-@pytest.fixture(scope="module")
-def on_backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
-    """The traces of the programs on the backend."""
+def test_the_same_graph_and_the_same_calls_on_the_same_device(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("backend")
     library = built_library(tmp_path_factory.getbasetemp(), SOURCE)
     command = [sys.executable, str(ON_BACKEND), str(library), str(folder)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-4000:]
-    traces: dict[str, Trace] = json.loads((folder / "traces.json").read_text())
-    return traces
-
-
-def test_the_same_graph_and_the_same_calls_on_the_same_device(on_backend: dict[str, Trace]) -> None:
+    on_backend: dict[str, Trace] = json.loads((folder / "traces.json").read_text())
     for name, (release, shape, program) in PROGRAMS.items():
         with VirtualDevice(load_table(release)) as device:
             here = trace(program, device.move(torch.nn.Parameter(torch.rand(shape))))
         assert here == on_backend[name], name
-
-
-def test_the_derivative_of_a_composite_operator_is_on_the_cpu(on_backend: dict[str, Trace]) -> None:
+    # The derivative of a composite operator is on the CPU.
     values = on_backend["singular values"]
     assert values["graph"].count("ToCopyBackward0") == 2 and "LinalgSvdBackward0" in values["graph"]
     assert "aten.mm.default cpu" in values["backward"]
