@@ -12,10 +12,6 @@ from mpsprobe_devices import doctor
 from mpsprobe_devices.doctor import FALLBACK, HIGH, LOW, PROFILE, findings, variables
 
 
-def _levels(values: dict[str, str]) -> list[str]:
-    return [one.level for one in variables(values)]
-
-
 @pytest.mark.parametrize(
     ("values", "levels"),
     [
@@ -38,7 +34,7 @@ def _levels(values: dict[str, str]) -> list[str]:
     ],
 )
 def test_variables(values: dict[str, str], levels: list[str]) -> None:
-    assert _levels(values) == levels
+    assert [one.level for one in variables(values)] == levels
 
 
 def test_what_c_reads_as_a_number() -> None:
@@ -52,25 +48,26 @@ def test_elsewhere_than_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.level for one in findings({"torch": None})] == ["error", "note"]
 
 
-def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+
+
+@pytest.mark.usefixtures("_mac")
+def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     [one] = findings({"torch": "2.13.0"})
     assert (one.level, one.message) == ("ok", "the GPU can be used through MPS")
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     [one] = findings({"torch": "2.13.0"})
-    assert one.level == "error"
-    assert "finds no MPS device" in one.message
+    assert one.level == "error" and "finds no MPS device" in one.message
 
 
+@pytest.mark.usefixtures("_mac")
 @pytest.mark.parametrize(("answer", "level"), [("1\n", "error"), ("0\n", "ok"), ("", "ok")])
 def test_rosetta(monkeypatch: pytest.MonkeyPatch, answer: str, level: str) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
-    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    [one] = findings({"torch": "2.13.0"})
-    assert one.level == level
+    assert [one.level for one in findings({"torch": "2.13.0"})] == [level]

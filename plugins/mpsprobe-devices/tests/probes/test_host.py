@@ -46,14 +46,10 @@ def test_a_clock_that_goes_back_costs_its_step(wall_step: int, processor_step: i
     assert "went back during 1 of the steps" in reading.caveats[0]
 
 
-def test_without_a_step_there_is_nothing_to_tell() -> None:
-    probe, _, _ = _probe()
-    with pytest.raises(MpsprobeError, match="no step came to its end"):
-        probe.stop()
-
-
 def test_of_cuda_it_says_that_waiting_is_busy() -> None:
     probe, wall, _ = _probe()
+    with pytest.raises(MpsprobeError, match="no step came to its end"):
+        probe.stop()
     probe.start(FakeDevice("cuda"), FakeSteps(wall))
     wall.now += MS
     probe.sample()

@@ -76,7 +76,6 @@ def test_without_its_peaks_the_largest_sample_stands_and_is_called_so() -> None:
 
 def test_a_device_that_does_not_count_has_the_process_alone() -> None:
     assert isinstance(CpuDevice(), CountsMemory) and not isinstance(FakeDevice(), CountsMemory)
-    sizes = iter([100, 300, 200, 250])
     for device in (CpuDevice(), FakeDevice()):
         sizes = iter([100, 300, 200, 250])
         use = _use(device, process=lambda sizes=sizes: next(sizes))  # type: ignore[misc]

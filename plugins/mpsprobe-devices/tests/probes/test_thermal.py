@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.probes import thermal
-from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe, read_process_info
+from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe
 from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 Values = Mapping[str, float | str]
@@ -41,14 +42,9 @@ def _reading(before: Values | Exception, after: Values | Exception, device: Fake
 
 def test_values_before_and_after() -> None:
     reading = _reading({"gpu_celsius": 40.0, "power_source": "mains"}, {"gpu_celsius": 61.0, "power_source": "mains"})
-    assert reading.values == {
-        "gpu_celsius_before": 40.0,
-        "gpu_celsius_after": 61.0,
-        "power_source_before": "mains",
-        "power_source_after": "mains",
-        "cpu_mhz_before": 1.0,
-        "cpu_mhz_after": 1.0,
-    }
+    before = {"gpu_celsius_before": 40.0, "power_source_before": "mains", "cpu_mhz_before": 1.0}
+    after = {"gpu_celsius_after": 61.0, "power_source_after": "mains", "cpu_mhz_after": 1.0}
+    assert reading.values == before | after
     assert reading.caveats == []
 
 
@@ -114,63 +110,53 @@ def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
     ],
 )
 def test_what_macos_prints(monkeypatch: pytest.MonkeyPatch, printed: str | None, found: Values) -> None:
-    assert read_process_info(printed) == found
-    asked: list[list[str]] = []
-
-    def ask(command: list[str]) -> str | None:
-        asked.append(command)
-        return printed
-
+    ask = Mock(return_value=printed)
     monkeypatch.setattr(thermal, "ask", ask)
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert thermal.macos(FakeDevice()) == found and asked[0][:3] == ["osascript", "-l", "JavaScript"]
+    assert thermal.macos(FakeDevice()) == found and ask.call_args.args[0][:3] == ["osascript", "-l", "JavaScript"]
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    assert thermal.macos(FakeDevice()) == {} and len(asked) == 1
+    assert thermal.macos(FakeDevice()) == {} and ask.call_count == 1
 
 
-def test_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
-    for plugged, source in ((True, "mains"), (False, "battery")):
-        battery = SimpleNamespace(percent=80, secsleft=1, power_plugged=plugged)
-        monkeypatch.setattr(psutil, "sensors_battery", lambda battery=battery: battery, raising=False)
-        assert thermal.battery(FakeDevice()) == {"power_source": source, "battery_percent": 80.0}
-    unsure = SimpleNamespace(percent=80, secsleft=1, power_plugged=None)
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: unsure, raising=False)
-    assert thermal.battery(FakeDevice()) == {"battery_percent": 80.0}
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
-    assert thermal.battery(FakeDevice()) == {}
-    monkeypatch.delattr(psutil, "sensors_battery")
-    assert thermal.battery(FakeDevice()) == {}
+@pytest.mark.parametrize(
+    ("battery", "found"),
+    [
+        (SimpleNamespace(percent=80, power_plugged=True), {"power_source": "mains", "battery_percent": 80.0}),
+        (SimpleNamespace(percent=80, power_plugged=False), {"power_source": "battery", "battery_percent": 80.0}),
+        (SimpleNamespace(percent=80, power_plugged=None), {"battery_percent": 80.0}),
+        (None, {}),
+    ],
+)
+def test_batteries(monkeypatch: pytest.MonkeyPatch, battery: Any, found: Values) -> None:
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
+    assert thermal.battery(FakeDevice()) == found
 
 
 def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sensor(label: str, current: Any, high: Any = None) -> SimpleNamespace:
-        return SimpleNamespace(label=label, current=current, high=high, critical=None)
-
-    sensors = {
-        "coretemp": [sensor("Core 0", 70.0, 90.0), sensor("Core 1", 75.0, 90.0)],
-        "nvme": [sensor("", float("nan"))],
-    }
+    hot = [SimpleNamespace(label=f"Core {core}", current=70.0 + core, high=90.0) for core in (0, 5)]
+    sensors = {"coretemp": hot, "nvme": [SimpleNamespace(label="", current=float("nan"), high=None)]}
     monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
     assert thermal.temperatures(FakeDevice()) == {
         "hottest_celsius": 75.0,
-        "hottest_sensor": "coretemp Core 1",
+        "hottest_sensor": "coretemp Core 5",
         "hottest_limit_celsius": 90.0,
     }
     sensors.clear()
     assert thermal.temperatures(FakeDevice()) == {}
-    monkeypatch.delattr(psutil, "sensors_temperatures")
-    assert thermal.temperatures(FakeDevice()) == {}
 
 
 def test_the_clock_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "cpu_freq", lambda: SimpleNamespace(current=2400.0), raising=False)
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    assert thermal.processor_clock(FakeDevice()) == {"cpu_mhz": 2400.0}
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert thermal.processor_clock(FakeDevice()) == {}
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(psutil, "cpu_freq", lambda: None, raising=False)
-    assert thermal.processor_clock(FakeDevice()) == {}
+    clock = SimpleNamespace(current=2400.0)
+    for system, answer, found in (("Linux", clock, {"cpu_mhz": 2400.0}), ("Linux", None, {}), ("Darwin", clock, {})):
+        monkeypatch.setattr(psutil, "cpu_freq", lambda answer=answer: answer, raising=False)
+        monkeypatch.setattr(platform, "system", lambda system=system: system)
+        assert thermal.processor_clock(FakeDevice()) == found
+
+
+def test_a_psutil_without_these_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thermal, "psutil", SimpleNamespace())
+    for source in (thermal.battery, thermal.temperatures, thermal.processor_clock):
+        assert source(FakeDevice()) == {}
 
 
 def test_what_a_device_tells_of_itself() -> None:
