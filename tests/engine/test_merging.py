@@ -55,10 +55,6 @@ def test_a_failure_of_any_process_is_told() -> None:
     assert merge([REPORT, failed]).cells[0].failure == failure
 
 
-def test_one_report_stays_as_it_is() -> None:
-    assert merge([REPORT]) is REPORT
-
-
 def test_the_interval_knows_that_processes_differ() -> None:
     generator = random.Random(1)
     groups = [[round(generator.gauss(level, 10)) for _ in range(50)] for level in (1_000, 1_100, 1_200)]
@@ -71,3 +67,4 @@ def test_the_interval_knows_that_processes_differ() -> None:
 def test_statistics_of_one_process_are_the_usual_ones() -> None:
     assert clustered_statistics([[1, 2, 3], []]) == duration_statistics([1, 2, 3])
     assert clustered_statistics([[], []]) is None
+    assert merge([REPORT]) is REPORT

@@ -44,17 +44,17 @@ def _predicted(answer: Report | Exception, report: ProfileReport = BARE) -> Prof
 
 
 def test_operators_that_leave_mps_are_costs_of_each_cell() -> None:
-    coverage = COVERAGE
-    report = _predicted(coverage)
-    leaving = {one.operator: one for one in coverage.operators if one.verdict in ("missing", "fallback", "unsupported")}
-    assert leaving
+    report = _predicted(COVERAGE)
+    leaving = {one.operator: one for one in COVERAGE.operators if one.verdict in ("missing", "fallback", "unsupported")}
+    assert leaving and report.predicted_with == COVERAGE.target.table
     for cell in report.cells:
         assert {cost.operator for cost in cell.fallbacks} == set(leaving)
         for cost in cell.fallbacks:
             one = leaving[cost.operator]
             assert (cost.method, cost.calls, cost.duration_ns) == ("predicted", one.calls, None)
             assert cost.bytes == one.input_bytes + one.output_bytes and cost.native_since == one.native_since
-    assert report.predicted_with == coverage.target.table
+    interrupted = BARE.model_copy(update={"cells": BARE.cells[:1]})
+    assert len(_predicted(COVERAGE, interrupted).cells) == 1
 
 
 def test_equal_runs_are_predicted_once_whatever_their_order() -> None:
@@ -78,32 +78,24 @@ def test_a_scanner_that_is_not_there_says_what_to_do() -> None:
 
 
 def test_what_was_observed_stays_and_learns_the_release() -> None:
-    coverage = COVERAGE
-    name = next(one.operator for one in coverage.operators if one.verdict == "fallback" and one.native_since)
+    name = next(one.operator for one in COVERAGE.operators if one.verdict == "fallback" and one.native_since)
     seen = FallbackCost(operator=name, calls=7, method="observed", verdict="missing", duration_ns=5, bytes=6)
     other = FallbackCost(operator="aten::zzz", calls=1, method="observed", verdict="fallback")
     cell = CELLS[0].model_copy(update={"fallbacks": [seen, other]})
-    found = _predicted(coverage, BARE.model_copy(update={"cells": [cell]})).cells[0].fallbacks
+    found = _predicted(COVERAGE, BARE.model_copy(update={"cells": [cell]})).cells[0].fallbacks
     assert [cost.operator for cost in found].count(name) == 1
     assert (found[0].method, found[0].calls, found[0].duration_ns) == ("observed", 7, 5)
     assert found[0].native_since is not None and found[1] == other
 
 
 def test_a_prediction_that_fails_is_a_note_and_costs_no_measurement() -> None:
-    stopped = RunFailure(phase="forward", error="RuntimeError", message="no such size")
-    failed = sample_coverage_report().model_copy(update={"failure": stopped})
     for answer in (WorkloadError("no fake of it"), ValueError("bug"), BARE):
         report = _predicted(answer)
         [note] = report.notes
         assert note.startswith("which operators fall back on MPS was not predicted: ")
         assert report.cells == BARE.cells
-    partial = _predicted(failed)
-    assert partial.notes == [
-        "the prediction of fallbacks knows the operators before it stopped: RuntimeError: no such size"
-    ]
+    stopped = RunFailure(phase="forward", error="RuntimeError", message="no such size")
+    partial = _predicted(COVERAGE.model_copy(update={"failure": stopped}))
+    [note] = partial.notes
+    assert note == "the prediction of fallbacks knows the operators before it stopped: RuntimeError: no such size"
     assert partial.cells[0].fallbacks
-
-
-def test_an_interrupted_report_has_fewer_cells() -> None:
-    report = BARE.model_copy(update={"cells": BARE.cells[:1]})
-    assert len(_predicted(COVERAGE, report).cells) == 1

@@ -54,16 +54,12 @@ def test_phases_come_from_steps_of_their_own() -> None:
     assert measured.durations_ns == [4 * MS] * 2
 
 
-def test_ctrl_c_keeps_what_was_measured() -> None:
-    measured, _ = _measure(*[4 * MS] * 5, KeyboardInterrupt(), request=ProfileRequest(steps=10, warmup=1))
-    assert measured.interrupted and measured.phase == "steps"
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("too large")])
+def test_a_step_that_raises_keeps_what_was_measured(error: BaseException) -> None:
+    measured, _ = _measure(*[4 * MS] * 5, error, request=ProfileRequest(steps=10, warmup=1))
+    assert measured.interrupted is isinstance(error, KeyboardInterrupt) and measured.phase == "steps"
+    assert measured.error is (None if measured.interrupted else error)
     assert measured.durations_ns == [4 * MS] * 3 and measured.first_call_ns == 4 * MS
-
-
-def test_a_step_that_raises_keeps_what_was_measured() -> None:
-    measured, _ = _measure(*[4 * MS] * 5, MemoryError("too large"), request=ProfileRequest(steps=10, warmup=1))
-    assert isinstance(measured.error, MemoryError) and measured.phase == "steps"
-    assert measured.durations_ns == [4 * MS] * 3
 
 
 def test_a_clock_that_goes_back_costs_its_step_only() -> None:
@@ -77,21 +73,6 @@ def test_probes_see_the_timed_steps_and_those_that_disturb_get_their_own() -> No
     measured, _ = _measure(4 * MS, request=ProfileRequest(steps=6, warmup=0), probes=(calm, heavy))
     readings = {reading.probe: reading.values for reading in measured.found["readings"]}
     assert readings == {"calm": {"steps": 6.0}, "heavy": {"steps": float(engine.DISTURBED_STEPS)}}
-
-
-@pytest.mark.parametrize("method", ["start", "sample", "stop"])
-def test_a_probe_that_fails_costs_nothing_else(method: str) -> None:
-    good, bad = FakeProbe("good"), FakeProbe("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
-    assert [(one.probe, f"no {method} today" in one.reason) for one in measured.unavailable] == [("bad", True)]
-    assert [reading.probe for reading in measured.found["readings"]] == ["good"]
-    assert measured.durations_ns == [4 * MS] * 3 and measured.error is None
-
-
-def test_a_probe_that_cannot_measure_is_told_with_its_reason() -> None:
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=1, warmup=0), probes=(FakeProbe(reason="no sensor"),))
-    assert [(one.probe, one.reason) for one in measured.unavailable] == [("fake", "no sensor")]
-    assert measured.found == {}
 
 
 def test_throughput_counts_samples_and_tokens() -> None:
@@ -110,53 +91,46 @@ def test_outliers_are_marked_and_kept() -> None:
     assert {sample.process for sample in samples} == {2}
 
 
-class _Stopwatch:
-    """Says what the test wants, whatever the host's clock says."""
-
-    def __init__(self, *says: float) -> None:
-        self.says = list(says)
-        self.started = 0
-
-    def start(self) -> None:
-        self.started += 1
-
-    def stop(self) -> float:
-        return self.says.pop(0) if len(self.says) > 1 else self.says[0]
-
-
 class _Clocked(FakeDevice):
-    """A device with a clock of its own."""
+    """A device with a clock of its own, which gives ``says``, whatever the host's says; the last one goes on."""
 
-    watch = _Stopwatch(2.0 * MS)
+    says = [2.0 * MS]
+    started = 0
     why_not: str | None = None
 
     def clock_unavailable(self) -> str | None:
         return self.why_not
 
-    def stopwatch(self) -> _Stopwatch:
+    def stopwatch(self) -> _Clocked:
         assert self.why_not is None
-        return self.watch
+        return self
+
+    def start(self) -> None:
+        self.started += 1
+
+    def stop(self) -> float:
+        return self.says[min(self.started, len(self.says)) - 1]
 
 
-def _by_the_device(device: FakeDevice, *, steps: int = 3, warmup: int = 1) -> Measured:
-    request = ProfileRequest(steps=steps, warmup=warmup, clock="device")
+def _by_the_device(device: FakeDevice) -> Measured:
+    request = ProfileRequest(steps=3, warmup=1, clock="device")
     made = FakeSteps(device.clock, [9 * MS])
     return Session(device, (), device.clock).measure(made, request, FakeProgress())
 
 
 def test_steps_by_the_clock_of_the_device() -> None:
     device = _Clocked()
-    device.watch = _Stopwatch(2.4 * MS)
+    device.says = [2.4 * MS]
     measured = _by_the_device(device)
     assert measured.first_call_ns == 9 * MS  # by the host's
     assert measured.warmup_ns == [2_400_000] and measured.durations_ns == [2_400_000] * 3
-    assert device.watch.started == 4 and measured.notes == [engine.DEVICE_CLOCK]
+    assert device.started == 4 and measured.notes == [engine.DEVICE_CLOCK]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_what_such_a_clock_says_is_not_believed_blindly(wrong: float) -> None:
     device = _Clocked()
-    device.watch = _Stopwatch(1.0 * MS, 1.0 * MS, wrong, 1.0 * MS)
+    device.says = [1.0 * MS, 1.0 * MS, wrong, 1.0 * MS]
     measured = _by_the_device(device)
     assert measured.durations_ns == [MS] * 2 and measured.error is None
     assert engine.CLOCK_WENT_BACK.format(count=1) in measured.notes
@@ -205,10 +179,12 @@ def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -
 
 
 @pytest.mark.parametrize("method", ["start", "sample", "stop"])
-def test_a_probe_that_fails_is_stopped_once(method: str) -> None:
-    bad = _Giving("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad,))
-    assert bad.stopped == 1 and [one.probe for one in measured.unavailable] == ["bad"]
+def test_a_probe_that_fails_is_stopped_once_and_costs_nothing_else(method: str) -> None:
+    good, bad = FakeProbe("good"), _Giving("bad", fails_in=method)
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
+    assert [(one.probe, f"no {method} today" in one.reason) for one in measured.unavailable] == [("bad", True)]
+    assert bad.stopped == 1 and [reading.probe for reading in measured.found["readings"]] == ["good"]
+    assert measured.durations_ns == [4 * MS] * 3 and measured.error is None
 
 
 def test_a_probe_may_give_its_reason_itself() -> None:
@@ -216,5 +192,7 @@ def test_a_probe_may_give_its_reason_itself() -> None:
         def sample(self) -> None:
             raise MpsprobeError("the sensor went to sleep", "Wake it.")
 
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0), probes=(Refusing(),))
-    assert [one.reason for one in measured.unavailable] == ["the sensor went to sleep"]
+    probes = (FakeProbe("absent", reason="no sensor"), Refusing("asleep"))
+    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0), probes=probes)
+    found = [(one.probe, one.reason) for one in measured.unavailable]
+    assert found == [("absent", "no sensor"), ("asleep", "the sensor went to sleep")] and measured.found == {}

@@ -27,10 +27,7 @@ def test_student_is_that_of_scipy(freedom: float) -> None:
     for probability in (0.5, 0.9, 0.975, 0.9995):
         expected = stats.t.ppf(probability, freedom)
         assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-7, abs=1e-7)
-
-
-def test_nothing_lies_beyond_infinity() -> None:
-    assert student_tail(math.inf, 3.0) == 0.0
+    assert student_tail(math.inf, freedom) == 0.0
 
 
 def test_processes_are_compared_as_welch_compares() -> None:
@@ -50,6 +47,8 @@ def test_processes_are_compared_as_welch_compares() -> None:
 def test_processes_need_two_positive_figures(old: list[float], new: list[float]) -> None:
     with pytest.raises(ValueError, match="two positive"):
         compare_processes(old, new)
+    with pytest.raises(ValueError, match="positive"):
+        compare_steps([0.0, 0.0], [1.0])
 
 
 def test_a_clock_too_coarse_for_noise_leaves_the_ranks() -> None:
@@ -91,43 +90,29 @@ def test_a_difference_is_told_from_noise() -> None:
     assert 1.07 < outcome.low < outcome.ratio < outcome.high < 1.13
 
 
-def test_few_samples_never_differ() -> None:
-    assert not _differs([100.0, 101.0], [150.0, 151.0])
-
-
 def test_false_alarms_are_as_rare_as_the_level_says() -> None:
     generator = random.Random(9)
-    alarms = 0
-    for _ in range(60):
-        one = [generator.lognormvariate(0, 0.05) for _ in range(20)]
-        other = [generator.lognormvariate(0, 0.05) for _ in range(20)]
-        alarms += _differs(one, other)
+
+    def samples() -> list[float]:
+        return [generator.lognormvariate(0, 0.05) for _ in range(20)]
+
+    alarms = sum(_differs(samples(), samples()) for _ in range(60))
     assert alarms <= 8  # 3 expected; more than 8 of 60 has a probability below 1 %
-
-
-def test_durations_have_to_be_positive() -> None:
-    with pytest.raises(ValueError, match="positive"):
-        compare_steps([0.0, 0.0], [1.0])
 
 
 def test_too_few_steps_can_show_nothing() -> None:
     few = [100.0 + one for one in range(FEWEST_STEPS - 1)]
     assert compare_steps(few, [one * 2 for one in few]).smallest == 1.0
+    assert not _differs([100.0, 101.0], [150.0, 151.0])
     enough = [100.0 + one for one in range(FEWEST_STEPS)]
     assert compare_steps(enough, enough).smallest == pytest.approx(2 / math.comb(2 * FEWEST_STEPS, FEWEST_STEPS))
-
-
-def test_the_smallest_p_value_by_hand() -> None:
-    assert smallest_rank_p(3, 3) == pytest.approx(2 / 20)
-    assert smallest_rank_p(1, 1) == 1.0
+    assert smallest_rank_p(3, 3) == pytest.approx(2 / 20) and smallest_rank_p(1, 1) == 1.0
 
 
 def test_holm_by_hand() -> None:
     assert adjust([0.01, 0.04, 0.03], [0.0] * 3) == [pytest.approx(0.03), pytest.approx(0.06), pytest.approx(0.06)]
     assert adjust([], []) == []
-
-
-def test_what_cannot_be_rejected_takes_no_part() -> None:
+    # What cannot be rejected takes no part.
     assert adjust([0.02, 0.4, 1.0], [0.0, 0.1, 1.0]) == [0.02, None, None]
     # 0.03 can be reached alone but not among three: with three of them only one test's level is left for none.
     assert adjust([0.001, 0.03, 0.03], [0.0, 0.03, 0.03]) == [pytest.approx(0.001), None, None]
@@ -135,8 +120,6 @@ def test_what_cannot_be_rejected_takes_no_part() -> None:
 
 def test_holm_keeps_its_promise() -> None:
     generator = random.Random(4)
-    alarms = 0
-    for _ in range(400):
-        p_values = [generator.random() for _ in range(10)]
-        alarms += any(one is not None and one < 0.05 for one in adjust(p_values, [0.0] * 10))
+    drawn = [[generator.random() for _ in range(10)] for _ in range(400)]
+    alarms = sum(any(one is not None and one < 0.05 for one in adjust(p_values, [0.0] * 10)) for p_values in drawn)
     assert alarms <= 32  # 20 expected; more than 32 of 400 has a probability below 1 %

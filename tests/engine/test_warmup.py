@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from mpsprobe.engine import warmup
@@ -26,6 +24,6 @@ def test_is_stable(durations: list[float], stable: bool) -> None:
 
 
 def test_a_warm_up_ends_by_count_and_by_time() -> None:
-    falling = [1000.0 / (n + 1) for n in itertools.islice(itertools.count(), warmup.MOST_STEPS)]
+    falling = [1000.0 / (n + 1) for n in range(warmup.MOST_STEPS)]
     assert not warmup.is_enough(falling[:-1]) and warmup.is_enough(falling)
     assert warmup.is_enough([61e9])
