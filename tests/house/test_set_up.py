@@ -1,20 +1,19 @@
-"""What the README promises is what CI runs."""
+"""What the README promises is what CI runs, and what only a Mac can show could run there."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 import tomllib
 
-import pytest
+from tests.house.tree import PLUGINS, ROOT, read
 
-from tests.house.tree import ROOT
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line for block in re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL) for line in block.splitlines()
-]
-CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", read("README.md"), re.MULTILINE | re.DOTALL)
+COMMANDS = "".join(BLOCKS).splitlines()
+CI = read(".ci/run")
+COLLECT = [sys.executable, "-m", "pytest", "tests/mac", "-m", "mac", "--collect-only", "-q", "-p", "no:cacheprovider"]
 SETUP = "python3 -m venv .venv && .venv/bin/pip install -q -r {} && .venv/bin/{}"
 
 
@@ -40,15 +39,26 @@ def test_ci_stops_at_the_first_failure_and_reads_no_input() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
 
 
-def test_ci_leaves_no_test_out() -> None:
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+def test_ci_leaves_no_test_out_and_checks_the_rest() -> None:
+    options = tomllib.loads(read("pyproject.toml"))["tool"]["pytest"]["ini_options"]
     assert not [option for option in options["addopts"] if option.startswith(("--ignore", "--deselect", "-k"))]
     assert options["addopts"][-2:] == ["-m", "not thorough"] and "-m pytest -n auto -m thorough" in CI
     assert "-m pytest -n auto" in COMMANDS[-1]
+    for check in ("ruff check", "ruff format --check", "mypy", ".ci/build", "third_party", "plugins list"):
+        assert check in CI
 
 
-@pytest.mark.parametrize(
-    "check", ["ruff check", "ruff format --check", "mypy", ".ci/build", "third_party", "plugins list"]
-)
-def test_ci_checks(check: str) -> None:
-    assert check in CI
+def test_on_a_mac_every_test_is_collected_and_marked() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPSPROBE_", "PYTEST_"))}
+    environment["MPSPROBE_COLLECT_MAC"] = "1"
+    ended = subprocess.run(COLLECT, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert len([line for line in ended.stdout.splitlines() if "::" in line]) > 10
+    assert "deselected" not in ended.stdout
+
+
+def test_the_workflow_for_macs_installs_the_checkout_with_plain_pip_and_runs_the_suite() -> None:
+    workflow = read(".github/workflows/mac.yml")
+    assert set(re.findall(r'-e "?([\w./-]+)', workflow)) == {".", *(f"plugins/{plugin.name}" for plugin in PLUGINS)}
+    assert "python -m pytest tests/mac -m mac" in workflow
+    assert "index-url" not in workflow and "secrets." not in workflow
