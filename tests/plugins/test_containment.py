@@ -26,17 +26,7 @@ def within_limit(function: Callable[[], Any], seconds: float) -> Any:
     return outcome.answer
 
 
-def _sleep() -> None:
-    time.sleep(60)
-
-
-def _wait_for_a_lock() -> None:
-    lock = threading.Lock()
-    with lock:
-        lock.acquire()
-
-
-@pytest.mark.parametrize("hangs", [_sleep, _wait_for_a_lock])
+@pytest.mark.parametrize("hangs", [lambda: time.sleep(60), threading.Semaphore(0).acquire], ids=["sleep", "lock"])
 def test_what_hangs_is_left_behind_and_the_next_question_is_answered(hangs: Callable[[], None]) -> None:
     started = time.monotonic()
     with pytest.raises(Hangs, match=r"did not end within 0\.3 s \(MPSPROBE_PLUGIN_TIMEOUT"):
@@ -50,8 +40,13 @@ def test_answers_and_errors_come_back_with_and_without_a_limit() -> None:
         assert within_limit(lambda: "answer", seconds) == "answer"
         with pytest.raises(ZeroDivisionError):
             within_limit(lambda: 1 / 0, seconds)
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as caught:
             within_limit(lambda: sys.exit(3), seconds)
+        assert caught.value.code == 3
+        with pytest.raises(EOFError):
+            within_limit(lambda: input("your name? "), seconds)
+    with pytest.raises(KeyError), contained():
+        raise KeyError("x")
 
 
 def test_one_inside_another_does_not_wait_for_itself() -> None:
@@ -122,14 +117,6 @@ def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.
         assert said in found.err
 
 
-def test_a_plugin_cannot_exit_nor_read_the_input() -> None:
-    with pytest.raises(SystemExit) as caught:
-        within_limit(lambda: sys.exit(3), 30)
-    assert caught.value.code == 3
-    with pytest.raises(EOFError):
-        within_limit(lambda: input("your name? "), 30)
-
-
 ENDING = """
 import signal, sys, threading, time
 from mpsprobe.plugins import containment
@@ -163,8 +150,9 @@ def test_ctrl_c_ends_the_waiting() -> None:
     assert ended.stderr.strip().endswith("KeyboardInterrupt")
 
 
-def _python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -182,12 +170,6 @@ def test_a_deleted_working_folder_and_a_closed_output_are_no_obstacle(tmp_path: 
         "here = pathlib.Path(sys.argv[1]); os.chdir(here); here.rmdir(); os.close(1)\n"
         "assert each_within_limit([lambda: 5], 30)[0].answer == 5"
     )
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    ended: Any = subprocess.run([sys.executable, "-c", code, str(gone)], capture_output=True, text=True, check=False)
+    (tmp_path / "gone").mkdir()
+    ended = _python(code, str(tmp_path / "gone"))
     assert ended.returncode == 0 or "WinError" in ended.stderr, ended.stderr
-
-
-def test_a_contained_block_raises_what_is_raised_in_it() -> None:
-    with pytest.raises(KeyError), contained():
-        raise KeyError("x")

@@ -6,6 +6,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -23,19 +24,13 @@ def _found(distribution: str) -> list[FoundPlugin]:
     return [one for one in find_plugins() if one.distribution == distribution]
 
 
-def test_a_plugin_is_found_without_being_imported(plugin_folder: Path) -> None:
-    module = install_plugin(plugin_folder, "found-me", NEVER_IMPORTED, version="2.5")
-    assert _found("found-me") == [FoundPlugin("found-me", "found-me", "2.5", module)]
-    assert module not in sys.modules
-
-
-def test_the_core_comes_first_and_the_others_are_sorted(plugin_folder: Path) -> None:
-    for name in ("zebra", "ant"):
-        install_plugin(plugin_folder, name, NEVER_IMPORTED)
-    found = find_plugins()
-    assert found[0] == CORE
-    names = [one.distribution for one in found[1:]]
-    assert names == sorted(names)
+def test_a_plugin_is_found_without_being_imported_and_the_core_comes_first(plugin_folder: Path) -> None:
+    modules = [install_plugin(plugin_folder, name, NEVER_IMPORTED, version="2.5") for name in ("zebra", "ant")]
+    assert _found("zebra") == [FoundPlugin("zebra", "zebra", "2.5", modules[0])]
+    assert not set(modules) & set(sys.modules)
+    core, *others = find_plugins()
+    names = [one.distribution for one in others]
+    assert core == CORE and names == sorted(names)
 
 
 def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path) -> None:
@@ -44,18 +39,11 @@ def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path) -> None
     assert discovery._only_folders()
     ours = sorted(discovery._from_folders(), key=repr)
     assert ours == sorted(discovery._from_importlib(), key=repr)
-    assert {("one", "a.b"), ("two", "c:d")} == {
-        (one.name, one.target) for one in ours if one.distribution == "Several.Words-in-it"
-    }
+    theirs = [(one.name, one.target) for one in ours if one.distribution == "Several.Words-in-it"]
+    assert sorted(theirs) == [("one", "a.b"), ("two", "c:d")]
     assert {"mpsprobe-coverage", "mpsprobe-exporters", "mpsprobe-hf"} <= {one.distribution for one in ours}
-
-
-def test_importlib_itself_agrees(plugin_folder: Path) -> None:
-    from importlib.metadata import entry_points
-
-    install_plugin(plugin_folder, "found-me", NEVER_IMPORTED)
-    theirs = {(point.name, point.value) for point in entry_points(group="mpsprobe")}
-    assert {(one.name, one.target) for one in find_plugins()[1:]} == theirs
+    points = {(point.name, point.value.partition(" ")[0]) for point in entry_points(group="mpsprobe")}
+    assert {(one.name, one.target) for one in find_plugins()[1:]} == points
 
 
 def test_what_comes_first_on_the_path_hides_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +77,9 @@ def test_damaged_metadata_is_told_and_hides_no_other_plugin(plugin_folder: Path,
     module = install_plugin(plugin_folder, "sound", NEVER_IMPORTED)
     assert _found("sound") == [FoundPlugin("sound", "sound", "1.0", module)]
     [damaged] = _found("damaged")
-    assert damaged.problem is not None
-    assert "entry_points.txt cannot be read" in damaged.problem
-
-
-def test_damaged_metadata_of_a_stranger_is_not_our_business(plugin_folder: Path) -> None:
+    assert "entry_points.txt cannot be read" in (damaged.problem or "")
     install_plugin(plugin_folder, "stranger", NEVER_IMPORTED, entry_points="[console_scripts]\nno equals sign\n")
-    assert _found("stranger") == []
-    assert find_plugins()[0] == CORE
+    assert _found("stranger") == [] and find_plugins()[0] == CORE
 
 
 @pytest.mark.parametrize("text", ["", "Metadata-Version: 2.1\n", "Name:\n\nName: in-the-description\n"])
