@@ -25,11 +25,6 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_a_trace_survives_a_round_trip() -> None:
-    trace = Trace.model_validate(GOOD)
-    assert Trace.model_validate_json(trace.model_dump_json()) == trace
-
-
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
@@ -53,3 +48,5 @@ def test_a_long_trace_is_checked_quickly() -> None:
     columns: dict[str, Any] = {name: [0] * count for name in ("name", "category", "track", "detail", "flow")}
     times = {"start_ns": list(range(count)), "duration_ns": [1] * count}
     assert len(Trace.model_validate({**GOOD, **columns, **times}).start_ns) == count
+    trace = Trace.model_validate(GOOD)
+    assert Trace.model_validate_json(trace.model_dump_json()) == trace
