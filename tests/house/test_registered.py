@@ -1,8 +1,10 @@
-"""What holds for everything that the plugins of this repository register, however many there are."""
+"""What everything that the plugins of this repository register keeps to, and what quick commands do not import."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from mpsprobe import exporting
 from mpsprobe.errors import MissingPackage
+from mpsprobe.plugins.discovery import find_plugins
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe_devkit.testing import run_cli, sample_reports
 from tests.forking import run_command
@@ -91,3 +94,51 @@ def test_every_workload_can_be_described_and_scanned() -> None:
     for framework in {one.framework for one in REGISTRY.workloads().values()}:
         assert callable(REGISTRY.scanner_for(framework).scan)
     assert list(get_registry().workloads()) == list(REGISTRY.workloads())
+
+
+HEAVY = {"torch", "pydantic", "transformers", "torchvision", "numpy", "rich", "lief", "capstone", "hypothesis"}
+QUICK = [
+    "--version",
+    "--help",
+    "plugins --help",
+    "export --help",
+    "workloads list",
+    "plugins list",
+    "plugins list --format json",
+]
+RUN = """
+import sys
+from mpsprobe.cli.main import main
+code = main(sys.argv[1:])
+print("", code, *(name for name in sys.modules if "." not in name), file=sys.stderr)
+"""
+THIN = """
+import sys
+from importlib import import_module
+for target in sys.argv[2:]:
+    import_module(target.partition(":")[0])
+    assert not set(sys.argv[1].split()) & set(sys.modules), target
+"""
+
+
+def _printed(code: str, *arguments: str) -> tuple[str, str]:
+    command = [sys.executable, "-c", code, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
+    return ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("line", QUICK)
+def test_quick_commands_import_nothing_heavy(line: str) -> None:
+    code, *modules = _printed(RUN, *line.split())[1].splitlines()[-1].split()
+    assert code == "0" and not HEAVY.intersection(modules)
+
+
+def test_thin_modules_import_nothing_heavy() -> None:
+    targets = [one.target for one in find_plugins() if one.distribution.startswith("mpsprobe")]
+    assert len(targets) > 5
+    _printed(THIN, " ".join(HEAVY), *targets)
+
+
+def test_the_first_line_of_main_costs_nothing() -> None:
+    code = "import sys; before = set(sys.modules); import mpsprobe.cli.main; print(*set(sys.modules) - before)"
+    assert "click" not in _printed(code)[0].split()

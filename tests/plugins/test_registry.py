@@ -277,16 +277,16 @@ def test_an_object_has_the_workload_of_the_plugin_that_takes_it(installed: Insta
 
 
 @pytest.mark.parametrize(
-    ("body", "error", "says", "told"),
+    ("body", "error", "says", "reported"),
     [
         ("return 7", UsageError, "nobody here runs", ["it answered with an int, not a Workload"]),
         ("raise WorkloadError('not this one')", WorkloadError, "not this one", []),
     ],
 )
 def test_what_is_no_workload_is_told_and_an_error_on_purpose_reaches_the_user(
-    installed: Installed, body: str, error: type[MpsprobeError], says: str, told: list[str]
+    installed: Installed, body: str, error: type[MpsprobeError], says: str, reported: list[str]
 ) -> None:
     registry, messages = installed(odd=OBJECTS + body)
     with pytest.raises(error, match=says):
         registry.workload_of({}, 1)
-    assert len(messages) == len(told) and all(part in line for part, line in zip(told, messages, strict=True))
+    assert [one in line for one, line in zip(reported, messages, strict=True)] == [True] * len(reported)
