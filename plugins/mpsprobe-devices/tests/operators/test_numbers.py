@@ -151,12 +151,8 @@ def test_steps_and_phases_of_the_trace(probe: OperatorsProbe, open_steps: Open, 
     assert names(trace, "step") == ["ProfilerStep#0", "ProfilerStep#1"]
     assert names(trace, "phase") == ["forward", "backward", "forward", "backward", "optimizer"] * STEPS
     assert names(measure(probe, open_steps("inference"))["trace"], "phase") == ["forward"] * 2
-
-
-def test_events_of_a_thread_nest_and_begin_at_0(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
-    trace = measure(probe, open_steps())["trace"]
     assert trace.start_ns[0] == 0 and trace.start_ns == sorted(trace.start_ns) and trace.truncated == 0
-    ends: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}  # events of a thread nest
     for track, start, spent in zip(trace.track, trace.start_ns, trace.duration_ns, strict=True):
         open_ends = ends.setdefault(track, [])
         while open_ends and open_ends[-1] <= start:

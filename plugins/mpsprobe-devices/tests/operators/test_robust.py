@@ -12,7 +12,6 @@ import torch
 from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe_devices.cpu import CpuDevice
@@ -26,18 +25,16 @@ Measure = Callable[..., dict[str, Any]]
 
 
 def left_behind() -> tuple[Any, ...]:
-    """Everything that the probe touches and must leave as it was."""
+    """What the probe touches and must leave as it was, besides what is looked at after every test."""
     return (
         torch.nn.Module.__call__,
         dict(hooks._global_forward_hooks),
         dict(hooks._global_forward_pre_hooks),
         dict(optimizers._global_optimizer_pre_hooks),
         dict(optimizers._global_optimizer_post_hooks),
-        _get_current_dispatch_mode(),
         torch.is_warn_always_enabled(),
         [one for one in warnings.filters if one[1] is not None and "MPS" in getattr(one[1], "pattern", one[1])],
         warnings.showwarning,
-        kineto.running(),
     )
 
 
@@ -64,10 +61,9 @@ class Fails(torch.nn.Module):
         if self.left < 0:
             raise self.error
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: torch.Tensor) -> Any:
         """As the inner one."""
-        out: torch.Tensor = self.inner(inputs)
-        return out
+        return self.inner(inputs)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of luck"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
@@ -101,32 +97,25 @@ def test_no_whole_step_gives_nothing_and_it_can_be_used_again(
 
 def test_a_profiler_that_runs_already(open_steps: Open) -> None:
     probe = OperatorsProbe()
+    assert kineto.activity_of("mps") is None and kineto.activity_of("cpu") is ProfilerActivity.CPU
     with profile(activities=[ProfilerActivity.CPU]):
         assert kineto.RUNNING in (probe.unavailable(CpuDevice()) or "")
+        assert probe.unavailable(MpsDevice()) is None  # the slow mode bears it
         with pytest.raises(RuntimeError, match="another torch profiler"):
             probe.start(CpuDevice(), open_steps())
     assert probe.unavailable(CpuDevice()) is None and probe.stop() == {}
 
 
-def test_mps_has_the_slow_mode_and_it_bears_a_running_profiler() -> None:
-    assert kineto.activity_of("mps") is None and kineto.activity_of("cpu") is ProfilerActivity.CPU
-    with profile(activities=[ProfilerActivity.CPU]):
-        assert OperatorsProbe().unavailable(MpsDevice()) is None
-
-
-def test_steps_without_a_model_have_no_modules(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+def test_steps_without_a_model_have_no_modules_and_those_that_are_not_torchs_say_so(
+    probe: OperatorsProbe, open_steps: Open, measure: Measure
+) -> None:
     steps = open_steps()
     steps.model = None
     found = measure(probe, steps)
     assert found["modules"] == [] and found["operators"]
     assert {"forward", "backward", "optimizer"} <= set(found["trace"].names)
-
-
-def test_steps_that_are_not_torchs_say_so(probe: OperatorsProbe) -> None:
-    probe.start(CpuDevice(), FakeSteps(FakeClock()))
-    probe.sample()
     with pytest.raises(MpsprobeError, match="no operator of torch"):
-        probe.stop()
+        measure(probe, FakeSteps(FakeClock()))
 
 
 def test_an_error_that_the_model_catches(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
