@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -33,22 +34,14 @@ class _Measurement:
 
 
 class _ZeusMonitor:
-    """``zeus.monitor.ZeusMonitor`` with the same arguments."""
+    """``zeus.monitor.ZeusMonitor`` with the same arguments, as far as they are used."""
 
-    def __init__(
-        self,
-        gpu_indices: list[int] | None = None,
-        cpu_indices: list[int] | None = None,
-        approx_instant_energy: bool = False,
-        log_file: str | None = None,
-        sync_execution_with: str = "torch",
-    ) -> None:
-        del approx_instant_energy, log_file, sync_execution_with
+    def __init__(self, gpu_indices: list[int] | None = None, cpu_indices: list[int] | None = None) -> None:
         self.gpu_indices = [0] if gpu_indices is None else gpu_indices
         self.cpu_indices = [] if cpu_indices is None else cpu_indices
         self.soc_is_present = False
         self.windows: set[str] = set()
-        self.gives: Any = _Measurement(2.0, {0: 300.0})
+        self.gives: Any = _Measurement(2.0, {}, {0: 5.0})
 
     def begin_window(self, key: str, sync_execution: bool = True, restart: bool = False) -> None:
         assert sync_execution is False, "the session has synchronised already"
@@ -72,13 +65,12 @@ class _Gpu(FakeDevice):
         return 0
 
 
-def _measured(gives: Any, device: FakeDevice | None = None, steps: int = 10, soc: bool = False) -> ProbeReading:
-    def make(gpus: list[int]) -> _ZeusMonitor:
-        monitor = _ZeusMonitor(gpu_indices=gpus)
-        monitor.soc_is_present, monitor.gives = soc, gives
-        return monitor
-
-    probe, device = EnergyProbe(make), device or _Gpu()
+def _measured(
+    gives: Any, device: FakeDevice | None = None, steps: int = 10, soc: bool = False, make: Any = None
+) -> ProbeReading:
+    monitor = _ZeusMonitor()
+    monitor.soc_is_present, monitor.gives = soc, gives
+    probe, device = EnergyProbe(make or (lambda gpus: monitor)), device or _Gpu()
     assert isinstance(probe, Probe) and probe.disturbs and probe.shortest_ns == SHORTEST_NS >= 10**9
     assert probe.unavailable(device) is None
     for _ in range(2):  # one that an error left open is no obstacle
@@ -147,30 +139,15 @@ def test_a_window_that_was_too_short_says_so() -> None:
 
 
 def test_only_the_gpu_that_runs_is_watched() -> None:
-    asked: list[list[int]] = []
-
-    def make(gpus: list[int]) -> _ZeusMonitor:
-        asked.append(gpus)
-        return _ZeusMonitor(gpu_indices=gpus)
-
+    make = Mock(side_effect=_ZeusMonitor)
     assert EnergyProbe(make).unavailable(_Gpu()) is None
     reason = EnergyProbe(make).unavailable(FakeDevice("cpu"))
-    assert asked == [[0], []] and reason is not None and reason.startswith("zeus finds no energy counter of cpu here")
+    assert [call.args for call in make.call_args_list] == [([0],), ([],)]
+    assert reason is not None and reason.startswith("zeus finds no energy counter of cpu here")
 
 
 def test_a_gpu_that_cannot_be_asked_leaves_the_rest() -> None:
-    def make(gpus: list[int]) -> _ZeusMonitor:
-        if gpus:
-            raise ValueError("No GPUs available.")
-        monitor = _ZeusMonitor([], [0])
-        monitor.gives = _Measurement(2.0, {}, {0: 5.0})
-        return monitor
-
-    probe = EnergyProbe(make)
-    assert probe.unavailable(_Gpu()) is None
-    probe.start(_Gpu(), FakeSteps(FakeClock()))
-    probe.sample()
-    (reading,) = probe.stop()["readings"]
+    reading = _measured(None, make=Mock(side_effect=[ValueError("No GPUs available."), _ZeusMonitor([], [0])]))
     assert reading.values["cpu_mj"] == 5000 and "the GPU was not measured: No GPUs available." in reading.caveats
 
 
@@ -183,10 +160,8 @@ def test_a_gpu_that_cannot_be_asked_leaves_the_rest() -> None:
     ],
 )
 def test_zeus_that_is_not_there_or_fails_is_a_reason(error: Exception, reason: str) -> None:
-    def make(gpus: list[int]) -> Any:
-        raise error
-
-    assert EnergyProbe(make).unavailable(_Gpu()) == EnergyProbe(make).unavailable(FakeDevice()) == reason
+    probe = EnergyProbe(Mock(side_effect=error))
+    assert probe.unavailable(_Gpu()) == probe.unavailable(FakeDevice()) == reason
 
 
 def test_the_monitor_is_zeus(monkeypatch: pytest.MonkeyPatch) -> None:

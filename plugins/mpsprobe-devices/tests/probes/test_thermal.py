@@ -18,20 +18,14 @@ from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe
 from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 Values = Mapping[str, float | str]
+TOO_HOT = {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"}
 
 
-def _reading(before: Values | Exception, after: Values | Exception, device: FakeDevice | None = None) -> ProbeReading:
-    answers = iter([before, after])
-
-    def source(device: Any) -> Values:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
+def _reading(before: Values | Exception, after: Values | Exception) -> ProbeReading:
+    source = Mock(side_effect=[before, after], __name__="source")
     probe = ThermalProbe([source, lambda device: {"cpu_mhz": 1.0}])
     assert isinstance(probe, Probe) and not probe.disturbs
-    device = device or FakeDevice()
+    device = FakeDevice()
     assert probe.unavailable(device) is None
     probe.start(device, FakeSteps(FakeClock()))
     probe.sample()
@@ -56,11 +50,7 @@ def test_values_before_and_after() -> None:
         ({"low_power_mode": "off"}, {"low_power_mode": "on"}, "low-power mode was on"),
         ({"power_source": "battery"}, {"power_source": "mains"}, "ran on battery"),
         ({"gpu_heat_throttled_ns": 1e6}, {"gpu_heat_throttled_ns": 8e6}, "lowered (gpu heat) for 7 ms"),
-        (
-            {},
-            {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"},
-            "k10temp Tctl was at 101 °C, its limit is 100 °C",
-        ),
+        ({}, TOO_HOT, "k10temp Tctl was at 101 °C, its limit is 100 °C"),
         ({"gpu_mw": 5.0}, {}, "not available after the steps: gpu_mw"),
         ({"gpu_mw": 5.0}, OSError("driver gone"), "source: driver gone"),
         (OSError("driver not there yet"), {}, "source: driver not there yet"),
@@ -84,9 +74,7 @@ def test_what_is_no_number_is_not_told() -> None:
 
 
 def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
-    def refuse(device: Any) -> Values:
-        raise OSError("no driver\nmore")
-
+    refuse = Mock(side_effect=OSError("no driver\nmore"), __name__="refuse")
     assert ThermalProbe([lambda device: {}]).unavailable(FakeDevice()) == NOTHING
     assert ThermalProbe([refuse]).unavailable(FakeDevice()) == f"{NOTHING}; refuse: no driver"
 
@@ -160,11 +148,8 @@ def test_a_psutil_without_these_functions(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_a_device_tells_of_itself() -> None:
-    class Warm(FakeDevice):
-        def state(self) -> Values:
-            return {"gpu_celsius": 44.0}
-
-    assert thermal.of_the_device(Warm()) == {"gpu_celsius": 44.0} and thermal.of_the_device(FakeDevice()) == {}
+    assert thermal.of_the_device(FakeDevice()) == {}
+    assert thermal.of_the_device(Mock(state=lambda: {"gpu_celsius": 44.0})) == {"gpu_celsius": 44.0}
 
 
 def test_here_it_tells_something_or_says_why_not() -> None:
