@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from mpsprobe.engine.predicting import predict
 from mpsprobe.engine.request import Run
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.protocols import Progress, RunOptions, Workload
+from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import FallbackCost, ProfileReport, Report, RunFailure
 from mpsprobe_devkit.testing import sample_cell, sample_coverage_report, sample_profile_report
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress, FakeWorkload
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress, FakeScanner, FakeWorkload
 
 CELLS = [sample_cell(name, batch_size=size) for size in (4, 2) for name in "ab"]  # 4 is the workload's own
 RUNS = [
@@ -22,18 +22,15 @@ COVERAGE = sample_coverage_report().model_copy(update={"failure": None})
 BARE = sample_profile_report().model_copy(update={"cells": CELLS, "predicted_with": None, "notes": []})
 
 
-class _Scanner:
-    """Returns or raises ``answer``, and keeps the batch sizes that it was asked for."""
+class _Scanner(FakeScanner):
+    """Returns or raises ``answer``."""
 
     def __init__(self, answer: Report | Exception) -> None:
+        super().__init__()
         self.answer = answer
-        self.asked: list[int | None] = []
 
-    def scan(
-        self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
-    ) -> Report:
-        self.asked.append(options.batch_size)
-        assert list(torch_releases) == ["installed"]
+    def scan(self, *asked: Any) -> Report:
+        super().scan(*asked)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -61,7 +58,11 @@ def test_equal_runs_are_predicted_once_whatever_their_order() -> None:
     scanner = _Scanner(COVERAGE)
     report = BARE.model_copy(update={"cells": CELLS[::-1]})
     predict(report, RUNS, lambda _: scanner, FakeProgress())
-    assert scanner.asked == [2, None]  # two batch sizes; the devices differ, the prediction does not
+    # Two batch sizes; the devices differ, the prediction does not.
+    assert [(options.batch_size, asked) for _, options, asked in scanner.scanned] == [
+        (2, ("installed",)),
+        (None, ("installed",)),
+    ]
 
 
 def test_a_cell_of_no_run_is_a_note() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,11 +14,11 @@ from mpsprobe.engine.profiling import OUT_OF_MEMORY, profile
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval, duration_statistics
 from mpsprobe.errors import WorkloadError
-from mpsprobe.protocols import Device, RunOptions, Steps, Workload
+from mpsprobe.protocols import Device, RunOptions, Workload
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.profile import ProfilePlan
+from mpsprobe.schemas.profile import ProfilePlan, ProfileReport
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, FakeWorkload
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, FakeSteps, FakeWorkload
 
 MS = 1_000_000
 
@@ -32,13 +33,21 @@ def _plan(
     return Plan(ProfileRequest(steps=3, warmup=1), runs)
 
 
-class _Full(FakeDevice):
-    """Builds up to a batch of four."""
+class _Opens(FakeDevice):
+    """Calls ``before`` with name and batch size, which may raise, before it opens."""
 
-    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
-        if (options.batch_size or 1) > 4:
-            raise MemoryError("out of memory")
+    def __init__(self, before: Callable[[str, int | None], object], name: str = "fake") -> None:
+        super().__init__(name)
+        self._before = before
+
+    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> FakeSteps:
+        self._before(self.name, options.batch_size)
         return super().open(workload, options, compiled=compiled)
+
+
+def _up_to_four(_: str, size: int | None) -> None:
+    if (size or 1) > 4:
+        raise MemoryError("out of memory")
 
 
 def test_every_configuration_is_measured_and_given_back() -> None:
@@ -79,12 +88,12 @@ def test_the_report_has_what_was_asked_for() -> None:
 
 
 def test_batch_sizes_that_fit_are_kept_when_one_does_not() -> None:
-    small, large, middle = profile(_plan(_Full(), batch_sizes=(2, 8, 4)), FakeProgress()).cells
+    small, large, middle = profile(_plan(_Opens(_up_to_four), batch_sizes=(2, 8, 4)), FakeProgress()).cells
     assert small.step is not None and middle.step is not None and large.step is None
     assert large.failure is not None and (large.failure.phase, large.failure.message) == ("build", OUT_OF_MEMORY)
     assert large.batch_size == 8
     with pytest.raises(WorkloadError, match="does not fit") as caught:
-        profile(_plan(_Full(), batch_sizes=(8,)), FakeProgress())
+        profile(_plan(_Opens(_up_to_four), batch_sizes=(8,)), FakeProgress())
     assert caught.value.hint is not None and "--batch-size" in caught.value.hint
 
 
@@ -102,30 +111,23 @@ def test_ctrl_c_gives_a_partial_report() -> None:
     assert not report.complete and len(report.cells) == 1 and len(report.cells[0].steps) == 2
 
 
-class _Logs(FakeDevice):
-    """Writes down what it opens; ``stop_at`` is what Ctrl-C comes at."""
+def _compared(log: list[tuple[str, int | None]], turn: int, stop_at: int | None = None) -> ProfileReport:
+    """As the command plans it: the baseline, "y", is the last device. Ctrl-C comes at size ``stop_at`` of "x"."""
 
-    def __init__(self, name: str, log: list[tuple[str, int | None]], stop_at: int | None = None) -> None:
-        super().__init__(name)
-        self._log, self._stop_at = log, stop_at
-
-    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
-        if options.batch_size == self._stop_at:
+    def before(name: str, size: int | None) -> None:
+        if (name, size) == ("x", stop_at):
             raise KeyboardInterrupt
-        self._log.append((self.name, options.batch_size))
-        return super().open(workload, options, compiled=compiled)
+        log.append((name, size))
 
-
-def _compared(*devices: Device) -> Plan:
-    """As the command plans it: the baseline is the last device."""
+    devices = [_Opens(before, "x"), _Opens(before, "y")]
     runs = [Run(FakeWorkload(), RunOptions(batch_size=size), device) for size in (1, 2) for device in devices]
-    return Plan(ProfileRequest(steps=3, warmup=1), runs)
+    return profile(Plan(ProfileRequest(steps=3, warmup=1), runs), FakeProgress(), turn)
 
 
 @pytest.mark.parametrize(("turn", "first", "second"), [(0, "x", "y"), (1, "y", "x"), (2, "x", "y")])
 def test_a_baseline_is_measured_in_turns(turn: int, first: str, second: str) -> None:
     log: list[tuple[str, int | None]] = []
-    report = profile(_compared(_Logs("x", log), _Logs("y", log)), FakeProgress(), turn)
+    report = _compared(log, turn)
     assert log == [(first, 1), (second, 1), (first, 2), (second, 2)]
     assert [(cell.device, cell.batch_size) for cell in report.cells] == [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
     assert report.plan.baseline == "y"
@@ -133,20 +135,17 @@ def test_a_baseline_is_measured_in_turns(turn: int, first: str, second: str) -> 
 
 def test_ctrl_c_before_the_first_of_a_pair_leaves_the_pair_out() -> None:
     log: list[tuple[str, int | None]] = []
-    report = profile(_compared(_Logs("x", log, stop_at=2), _Logs("y", log)), FakeProgress(), turn=1)
+    report = _compared(log, 1, stop_at=2)
     assert log == [("y", 1), ("x", 1), ("y", 2)] and not report.complete
     assert [(cell.device, cell.batch_size) for cell in report.cells] == [("x", 1), ("y", 1)]
     with pytest.raises(KeyboardInterrupt):
-        profile(_compared(_Logs("x", log, stop_at=1), _Logs("y", log)), FakeProgress(), turn=1)
+        _compared([], 1, stop_at=1)
 
 
 def test_an_error_while_building_is_told_with_the_device() -> None:
-    class Broken(FakeDevice):
-        def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
-            raise ValueError("no such layer\nand more")
-
+    broken = _Opens(Mock(side_effect=ValueError("no such layer\nand more")))
     with pytest.raises(WorkloadError, match=r"cannot be built on fake: ValueError: no such layer$"):
-        profile(_plan(Broken()), FakeProgress())
+        profile(_plan(broken), FakeProgress())
 
 
 REPORT = sample_profile_report().model_copy(update={"complete": True})
