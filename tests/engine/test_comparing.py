@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import re
-import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from benchmarks import difference  # its table is in docs/explanation/comparing.md
 from mpsprobe.engine.comparing import BELOW, ONE_PROCESS, UNEVEN, compare_profiles
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import ComparedQuantity, ComparisonReport, FallbackCost, MemoryUse, OperatorTime, ProfileReport
 from mpsprobe_devkit.testing import sample_profile_report
-from tests.house.tree import ROOT
 
-SOURCES = ("old.json", "new.json")
 HUGE = 10**400
 
 
-def _made_up() -> ModuleType:
-    """benchmarks/difference.py, whose table docs/explanation/comparing.md shows."""
-    spec = importlib.util.spec_from_file_location("difference", ROOT / "benchmarks" / "difference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["difference"] = module  # its dataclass looks itself up there
-    spec.loader.exec_module(module)
-    return module
-
-
-MADE = _made_up()
-
-
 def made(seed: int, processes: int = 5, slower: float = 0.0, steps: int = 20, **noise: float) -> ProfileReport:
-    report: ProfileReport = MADE.report(random.Random(seed), MADE.Noise(**noise), processes, steps, slower)
-    return report
+    return difference.report(random.Random(seed), difference.Noise(**noise), processes, steps, slower)
+
+
+def compared(old: ProfileReport, new: ProfileReport, **options: Any) -> ComparisonReport:
+    return compare_profiles(old, new, ("old.json", "new.json"), **options)
 
 
 def quantities(old: ProfileReport, new: ProfileReport, **options: Any) -> dict[str, ComparedQuantity]:
     """Those of the first cell, by name."""
-    return {one.name: one for one in compare_profiles(old, new, SOURCES, **options).cells[0].quantities}
+    return {one.name: one for one in compared(old, new, **options).cells[0].quantities}
 
 
 def changed(report: ProfileReport, **fields: Any) -> ProfileReport:
@@ -52,8 +38,7 @@ def changed(report: ProfileReport, **fields: Any) -> ProfileReport:
 
 def test_ten_percent_are_found_over_processes() -> None:
     old, new = made(1, process=0.01), made(2, slower=0.1, process=0.01)
-    found = compare_profiles(old, new, SOURCES)
-    step = quantities(old, new)["step"]
+    found, step = compared(old, new), quantities(old, new)["step"]
     assert step.difference == "slower" and step.regression and step.samples == "process" and step.test == "Welch"
     assert step.low is not None and step.high is not None and step.ratio is not None
     assert 1.05 < step.low < step.ratio < step.high < 1.15
@@ -62,13 +47,13 @@ def test_ten_percent_are_found_over_processes() -> None:
     assert found.method is not None and found.method.tests == 5  # step, first call and three phases
     assert found.regressions == sum(one.regression for one in found.cells[0].quantities) >= 4
     assert found.notes == []
-    other_way_round = compare_profiles(new, old, SOURCES)
-    assert quantities(new, old)["step"].difference == "faster" and other_way_round.regressions == 0
+    # The other way round.
+    assert quantities(new, old)["step"].difference == "faster" and compared(new, old).regressions == 0
 
 
 def test_a_report_differs_in_nothing_from_itself() -> None:
     one = made(3)
-    found = compare_profiles(one, one, SOURCES)
+    found = compared(one, one)
     assert {one.difference for one in found.cells[0].quantities} == {"no difference"}
     assert found.conditions == [] and found.unpaired == [] and found.regressions == 0
 
@@ -78,7 +63,7 @@ def test_one_process_is_tested_by_its_steps_and_says_so() -> None:
     found = quantities(old, new)
     step = found["step"]
     assert step.samples == "step" and step.old_count == 20 and step.difference == "slower"
-    assert ONE_PROCESS in compare_profiles(old, new, SOURCES).notes
+    assert ONE_PROCESS in compared(old, new).notes
     for name in ("first call", "forward"):
         assert found[name].difference == "too few samples"
         assert "2 processes on each side" in (found[name].note or "")
@@ -92,7 +77,7 @@ def test_one_process_against_several_is_not_tested() -> None:
     old, new = made(1, 1), made(2, 5, slower=0.5)
     step = quantities(old, new)["step"]
     assert step.difference == "too few samples" and step.note == UNEVEN
-    assert [one.what for one in compare_profiles(old, new, SOURCES).conditions] == ["processes"]
+    assert [one.what for one in compared(old, new).conditions] == ["processes"]
 
 
 def test_a_certain_difference_below_the_threshold_is_none() -> None:
@@ -106,12 +91,12 @@ def test_a_certain_difference_below_the_threshold_is_none() -> None:
 def test_equal_programs_seldom_differ(processes: int, together: float) -> None:
     between = 0.01 if processes > 1 else 0.0
     runs = 60 if processes > 1 else 12  # a bootstrap of steps takes longer than a t-test
-    alarms, _ = MADE.rates(MADE.Noise(process=between, together=together), processes, 20, 0.0, runs)
+    alarms, _ = difference.rates(difference.Noise(process=between, together=together), processes, 20, 0.0, runs)
     assert alarms * runs <= 8  # of 60, 3 expected at the level; more than 8 has a probability below 1 %
 
 
 def test_five_percent_slower_is_found() -> None:
-    _, found = MADE.rates(MADE.Noise(process=0.01), 5, 20, 0.05, 40)
+    _, found = difference.rates(difference.Noise(process=0.01), 5, 20, 0.05, 40)
     assert found >= 0.8
 
 
@@ -127,19 +112,16 @@ def test_throughput_goes_with_the_step_and_medians_without_samples_are_not_teste
 
 @pytest.mark.parametrize(("source", "difference"), [("allocator", "larger"), ("sampled", "not tested")])
 def test_memory_is_judged_where_the_allocator_counts(source: str, difference: str) -> None:
-    memory = {"source": source, "peak_process_bytes": 7}
-    old, new = (
-        changed(
-            made(1),
-            memory=MemoryUse.model_validate({**memory, "peak_allocated_bytes": peak, "peak_reserved_bytes": peak}),
-        )
-        for peak in (1000, 1100)
-    )
+    def using(peak: int) -> ProfileReport:
+        fields = {"peak_allocated_bytes": peak, "peak_reserved_bytes": peak, "peak_process_bytes": 7}
+        return changed(made(1), memory=MemoryUse.model_validate({"source": source, **fields}))
+
+    old, new = using(1000), using(1100)
     found = quantities(old, new)
     peak = found["peak allocated"]
     assert peak.difference == difference and peak.regression == (difference == "larger")
     assert found["peak reserved"].difference == "not tested"
-    assert compare_profiles(old, new, SOURCES).regressions == (difference == "larger")
+    assert compared(old, new).regressions == (difference == "larger")
 
 
 def test_operators_are_told_for_one_step_and_not_tested() -> None:
@@ -150,14 +132,12 @@ def test_operators_are_told_for_one_step_and_not_tested() -> None:
 
     old = changed(made(1), operators=[timed(4, 400, 800)], profiled_steps=2)
     new = changed(made(1), operators=[timed(3, 900, 1200), timed(3, 0, 0)], profiled_steps=3)
-    [one] = compare_profiles(old, new, SOURCES).cells[0].operators
+    [one] = compared(old, new).cells[0].operators
     assert (one.clock, one.old_calls, one.new_calls, one.old_ns, one.new_ns) == ("device", 2, 2, 400, 400)
     other = changed(new, operators=[timed(3, 900, None).model_copy(update={"operator": "aten::bmm"})])
-    found = compare_profiles(old, other, SOURCES).cells[0].operators
-    assert [(one.operator, one.clock, one.presence, one.ratio) for one in found] == [
-        ("aten::bmm", "host", "new", None),
-        ("aten::mm", "host", "gone", None),
-    ]
+    found = compared(old, other).cells[0].operators
+    rows = [(one.operator, one.clock, one.presence, one.ratio) for one in found]
+    assert rows == [("aten::bmm", "host", "new", None), ("aten::mm", "host", "gone", None)]
 
 
 def test_a_new_fallback_is_a_regression_and_one_that_is_gone_is_not() -> None:
@@ -166,12 +146,9 @@ def test_a_new_fallback_is_a_regression_and_one_that_is_gone_is_not() -> None:
 
     old = changed(made(1), fallbacks=[cost("aten::a"), cost("aten::b")])
     new = changed(made(1), fallbacks=[cost("aten::b"), cost("aten::b", "observed"), cost("aten::c")])
-    found = compare_profiles(old, new, SOURCES)
-    assert [(one.operator, one.presence, one.regression) for one in found.cells[0].fallbacks] == [
-        ("aten::c", "new", True),
-        ("aten::a", "gone", False),
-        ("aten::b", "both", False),
-    ]
+    found = compared(old, new)
+    rows = [(one.operator, one.presence, one.regression) for one in found.cells[0].fallbacks]
+    assert rows == [("aten::c", "new", True), ("aten::a", "gone", False), ("aten::b", "both", False)]
     assert found.regressions == 1
 
 
@@ -179,26 +156,26 @@ def test_what_no_longer_runs_is_a_regression() -> None:
     failing = sample_profile_report()
     fine = failing.model_copy(update={"cells": [cell.model_copy(update={"failure": None}) for cell in failing.cells]})
     for old, new, regressions in ((fine, failing, 1), (failing, fine, 0), (failing, failing, 0)):
-        assert compare_profiles(old, new, SOURCES).regressions == regressions
+        assert compared(old, new).regressions == regressions
 
 
 def test_what_has_no_partner_is_listed() -> None:
     old, new = sample_profile_report(), sample_profile_report()
     old = old.model_copy(update={"cells": old.cells[:1]})
     new = new.model_copy(update={"cells": [new.cells[0], new.cells[0], new.cells[2]]})
-    found = compare_profiles(old, new, SOURCES)
+    found = compared(old, new)
     assert len(found.cells) == 1
     assert [(one.device, one.presence) for one in found.unpaired] == [("mps", "new"), ("cpu", "new")]
-    assert [one.presence for one in compare_profiles(new, old, SOURCES).unpaired] == ["gone", "gone"]
+    assert [one.presence for one in compared(new, old).unpaired] == ["gone", "gone"]
 
 
 def test_nothing_in_common_says_what_each_has() -> None:
     report = made(1)
     other = changed(report, dtype="bfloat16", workload="<other>\x1b")
     with pytest.raises(ReportError, match=re.escape("old.json has made-up training cpu; new.json has <other>\ufffd")):
-        compare_profiles(report, other, SOURCES)
+        compared(report, other)
     with pytest.raises(ReportError, match=re.escape("new.json has none")):
-        compare_profiles(report, report.model_copy(update={"cells": []}), SOURCES)
+        compared(report, report.model_copy(update={"cells": []}))
 
 
 @pytest.mark.parametrize("spent", [0, HUGE])
@@ -207,22 +184,22 @@ def test_durations_that_no_clock_gives(spent: int) -> None:
     steps = [one.model_copy(update={"duration_ns": spent}) for one in report.cells[0].steps]
     odd = changed(report, steps=steps, first_call_ns=[-5, spent], phase_samples_ns={"forward": [-spent]})
     for pair in ((report, odd), (odd, report), (odd, odd)):
-        found = compare_profiles(*pair, SOURCES)
+        found = compared(*pair)
         assert ComparisonReport.model_validate_json(found.model_dump_json()) == found
 
 
 def test_another_machine_is_told() -> None:
     old, new = sample_profile_report(), sample_profile_report()
     assert new.environment is not None
-    new = new.model_copy(
-        update={
-            "devices": [new.devices[0].model_copy(update={"name": "Apple M4", "capabilities": {}}), new.devices[1]],
-            "environment": new.environment.model_copy(update={"torch": "2.14.0"}),
-            "plan": new.plan.model_copy(update={"compile": True}),
-            "complete": True,
-        }
-    )
-    found = {one.what: (one.old, one.new) for one in compare_profiles(old, new, SOURCES).conditions}
+    other = new.devices[0].model_copy(update={"name": "Apple M4", "capabilities": {}})
+    update = {
+        "devices": [other, new.devices[1]],
+        "environment": new.environment.model_copy(update={"torch": "2.14.0"}),
+        "plan": new.plan.model_copy(update={"compile": True}),
+        "complete": True,
+    }
+    new = new.model_copy(update=update)
+    found = {one.what: (one.old, one.new) for one in compared(old, new).conditions}
     assert found == {
         "device mps": ("Apple M3 Max", "Apple M4"),
         "mps macos": ("15.1", "not known"),
@@ -231,5 +208,5 @@ def test_another_machine_is_told() -> None:
         "measured to its end": ("no", "yes"),
     }
     imported = new.model_copy(update={"environment": None})
-    found = {one.what: (one.old, one.new) for one in compare_profiles(old, imported, SOURCES).conditions}
+    found = {one.what: (one.old, one.new) for one in compared(old, imported).conditions}
     assert found["environment"][1] == "not known"

@@ -30,12 +30,8 @@ def changes(old: CoverageReport, new: CoverageReport) -> list[tuple[str, str, bo
 def test_verdicts_become_worse_and_better() -> None:
     old = report(("a", "native"), ("b", "fallback"), ("c", "missing"), ("d", "native"), ("e", "missing"))
     new = report(("a", "fallback"), ("b", "native"), ("c", "missing"), ("d", "unknown"), ("e", "unsupported"))
-    assert changes(old, new) == [
-        ("a", "worse", True),
-        ("d", "worse", True),
-        ("e", "worse", True),
-        ("b", "better", False),
-    ]
+    worse = [(name, "worse", True) for name in "ade"]
+    assert changes(old, new) == [*worse, ("b", "better", False)]
     found = compare_coverage(old, new, SOURCES)
     assert found.regressions == 3 and found.same_verdicts == 1
 
@@ -85,9 +81,8 @@ def test_matrices_release_by_release() -> None:
     cells = [*old.releases[:2], old.releases[2].model_copy(update={"findings": {"aten::linear": "missing"}})]
     new = old.model_copy(update={"releases": cells[1:]})
     found = compare_matrices(old, new, SOURCES)
-    assert [(one.operator, one.release, one.old, one.new) for one in found.verdicts] == [
-        ("aten::linear", "2.14.0", "native", "missing")
-    ]
+    rows = [(one.operator, one.release, one.old, one.new) for one in found.verdicts]
+    assert rows == [("aten::linear", "2.14.0", "native", "missing")]
     assert found.regressions == 1 and found.notes == ["torch 1.12.0 is in the old report only"]
     assert found.same_verdicts == 3
     with pytest.raises(ReportError, match="no release in common"):

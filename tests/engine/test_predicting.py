@@ -59,10 +59,7 @@ def test_equal_runs_are_predicted_once_whatever_their_order() -> None:
     report = BARE.model_copy(update={"cells": CELLS[::-1]})
     predict(report, RUNS, lambda _: scanner, FakeProgress())
     # Two batch sizes; the devices differ, the prediction does not.
-    assert [(options.batch_size, asked) for _, options, asked in scanner.scanned] == [
-        (2, ("installed",)),
-        (None, ("installed",)),
-    ]
+    assert [options.batch_size for _, options, asked in scanner.scanned if asked == ("installed",)] == [2, None]
 
 
 def test_a_cell_of_no_run_is_a_note() -> None:
