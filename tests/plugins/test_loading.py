@@ -28,11 +28,11 @@ def _load(folder: Path, code: str) -> tuple[loading.Plugin, loading.pluggy.Plugi
     return loading.load(manager, FoundPlugin("under-test", "under-test", "1.0", module)), manager
 
 
-def test_a_sound_plugin(plugin_folder: Path) -> None:
-    plugin, manager = _load(plugin_folder, HEAD + "@hookimpl\ndef mpsprobe_devices(): return []")
-    assert (plugin.status, plugin.reason, plugin.hooks) == ("ok", None, ("mpsprobe_devices",))
-    assert plugin.owner == "under-test 1.0"
-    assert _call(manager, plugin, "mpsprobe_devices") == []
+def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: Path) -> None:
+    later = "@hookimpl(optionalhook=True)\ndef mpsprobe_from_the_future(): ...\n"
+    plugin, manager = _load(plugin_folder, HEAD + later + "@hookimpl\ndef mpsprobe_devices(): return []")
+    assert (plugin.status, plugin.reason, plugin.owner) == ("ok", None, "under-test 1.0")
+    assert "mpsprobe_devices" in plugin.hooks and _call(manager, plugin, "mpsprobe_devices") == []
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,10 @@ def test_a_broken_plugin_has_a_reason(plugin_folder: Path, code: str, reason: st
     assert manager.get_plugins() == set()
 
 
-def test_a_hook_that_a_later_version_may_have_is_optional(plugin_folder: Path) -> None:
-    plugin, _ = _load(plugin_folder, HEAD + "@hookimpl(optionalhook=True)\ndef mpsprobe_from_the_future(): ...")
-    assert plugin.status == "ok"
-
-
-@pytest.mark.parametrize("target", ["", ":x", "no_such_module_anywhere", "json:nothing", "json:", "."])
-def test_an_entry_point_that_leads_nowhere(target: str) -> None:
-    plugin = loading.load(loading.new_manager(), FoundPlugin("x", "x", "1", target))
-    assert plugin.status == "failed"
+def test_an_entry_point_that_leads_nowhere() -> None:
+    for target in ("", ":x", "no_such_module_anywhere", "json:nothing", "json:", "."):
+        plugin = loading.load(loading.new_manager(), FoundPlugin("x", "x", "1", target))
+        assert plugin.status == "failed", target
 
 
 def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
