@@ -22,14 +22,7 @@ from mpsprobe.engine.significance import (
     student_quantile,
     student_tail,
 )
-from mpsprobe.engine.statistics import (
-    bootstrap_interval,
-    deviation,
-    duration_statistics,
-    mann_whitney,
-    outliers,
-    ranks,
-)
+from mpsprobe.engine.statistics import bootstrap_interval, deviation, duration_statistics, mann_whitney, outliers, ranks
 
 DURATIONS = st.lists(st.integers(1, 10**12), min_size=1, max_size=40)
 

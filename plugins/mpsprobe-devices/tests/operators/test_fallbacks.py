@@ -42,9 +42,7 @@ def _library() -> Iterator[Any]:
     library.impl("away", away, "CompositeExplicitAutograd")
     library.impl("away_backward", away, "CompositeExplicitAutograd")
     torch.library.register_autograd(
-        "mpsprobe_test::away",
-        lambda _context, gradient: torch.ops.mpsprobe_test.away_backward(gradient),
-        lib=library,
+        "mpsprobe_test::away", lambda _context, gradient: torch.ops.mpsprobe_test.away_backward(gradient), lib=library
     )
     yield library
     library._destroy()
