@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,12 +20,12 @@ MS = 1_000_000
 
 
 def _measure(
-    *durations: int | BaseException, request: ProfileRequest | None = None, probes: tuple[Probe, ...] = ()
+    *durations: int | BaseException, probes: Sequence[Probe] = (), device: FakeDevice | None = None, **asked: Any
 ) -> tuple[Measured, FakeSteps]:
-    clock = FakeClock()
-    steps = FakeSteps(clock, durations, {"forward": 0.25, "backward": 0.75})
-    made = Session(FakeDevice(clock=clock), probes, clock)
-    return made.measure(steps, request or ProfileRequest(steps=10), FakeProgress()), steps
+    device = device or FakeDevice()
+    steps = FakeSteps(device.clock, durations, {"forward": 0.25, "backward": 0.75})
+    request = ProfileRequest(**{"steps": 10, **asked})
+    return Session(device, probes, device.clock).measure(steps, request, FakeProgress()), steps
 
 
 def test_the_first_call_stands_apart_and_warm_up_goes_on_until_stable() -> None:
@@ -36,7 +37,7 @@ def test_the_first_call_stands_apart_and_warm_up_goes_on_until_stable() -> None:
 
 
 def test_a_warm_up_of_n_steps_has_n_steps() -> None:
-    measured, steps = _measure(9 * MS, 5 * MS, 1 * MS, request=ProfileRequest(steps=3, warmup=2))
+    measured, steps = _measure(9 * MS, 5 * MS, 1 * MS, steps=3, warmup=2)
     assert measured.warmup_ns == [5 * MS, 1 * MS] and not measured.stable
     assert measured.durations_ns == [1 * MS] * 3
     assert steps.taken == 1 + 2 + 3 + engine.PHASE_STEPS
@@ -45,33 +46,33 @@ def test_a_warm_up_of_n_steps_has_n_steps() -> None:
 def test_a_warm_up_that_never_settles_ends() -> None:
     wild = [n * MS for _ in range(40) for n in (10, 30, 50, 80, 120)]
     growing = [duration * (1 + index // 5) for index, duration in enumerate(wild)]
-    measured, _ = _measure(*growing, request=ProfileRequest(steps=1))
+    measured, _ = _measure(*growing, steps=1)
     assert not measured.stable and len(measured.durations_ns) == 1
 
 
 def test_phases_come_from_steps_of_their_own() -> None:
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0))
+    measured, _ = _measure(4 * MS, steps=2, warmup=0)
     assert measured.phases_ns == {"forward": [1 * MS] * engine.PHASE_STEPS, "backward": [3 * MS] * engine.PHASE_STEPS}
     assert measured.durations_ns == [4 * MS] * 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("too large")])
 def test_a_step_that_raises_keeps_what_was_measured(error: BaseException) -> None:
-    measured, _ = _measure(*[4 * MS] * 5, error, request=ProfileRequest(steps=10, warmup=1))
+    measured, _ = _measure(*[4 * MS] * 5, error, steps=10, warmup=1)
     assert measured.interrupted is isinstance(error, KeyboardInterrupt) and measured.phase == "steps"
     assert measured.error is (None if measured.interrupted else error)
     assert measured.durations_ns == [4 * MS] * 3 and measured.first_call_ns == 4 * MS
 
 
 def test_a_clock_that_goes_back_costs_its_step_only() -> None:
-    measured, _ = _measure(*[4 * MS] * 3, -2 * MS, 4 * MS, request=ProfileRequest(steps=4, warmup=1))
+    measured, _ = _measure(*[4 * MS] * 3, -2 * MS, 4 * MS, steps=4, warmup=1)
     assert measured.durations_ns == [4 * MS] * 3
     assert measured.notes == [engine.CLOCK_WENT_BACK.format(count=1)]
 
 
 def test_probes_see_the_timed_steps_and_those_that_disturb_get_their_own() -> None:
     calm, heavy = FakeProbe("calm"), FakeProbe("heavy", disturbs=True)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=6, warmup=0), probes=(calm, heavy))
+    measured, _ = _measure(4 * MS, steps=6, warmup=0, probes=(calm, heavy))
     readings = {reading.probe: reading.values for reading in measured.found["readings"]}
     assert readings == {"calm": {"steps": 6.0}, "heavy": {"steps": float(engine.DISTURBED_STEPS)}}
 
@@ -114,9 +115,7 @@ class _Clocked(FakeDevice):
 
 
 def _by_the_device(device: FakeDevice) -> Measured:
-    request = ProfileRequest(steps=3, warmup=1, clock="device")
-    made = FakeSteps(device.clock, [9 * MS])
-    return Session(device, (), device.clock).measure(made, request, FakeProgress())
+    return _measure(9 * MS, device=device, steps=3, warmup=1, clock="device")[0]
 
 
 def test_steps_by_the_clock_of_the_device() -> None:
@@ -174,7 +173,7 @@ class _Giving(FakeProbe):
 def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -> None:
     bad, good = _Giving("giving"), FakeProbe("good")
     bad.gives = gives
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
+    measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
     assert [(one.probe, says in one.reason) for one in measured.unavailable] == [("giving", True)], measured.unavailable
     assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
 
@@ -182,7 +181,7 @@ def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -
 @pytest.mark.parametrize("method", ["start", "sample", "stop"])
 def test_a_probe_that_fails_is_stopped_once_and_costs_nothing_else(method: str) -> None:
     good, bad = FakeProbe("good"), _Giving("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
+    measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
     assert [(one.probe, f"no {method} today" in one.reason) for one in measured.unavailable] == [("bad", True)]
     assert bad.stopped == 1 and [reading.probe for reading in measured.found["readings"]] == ["good"]
     assert measured.durations_ns == [4 * MS] * 3 and measured.error is None
@@ -194,7 +193,7 @@ def test_a_probe_may_give_its_reason_itself() -> None:
             raise MpsprobeError("the sensor went to sleep", "Wake it.")
 
     probes = (FakeProbe("absent", reason="no sensor"), Refusing("asleep"))
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0), probes=probes)
+    measured, _ = _measure(4 * MS, steps=2, warmup=0, probes=probes)
     found = [(one.probe, one.reason) for one in measured.unavailable]
     assert found == [("absent", "no sensor"), ("asleep", "the sensor went to sleep")] and measured.found == {}
 

@@ -73,17 +73,6 @@ def test_a_slow_step_is_an_outlier_and_a_usual_one_is_not() -> None:
     assert not any(outliers([100.0] * 20 + [100.5])) and any(outliers([100.0] * 20 + [102.0]))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "p_value"),
-    [
-        ([1, 2, 3], [4, 5, 6], 2 / 20),  # 1 of 20 orders is as extreme, on each side
-        ([5, 5, 5, 5], [5, 5, 5, 5], 1.0),
-    ],
-)
-def test_rank_test_by_hand(one: list[float], other: list[float], p_value: float) -> None:
-    assert mann_whitney(one, other) == pytest.approx(p_value)
-
-
 def test_exact_rank_test_against_counting_all_orders() -> None:
     generator = random.Random(3)
     for n, m in [(2, 5), (4, 4), (3, 6)]:
@@ -97,6 +86,8 @@ def test_exact_rank_test_against_counting_all_orders() -> None:
         ]
         expected = sum(abs(u - n * m / 2) >= distance for u in all_u) / len(all_u)
         assert mann_whitney(one, other) == pytest.approx(min(1.0, expected))
+    assert mann_whitney([1, 2, 3], [4, 5, 6]) == pytest.approx(2 / 20)  # 1 of 20 orders is as extreme, on each side
+    assert mann_whitney([5, 5, 5, 5], [5, 5, 5, 5]) == 1.0
 
 
 def test_the_approximation_meets_the_exact_test(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +155,8 @@ def test_steps_that_hang_together_tell_less() -> None:
     new = [103 + generator.gauss(0, 2) for _ in range(30)]
     mixed = compare_steps(old, new)
     trending = compare_steps(sorted(old), sorted(new))
-    assert mixed.p_value < 0.001 < 0.05 < trending.p_value
+    assert mixed.p_value < 0.001 < 0.05 < trending.p_value and _differs(old, new)
+    assert mixed.low > 1.01 and mixed.high < 1.05
     assert trending.low < mixed.low < mixed.ratio < mixed.high < trending.high
     assert mixed.ratio == trending.ratio
 
@@ -179,16 +171,6 @@ def test_equal_steps_are_no_trend() -> None:
 def _differs(old: list[float], new: list[float]) -> bool:
     outcome = compare_steps(old, new)
     return outcome.p_value < LEVEL and not outcome.low <= 1 <= outcome.high
-
-
-def test_a_difference_is_told_from_noise() -> None:
-    generator = random.Random(5)
-    old = [generator.lognormvariate(0, 0.02) for _ in range(40)]
-    same = [generator.lognormvariate(0, 0.02) for _ in range(40)]
-    slower = [1.1 * generator.lognormvariate(0, 0.02) for _ in range(40)]
-    assert not _differs(old, same) and _differs(old, slower)
-    outcome = compare_steps(old, slower)
-    assert 1.07 < outcome.low < outcome.ratio < outcome.high < 1.13
 
 
 def test_false_alarms_are_as_rare_as_the_level_says() -> None:
@@ -217,10 +199,3 @@ def test_holm_by_hand() -> None:
     assert adjust([0.02, 0.4, 1.0], [0.0, 0.1, 1.0]) == [0.02, None, None]
     # 0.03 can be reached alone but not among three: with three of them only one test's level is left for none.
     assert adjust([0.001, 0.03, 0.03], [0.0, 0.03, 0.03]) == [pytest.approx(0.001), None, None]
-
-
-def test_holm_keeps_its_promise() -> None:
-    generator = random.Random(4)
-    drawn = [[generator.random() for _ in range(10)] for _ in range(400)]
-    alarms = sum(any(one is not None and one < 0.05 for one in adjust(p_values, [0.0] * 10)) for p_values in drawn)
-    assert alarms <= 32  # 20 expected; more than 32 of 400 has a probability below 1 %

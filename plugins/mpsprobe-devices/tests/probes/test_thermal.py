@@ -150,13 +150,3 @@ def test_a_psutil_without_these_functions(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_a_device_tells_of_itself() -> None:
     assert thermal.of_the_device(FakeDevice()) == {}
     assert thermal.of_the_device(Mock(state=lambda: {"gpu_celsius": 44.0})) == {"gpu_celsius": 44.0}
-
-
-def test_here_it_tells_something_or_says_why_not() -> None:
-    probe = ThermalProbe()
-    reason = probe.unavailable(FakeDevice())
-    if reason is None:
-        probe.start(FakeDevice(), FakeSteps(FakeClock()))
-        assert probe.stop()["readings"][0].values
-    else:
-        assert reason.startswith(NOTHING)
