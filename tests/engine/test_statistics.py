@@ -87,7 +87,7 @@ def test_exact_rank_test_against_counting_all_orders() -> None:
         expected = sum(abs(u - n * m / 2) >= distance for u in all_u) / len(all_u)
         assert mann_whitney(one, other) == pytest.approx(min(1.0, expected))
     assert mann_whitney([1, 2, 3], [4, 5, 6]) == pytest.approx(2 / 20)  # 1 of 20 orders is as extreme, on each side
-    assert mann_whitney([5, 5, 5, 5], [5, 5, 5, 5]) == 1.0
+    assert mann_whitney([5, 5, 5, 5], [5, 5, 5, 5]) == mann_whitney([1, 4], [2, 3]) == 1.0
 
 
 def test_the_approximation_meets_the_exact_test(monkeypatch: pytest.MonkeyPatch) -> None:
